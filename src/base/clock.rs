@@ -1,0 +1,103 @@
+//! Time as the program sees it: real, or moved by hand in a test.
+
+use std::cell::Cell;
+use std::ops::{Add, Sub};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A point in time, in microseconds since the clock was made. Monotonic; never a date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// How long it is from `earlier` to here; zero if `earlier` is later.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+    fn add(self, by: Duration) -> Moment {
+        Moment(self.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+    fn sub(self, earlier: Moment) -> Duration {
+        self.since(earlier)
+    }
+}
+
+/// Tells the time. Clones share it.
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    System(Instant),
+    Manual(Rc<Cell<u64>>),
+}
+
+impl Clock {
+    /// The machine's monotonic clock.
+    pub fn system() -> Self {
+        Self(Source::System(Instant::now()))
+    }
+
+    /// A clock that stands still until [`Clock::advance`] is called.
+    pub fn manual() -> Self {
+        Self(Source::Manual(Rc::new(Cell::new(0))))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        match &self.0 {
+            Source::System(start) => Moment(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)),
+            Source::Manual(at) => Moment(at.get()),
+        }
+    }
+
+    /// Moves a manual clock forward.
+    ///
+    /// # Panics
+    /// On the system clock, which nobody moves.
+    pub fn advance(&self, by: Duration) {
+        match &self.0 {
+            Source::System(_) => panic!("the system clock cannot be moved"),
+            Source::Manual(at) => at.set((Moment(at.get()) + by).0),
+        }
+    }
+
+    /// Milliseconds since 1970, for the store. A manual clock counts from its own start.
+    pub fn unix_ms(&self) -> i64 {
+        match &self.0 {
+            Source::System(_) => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+            Source::Manual(at) => i64::try_from(at.get() / 1000).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told_and_for_all_its_clones() {
+        let clock = Clock::manual();
+        let clone = clock.clone();
+        let start = clone.now();
+        clock.advance(Duration::from_millis(80));
+        assert_eq!(clone.now() - start, Duration::from_millis(80));
+    }
+
+    #[test]
+    fn time_never_runs_backwards_between_moments() {
+        let early = Moment(5);
+        let late = Moment(9);
+        assert_eq!(early - late, Duration::ZERO);
+    }
+}

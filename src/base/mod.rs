@@ -1,0 +1,6 @@
+//! What has no idea of a chat: identifiers, time, errors, text on a screen.
+
+pub mod clock;
+pub mod error;
+pub mod id;
+pub mod text;

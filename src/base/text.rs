@@ -1,0 +1,1 @@
+//! Width, wrapping and sanitising of text.

@@ -1,0 +1,1 @@
+//! The text that a person is typing.

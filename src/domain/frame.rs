@@ -1,0 +1,100 @@
+//! The content of a screen, before any terminal is involved.
+
+/// One whole screen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// Width in columns; no row is wider.
+    pub width: u16,
+    /// The rows from the top; there are exactly as many as the screen has.
+    pub rows: Vec<Row>,
+    /// Where the cursor stands, as (column, row) from 0; hidden if `None`.
+    pub cursor: Option<(u16, u16)>,
+    /// The first rows, up to this one, are text that scrolls: a shift of them may be sent as a scroll.
+    pub scrolling_rows: u16,
+}
+
+/// One row: styled runs of text from the left; what is not covered is blank.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Row {
+    /// The runs. Their text is printable: no control character, already sanitised.
+    pub spans: Vec<Span>,
+}
+
+/// A run of text in one style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Printable text.
+    pub text: String,
+    /// How it looks.
+    pub style: Style,
+}
+
+/// How text looks. The default is the terminal's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Colour of the text.
+    pub color: Color,
+    /// Bold.
+    pub bold: bool,
+    /// Faint.
+    pub dim: bool,
+    /// Italic.
+    pub italic: bool,
+    /// Underlined.
+    pub underline: bool,
+    /// Text and background exchanged.
+    pub reverse: bool,
+}
+
+/// One of the terminal's own colours, so that its theme holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub enum Color {
+    #[default]
+    Default,
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Magenta,
+    Cyan,
+    Grey,
+}
+
+impl Row {
+    /// A row of one run; empty text makes a blank row.
+    pub fn of(text: impl Into<String>, style: Style) -> Self {
+        let mut row = Self::default();
+        row.push(text, style);
+        row
+    }
+
+    /// Adds a run at the right; nothing happens for empty text.
+    pub fn push(&mut self, text: impl Into<String>, style: Style) {
+        let text = text.into();
+        if text.is_empty() {
+            return;
+        }
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.text.push_str(&text),
+            _ => self.spans.push(Span { text, style }),
+        }
+    }
+
+    /// The text without its styles.
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+}
+
+impl Style {
+    /// Only a colour.
+    pub const fn color(color: Color) -> Self {
+        Self { color, bold: false, dim: false, italic: false, underline: false, reverse: false }
+    }
+
+    /// Faint.
+    pub const DIM: Self = Self { dim: true, ..Self::color(Color::Default) };
+    /// Bold.
+    pub const BOLD: Self = Self { bold: true, ..Self::color(Color::Default) };
+}

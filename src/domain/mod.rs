@@ -1,0 +1,13 @@
+//! Plain data that several floors share. Nothing here does I/O or knows who uses it.
+
+pub mod draft;
+pub mod endpoint;
+pub mod frame;
+pub mod history;
+pub mod http;
+pub mod key;
+pub mod message;
+pub mod scrollback;
+pub mod socket;
+pub mod stream;
+pub mod tool;

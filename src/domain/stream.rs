@@ -1,0 +1,55 @@
+//! What a provider's bytes mean, in the order in which they arrive.
+
+use crate::base::error::Error;
+
+/// One piece of a streamed reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// More of the visible text.
+    Text(String),
+    /// More of the reasoning.
+    Thinking(String),
+    /// More of one tool call. Pieces with the same `index` belong together and come in order.
+    ToolCall {
+        /// Which call of this reply, counted by the decoder from 0 in the order of first appearance.
+        index: usize,
+        /// The provider's id, with the first piece only; empty later or where the provider gives none.
+        id: String,
+        /// The tool's name, with the first piece only; empty later.
+        name: String,
+        /// More of the JSON text of the arguments.
+        arguments: String,
+    },
+    /// What the request cost so far; a later one replaces an earlier one.
+    Usage(Usage),
+    /// The model stopped, and why. Usage may still follow.
+    Finish(Finish),
+    /// The reply failed; nothing follows.
+    Error(Error),
+    /// The reply is whole; nothing follows.
+    Done,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// It had said all it wanted.
+    Stop,
+    /// It wants tools to be run.
+    ToolCalls,
+    /// The reply was cut at the length limit: no call of it may be executed.
+    Length,
+    /// The provider's content filter cut it.
+    ContentFilter,
+}
+
+/// Tokens of one request, as the provider counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Tokens of the request, cached ones included.
+    pub input: u64,
+    /// Those of `input` that came from the provider's cache.
+    pub cached: u64,
+    /// Tokens of the reply, reasoning included.
+    pub output: u64,
+}

@@ -1,0 +1,2 @@
+//! The integration tests: one binary, one file per subject.
+
