@@ -9,3 +9,5 @@
 
 pub mod base;
 pub mod domain;
+pub mod net;
+pub mod reactor;

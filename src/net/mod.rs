@@ -1,0 +1,335 @@
+//! HTTP through libcurl, driven by the loop and never by itself. Only this room uses the `curl` crate.
+//!
+//! One [`Connection`] an agent, each with a multi handle of its own. libcurl tells by callbacks which descriptors it
+//! wants watched and when it wants to be called again; the callbacks only write this down. Bytes that arrive are only
+//! kept. Whoever calls a method of a [`Connection`] then takes its wishes to the reactor, before anything else is done.
+
+mod inbox;
+mod trust;
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use curl::easy::{Easy2, HttpVersion, List};
+use curl::multi::{Easy2Handle, Events, Multi};
+
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::http::{HttpHead, HttpRequest};
+use crate::domain::socket::{Readiness, SocketWish};
+use inbox::Inbox;
+pub use trust::Trust;
+
+/// How long a connection may take to come about, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Whether libcurl was compiled to use `poll`: without it no descriptor of 1024 or more can connect.
+/// `.cargo/config.toml` sees to it; a build that did not read that file is found out here.
+pub const HAS_POLL: bool = {
+    match option_env!("CFLAGS") {
+        Some(flags) => contains(flags.as_bytes(), b"-DHAVE_POLL"),
+        None => false,
+    }
+};
+
+/// How many agents may be at work where [`HAS_POLL`] is false: descriptors below 1024, five an agent.
+pub const AGENTS_WITHOUT_POLL: usize = 180;
+
+/// One agent's way to its provider: at most one transfer at a time.
+///
+/// The fields drop from the top: a transfer that outlives its multi handle is freed memory in use.
+#[derive(Default)]
+pub struct Connection {
+    live: Option<Easy2Handle<Inbox>>,
+    multi: Option<Multi>,
+    ended: Option<(Inbox, Result<()>)>,
+    wishes: Arc<Mutex<Wishes>>,
+    timer: Option<Moment>,
+}
+
+/// What libcurl asked for during the last call into it.
+#[derive(Default)]
+struct Wishes {
+    sockets: Vec<SocketWish>,
+    /// `Some(None)`: the timer was taken back.
+    timer: Option<Option<Duration>>,
+}
+
+impl Connection {
+    /// Sends a request; the answer comes through [`Connection::read`]. A transfer that is still there is cancelled.
+    ///
+    /// # Errors
+    /// When the URL or a header cannot be used, or no descriptor is left.
+    pub fn start(&mut self, request: &HttpRequest, trust: &Trust, now: Moment) -> Result<()> {
+        self.cancel(now);
+        let easy = prepare(request, trust).map_err(|error| explain(&error, &request.url))?;
+        let multi = match self.multi.take() {
+            Some(multi) => multi,
+            None => new_multi(&self.wishes).map_err(|error| Error::new(ErrorKind::System, error.to_string()))?,
+        };
+        let added = multi.add2(easy);
+        self.multi = Some(multi);
+        self.live = Some(added.map_err(|error| Error::new(ErrorKind::System, error.to_string()))?);
+        self.note_timer(now);
+        Ok(())
+    }
+
+    /// A descriptor of this connection has news.
+    pub fn on_socket(&mut self, fd: RawFd, readiness: Readiness, now: Moment) {
+        let mut events = Events::new();
+        events.input(readiness.readable).output(readiness.writable).error(readiness.error);
+        self.drive(now, |multi| multi.action(fd, &events));
+    }
+
+    /// The moment of [`Connection::timer`] has come.
+    pub fn on_timer(&mut self, now: Moment) {
+        self.timer = None;
+        self.drive(now, Multi::timeout);
+    }
+
+    /// When libcurl wants [`Connection::on_timer`] to be called.
+    pub fn timer(&self) -> Option<Moment> {
+        self.timer
+    }
+
+    /// What is to be done about this connection's descriptors, in order.
+    pub fn take_wishes(&mut self) -> Vec<SocketWish> {
+        std::mem::take(&mut lock(&self.wishes).sockets)
+    }
+
+    /// Hands over at most `limit` bytes of the answer's body, and lets a transfer that was held back go on.
+    pub fn read(&mut self, limit: usize, now: Moment) -> Vec<u8> {
+        let Some(inbox) = self.inbox_mut() else { return Vec::new() };
+        let bytes = inbox.take(limit);
+        if inbox.wants_to_resume() {
+            inbox.is_paused = false;
+            // Unpausing calls back at once and may finish the transfer; it cannot fail for a transfer that is there.
+            if let Some(live) = &self.live {
+                drop(live.unpause_write());
+            }
+            self.note_timer(now);
+        }
+        bytes
+    }
+
+    /// Whether there are bytes that were not read yet.
+    pub fn has_bytes(&self) -> bool {
+        self.inbox().is_some_and(|inbox| !inbox.is_empty())
+    }
+
+    /// Status and headers, as far as they came.
+    pub fn head(&self) -> Option<&HttpHead> {
+        self.inbox().map(|inbox| &inbox.head)
+    }
+
+    /// Whether a transfer is under way.
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// How the transfer ended, once it did and all its bytes were read. Empties.
+    pub fn take_end(&mut self) -> Option<Result<()>> {
+        if self.has_bytes() {
+            return None;
+        }
+        self.ended.take().map(|(_, outcome)| outcome)
+    }
+
+    /// Whether the transfer has ended; bytes may be left to read.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Ends the transfer, if there is one, and forgets what it brought.
+    pub fn cancel(&mut self, now: Moment) {
+        self.ended = None;
+        if let (Some(live), Some(multi)) = (self.live.take(), &self.multi) {
+            drop(multi.remove2(live));
+        }
+        self.note_timer(now);
+    }
+
+    /// Closes everything, a connection kept for the next request included.
+    pub fn close(&mut self, now: Moment) {
+        self.cancel(now);
+        self.multi = None;
+        self.timer = None;
+        lock(&self.wishes).timer = None;
+    }
+
+    /// Whether descriptors are held.
+    pub fn is_open(&self) -> bool {
+        self.multi.is_some()
+    }
+
+    fn drive(&mut self, now: Moment, call: impl FnOnce(&Multi) -> std::result::Result<u32, curl::MultiError>) {
+        let Some(multi) = &self.multi else { return };
+        // A refusal means that the descriptor is no longer this multi's: stale news.
+        drop(call(multi));
+        self.note_end();
+        self.note_timer(now);
+    }
+
+    fn note_end(&mut self) {
+        let (Some(multi), Some(live)) = (&self.multi, &self.live) else { return };
+        let mut outcome = None;
+        multi.messages(|message| outcome = message.result_for2(live).or(outcome.take()));
+        let Some(outcome) = outcome else { return };
+        let url = live.get_ref().url.clone();
+        let Some(Ok(mut easy)) = self.live.take().map(|live| multi.remove2(live)) else { return };
+        let outcome = outcome.map_err(|error| explain(&error, &url));
+        let inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
+        self.ended = Some((inbox, outcome));
+    }
+
+    fn note_timer(&mut self, now: Moment) {
+        if let Some(asked) = lock(&self.wishes).timer.take() {
+            self.timer = asked.map(|after| now + after);
+        }
+    }
+
+    fn inbox(&self) -> Option<&Inbox> {
+        match (&self.live, &self.ended) {
+            (Some(live), _) => Some(live.get_ref()),
+            (None, Some((inbox, _))) => Some(inbox),
+            (None, None) => None,
+        }
+    }
+
+    fn inbox_mut(&mut self) -> Option<&mut Inbox> {
+        match (&mut self.live, &mut self.ended) {
+            (Some(live), _) => Some(live.get_mut()),
+            (None, Some((inbox, _))) => Some(inbox),
+            (None, None) => None,
+        }
+    }
+}
+
+fn lock(wishes: &Mutex<Wishes>) -> std::sync::MutexGuard<'_, Wishes> {
+    // Only this thread ever locks it, and never across a call into libcurl.
+    wishes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn new_multi(wishes: &Arc<Mutex<Wishes>>) -> std::result::Result<Multi, curl::MultiError> {
+    let mut multi = Multi::new();
+    let kept = Arc::clone(wishes);
+    multi.socket_function(move |fd, asked, _| {
+        let wish = if asked.remove() {
+            SocketWish::Forget { fd }
+        } else {
+            let both = asked.input_and_output();
+            SocketWish::Watch { fd, readable: asked.input() || both, writable: asked.output() || both }
+        };
+        lock(&kept).sockets.push(wish);
+    })?;
+    let kept = Arc::clone(wishes);
+    multi.timer_function(move |after| {
+        lock(&kept).timer = Some(after);
+        true
+    })?;
+    // One agent, one conversation: a second kept connection would only cost a descriptor.
+    multi.set_max_connects(1)?;
+    Ok(multi)
+}
+
+fn prepare(request: &HttpRequest, trust: &Trust) -> std::result::Result<Easy2<Inbox>, curl::Error> {
+    let mut easy = Easy2::new(Inbox::new(&request.url, request.body.clone()));
+    easy.url(&request.url)?;
+    easy.post(true)?;
+    easy.post_field_size(request.body.len() as u64)?;
+    let mut headers = List::new();
+    for (name, value) in &request.headers {
+        headers.append(&format!("{name}: {value}"))?;
+    }
+    // Without this libcurl waits a second for "100 Continue" before a body of more than 1 MB.
+    headers.append("Expect:")?;
+    easy.http_headers(headers)?;
+    easy.useragent(concat!("polylogue/", env!("CARGO_PKG_VERSION")))?;
+    easy.http_version(HttpVersion::V2TLS)?;
+    easy.connect_timeout(CONNECT_TIMEOUT)?;
+    easy.follow_location(false)?;
+    trust.apply(&mut easy)?;
+    Ok(easy)
+}
+
+/// Puts a libcurl error into words that name the host and the way out, and never the path or a credential.
+fn explain(error: &curl::Error, url: &str) -> Error {
+    let host = host_of(url);
+    let (kind, words) = if error.is_couldnt_resolve_host() {
+        (ErrorKind::Network, format!("the name {host} cannot be resolved: check the base URL and the network"))
+    } else if error.is_couldnt_resolve_proxy() {
+        (ErrorKind::Network, "the proxy's name cannot be resolved: check HTTPS_PROXY".to_owned())
+    } else if error.is_couldnt_connect() {
+        (ErrorKind::Network, format!("{host} refuses the connection: is the server running?"))
+    } else if error.is_operation_timedout() {
+        (ErrorKind::Timeout, format!("{host} did not answer in {} s", CONNECT_TIMEOUT.as_secs()))
+    } else if error.is_peer_failed_verification() || error.is_ssl_cacert() || error.is_ssl_cacert_badfile() {
+        let detail = error.extra_description().unwrap_or_else(|| error.description());
+        (ErrorKind::BadRequest, format!("the certificate of {host} is not trusted ({detail}): see SSL_CERT_FILE"))
+    } else if error.is_ssl_connect_error() {
+        (ErrorKind::Network, format!("no TLS connection to {host}: is its base URL https, or is it plain http?"))
+    } else if error.is_url_malformed() || error.is_unsupported_protocol() {
+        (ErrorKind::BadRequest, format!("the base URL is not one ({host}): it must look like https://host/v1"))
+    } else if error.is_got_nothing() {
+        (ErrorKind::Network, format!("{host} closed the connection without an answer"))
+    } else if error.is_partial_file() || error.is_recv_error() || error.is_send_error() {
+        (ErrorKind::Network, format!("the connection to {host} broke in the middle"))
+    } else {
+        (ErrorKind::Network, format!("{host}: {}", error.extra_description().unwrap_or_else(|| error.description())))
+    };
+    Error::new(kind, words)
+}
+
+/// Host and port of a URL, without anything that could be a credential.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    authority.rsplit('@').next().unwrap_or(authority)
+}
+
+const fn contains(text: &[u8], wanted: &[u8]) -> bool {
+    let mut start = 0;
+    while start + wanted.len() <= text.len() {
+        let mut at = 0;
+        while at < wanted.len() && text[start + at] == wanted[at] {
+            at += 1;
+        }
+        if at == wanted.len() {
+            return true;
+        }
+        start += 1;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_in_words_holds_no_credential_and_no_path() {
+        assert_eq!(host_of("https://user:secret@host:8080/v1/chat?key=secret"), "host:8080");
+        assert_eq!(host_of("http://[::1]:80/x"), "[::1]:80");
+        assert_eq!(host_of("nonsense"), "nonsense");
+    }
+
+    #[test]
+    fn this_build_of_libcurl_uses_poll() {
+        assert!(HAS_POLL, ".cargo/config.toml sets CFLAGS for the bundled libcurl");
+    }
+
+    #[test]
+    fn a_connection_that_is_dropped_in_the_middle_of_a_transfer_is_freed_in_order() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", server.local_addr().unwrap());
+        let request = HttpRequest { url, headers: Vec::new(), body: b"{}"[..].into() };
+        for _ in 0..50 {
+            let mut connection = Connection::default();
+            connection.start(&request, &Trust::probe(), Moment::default()).unwrap();
+            connection.on_timer(Moment::default());
+            assert!(connection.is_live());
+            drop(connection);
+        }
+    }
+}
