@@ -11,3 +11,4 @@ pub mod base;
 pub mod domain;
 pub mod net;
 pub mod reactor;
+pub mod provider;

@@ -1,0 +1,157 @@
+//! HTTP statuses and the error texts of servers, in plain words for a person.
+//!
+//! What a server says is untrusted: it may be long, hold control characters, or repeat the key that it
+//! was sent. It is shown only through [`excerpt`].
+
+use crate::base::error::{Error, ErrorKind};
+
+/// The most characters of a server's own words that are shown.
+const MAX_WORDS: usize = 500;
+
+/// How keys of well-known providers begin.
+const KEY_MARKS: &[&str] = &["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "hf_", "AIza", "eyJ", "ghp_", "nvapi-", "fw_"];
+
+/// An error for a response with this status, with the server's own words behind ours.
+pub(super) fn of_status(status: u16, retry_after: Option<u32>, words: &str) -> Error {
+    let (kind, what) = meaning(status);
+    let mut message = format!("{what} ({status})");
+    append(&mut message, words);
+    Error { kind, message, retry_after }
+}
+
+/// An error of this kind: our words, then the server's own, made fit to be shown.
+pub(super) fn of_kind(kind: ErrorKind, what: &str, words: &str) -> Error {
+    let mut message = what.to_owned();
+    append(&mut message, words);
+    Error::new(kind, message)
+}
+
+fn append(message: &mut String, words: &str) {
+    let words = excerpt(words);
+    if !words.is_empty() {
+        message.push_str(": ");
+        message.push_str(&words);
+    }
+}
+
+/// What a status that is no success means for a chat (RFC 9110; 529 is Anthropic's "overloaded").
+fn meaning(status: u16) -> (ErrorKind, &'static str) {
+    match status {
+        300..=399 => (ErrorKind::BadRequest, "the server sends requests elsewhere; check the base URL"),
+        401 => (ErrorKind::Auth, "the provider does not accept the credentials"),
+        402 => (ErrorKind::BadRequest, "the account at the provider has no credit left"),
+        403 => (ErrorKind::Auth, "the credentials do not allow this"),
+        404 | 405 => (ErrorKind::BadRequest, "no such model or address; check the model's name and the base URL"),
+        407 => (ErrorKind::Auth, "the proxy wants credentials"),
+        408 => (ErrorKind::Timeout, "the provider gave up waiting"),
+        413 => (ErrorKind::ContextTooLong, "the conversation is too large for the provider"),
+        429 => (ErrorKind::RateLimited, "the provider asks to slow down"),
+        500..=599 => (ErrorKind::Overloaded, "the provider is overloaded or out of order"),
+        _ => (ErrorKind::BadRequest, "the provider rejects the request"),
+    }
+}
+
+/// One line of at most [`MAX_WORDS`] characters, without control characters and without what looks like a key.
+pub(super) fn excerpt(words: &str) -> String {
+    let mut line = String::new();
+    // Four bytes a character and as much white space: no need to look at megabytes.
+    for word in head_of(words, 8 * MAX_WORDS).split(|c: char| c.is_whitespace() || c.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        push_without_keys(&mut line, word);
+    }
+    if line.chars().count() > MAX_WORDS {
+        line = line.chars().take(MAX_WORDS).chain(['…']).collect();
+    }
+    line
+}
+
+/// The first `max` bytes, or a little less at a character's border.
+fn head_of(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// A word may hold a key between quotes, brackets or `key=` and the like.
+fn push_without_keys(line: &mut String, word: &str) {
+    let is_key_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
+    let mut rest = word;
+    while !rest.is_empty() {
+        let length = rest.find(|c: char| !is_key_part(c)).unwrap_or(rest.len());
+        let (part, after) = rest.split_at(length);
+        line.push_str(if looks_like_key(part) { "[key]" } else { part });
+        let next = after.find(is_key_part).unwrap_or(after.len());
+        line.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+}
+
+/// A well-known beginning, or 24 letters and digits in one piece: model names and UUIDs have hyphens before that.
+fn looks_like_key(part: &str) -> bool {
+    let is_dense = |piece: &str| {
+        let digits = piece.bytes().filter(u8::is_ascii_digit).count();
+        piece.len() >= 24 && digits > 0 && digits < piece.len()
+    };
+    let has_mark = part.len() >= 10 && KEY_MARKS.iter().any(|mark| part.starts_with(mark));
+    has_mark || part.split('-').any(is_dense)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_status_has_the_kind_that_the_agent_acts_on() {
+        let kinds = [
+            (302, ErrorKind::BadRequest),
+            (400, ErrorKind::BadRequest),
+            (401, ErrorKind::Auth),
+            (402, ErrorKind::BadRequest),
+            (403, ErrorKind::Auth),
+            (404, ErrorKind::BadRequest),
+            (408, ErrorKind::Timeout),
+            (413, ErrorKind::ContextTooLong),
+            (422, ErrorKind::BadRequest),
+            (429, ErrorKind::RateLimited),
+            (500, ErrorKind::Overloaded),
+            (502, ErrorKind::Overloaded),
+            (503, ErrorKind::Overloaded),
+            (529, ErrorKind::Overloaded),
+        ];
+        for (status, kind) in kinds {
+            assert_eq!(of_status(status, None, "").kind, kind, "{status}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_server_are_one_short_line_without_control_characters() {
+        let words = format!("one\n\x1b[31mtwo\t{}", "x ".repeat(100_000));
+        let shown = excerpt(&words);
+        assert!(shown.starts_with("one [31mtwo x x"));
+        assert_eq!(shown.chars().count(), MAX_WORDS + 1);
+    }
+
+    #[test]
+    fn a_key_that_a_server_repeats_is_not_shown() {
+        let keys = ["sk-proj-abc_DEF-123", "0123456789abcdef0123456789abcdef", "gsk_aaaaaaaaaaaaaaaa"];
+        for key in keys {
+            for words in [format!("bad key {key}."), format!("key=\"{key}\""), format!("Bearer {key}, no")] {
+                let shown = excerpt(&words);
+                assert!(!shown.contains(key) && shown.contains("[key]"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn model_names_and_request_numbers_are_shown() {
+        for word in
+            ["meta-llama/Llama-3.1-405B-Instruct-Turbo-FP8-128k", "123e4567-e89b-12d3-a456-426614174000", "sk-learn"]
+        {
+            assert_eq!(excerpt(word), word);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Chunks of one reply become events: texts, calls with indexes of our own, usage; all of it bounded.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, Text, WireUsage};
+
+/// The most text and reasoning of one reply, in bytes.
+pub(super) const MAX_TEXT: usize = 16 << 20;
+/// The most arguments of one call, in bytes.
+pub(super) const MAX_ARGUMENTS: usize = 1 << 20;
+/// The most calls of one reply.
+pub(super) const MAX_CALLS: usize = 128;
+
+/// One reply, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    calls: Vec<Call>,
+    /// Bytes of text and reasoning so far.
+    said: usize,
+    finish: Option<Finish>,
+    usage: Option<Usage>,
+}
+
+/// A call that has begun. Its place in the list is the index that the agent sees.
+#[derive(Debug, Default)]
+struct Call {
+    wire_index: Option<u64>,
+    id: String,
+    name: String,
+    /// Arguments that came before the name; empty once the call is announced.
+    held: String,
+    is_announced: bool,
+    /// Bytes of arguments so far.
+    length: usize,
+    braces: Braces,
+}
+
+impl Reply {
+    /// Takes one chunk and appends what it adds.
+    ///
+    /// # Errors
+    /// `Protocol` if a bound is passed.
+    pub fn take(&mut self, chunk: Chunk<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) == 0 {
+                self.take_choice(choice, out)?;
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            self.take_usage(&usage, out);
+        }
+        Ok(())
+    }
+
+    /// Whether any part of a reply came: text, reasoning or a call.
+    pub fn has_begun(&self) -> bool {
+        self.said > 0 || !self.calls.is_empty()
+    }
+
+    /// Whether the model has said why it stopped.
+    pub fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The reply is whole: gives the calls that never got a name, why the model stopped, and `Done`.
+    ///
+    /// The finish is held back until here because some servers go on after it, and some name the wrong one:
+    /// Ollama and older llama.cpp say `stop` where there are calls.
+    pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        for (index, call) in self.calls.iter_mut().enumerate() {
+            call.announce(index, out);
+        }
+        let finish = match (self.finish, self.calls.is_empty()) {
+            (Some(Finish::Length), _) => Finish::Length,
+            (Some(Finish::ContentFilter), _) => Finish::ContentFilter,
+            (_, false) => Finish::ToolCalls,
+            (_, true) => Finish::Stop,
+        };
+        out.push(StreamEvent::Finish(finish));
+        out.push(StreamEvent::Done);
+    }
+
+    fn take_choice(&mut self, choice: Choice<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        // A whole message at the end of a stream repeats what the deltas said.
+        let has_delta = choice.delta.is_some();
+        let message = choice.message.filter(|_| !has_delta && !self.has_begun());
+        if let Some(delta) = choice.delta.or(message) {
+            self.take_delta(delta, out)?;
+        }
+        if let Some(finish) = finish_of(&choice.finish_reason.0) {
+            self.finish = Some(finish);
+        }
+        Ok(())
+    }
+
+    fn take_delta(&mut self, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let reasoning = if delta.reasoning_content.0.is_empty() { delta.reasoning } else { delta.reasoning_content };
+        self.say(reasoning, StreamEvent::Thinking, out)?;
+        self.say(delta.content, StreamEvent::Text, out)?;
+        self.say(delta.refusal, StreamEvent::Text, out)?;
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.take_call(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: Text<'_>, event: fn(String) -> StreamEvent, out: &mut Vec<StreamEvent>) -> Result<()> {
+        if text.0.is_empty() {
+            return Ok(());
+        }
+        self.said += text.0.len();
+        if self.said > MAX_TEXT {
+            return Err(too_much("a reply of more than 16 MiB"));
+        }
+        out.push(event(text.0.into_owned()));
+        Ok(())
+    }
+
+    fn take_call(&mut self, delta: CallDelta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let function = delta.function.unwrap_or_default();
+        let (id, name, arguments) = (&*delta.id.0, &*function.name.0, &*function.arguments.0);
+        let place = match self.place_of(delta.index, id, name) {
+            Some(place) => place,
+            None if self.calls.len() == MAX_CALLS => return Err(too_much("more than 128 calls in one reply")),
+            None => {
+                self.calls.push(Call { wire_index: delta.index, ..Call::default() });
+                self.calls.len() - 1
+            }
+        };
+        self.calls[place].take(place, id, name, arguments, out)
+    }
+
+    /// Which call a delta goes on with; `None` if it begins one.
+    ///
+    /// By its index; without one, the last call. A delta that names a call anew begins another one all the
+    /// same if its id differs, or if there is no id and the arguments before are complete: some servers give
+    /// index 0 to every call. A differing id alone does not: older vLLM makes up an id for every delta.
+    fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let place = match index {
+            Some(_) => self.calls.iter().rposition(|call| call.wire_index == index)?,
+            None => self.calls.len().checked_sub(1)?,
+        };
+        let call = &self.calls[place];
+        let is_new = if index.is_none() && !id.is_empty() && !call.id.is_empty() {
+            id != call.id
+        } else if name.is_empty() || call.name.is_empty() {
+            false
+        } else if id.is_empty() {
+            call.braces.are_closed()
+        } else {
+            id != call.id
+        };
+        if !is_new {
+            return Some(place);
+        }
+        // With an id the call may be an earlier one.
+        self.calls.iter().position(|call| !id.is_empty() && call.id == id && call.wire_index == index)
+    }
+
+    fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
+        let details = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        let usage = Usage {
+            input: usage.prompt_tokens.unwrap_or(0),
+            cached: details.or(usage.prompt_cache_hit_tokens).unwrap_or(0),
+            output: usage.completion_tokens.unwrap_or(0),
+        };
+        // Some servers repeat it in every chunk, or send zeros until they know.
+        if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
+            out.push(StreamEvent::Usage(usage));
+        }
+    }
+}
+
+impl Call {
+    fn take(&mut self, place: usize, id: &str, name: &str, arguments: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+        self.length += arguments.len();
+        if self.length > MAX_ARGUMENTS {
+            return Err(too_much("a tool call with more than 1 MiB of arguments"));
+        }
+        if self.id.is_empty() && !self.is_announced {
+            id.clone_into(&mut self.id);
+        }
+        if self.name.is_empty() {
+            name.clone_into(&mut self.name);
+        }
+        self.braces.follow(arguments);
+        if self.is_announced {
+            self.go_on(place, arguments, out);
+        } else {
+            self.held.push_str(arguments);
+            if !self.name.is_empty() {
+                self.announce(place, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first piece, with id and name.
+    fn announce(&mut self, index: usize, out: &mut Vec<StreamEvent>) {
+        if !std::mem::replace(&mut self.is_announced, true) {
+            let arguments = std::mem::take(&mut self.held);
+            out.push(StreamEvent::ToolCall { index, id: self.id.clone(), name: self.name.clone(), arguments });
+        }
+    }
+
+    fn go_on(&self, index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
+        if !arguments.is_empty() {
+            let arguments = arguments.to_owned();
+            out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
+        }
+    }
+}
+
+/// Tells whether a JSON object is complete, looking at each byte once however it comes in pieces.
+#[derive(Debug, Default)]
+struct Braces {
+    depth: usize,
+    has_begun: bool,
+    in_string: bool,
+    after_backslash: bool,
+}
+
+impl Braces {
+    fn follow(&mut self, more: &str) {
+        for byte in more.bytes() {
+            match byte {
+                _ if std::mem::take(&mut self.after_backslash) => {}
+                b'\\' if self.in_string => self.after_backslash = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' => {
+                    self.depth += 1;
+                    self.has_begun = true;
+                }
+                b'}' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    fn are_closed(&self) -> bool {
+        self.has_begun && self.depth == 0 && !self.in_string
+    }
+}
+
+/// `None` while the model has not stopped. Reasons that no one has written down count as a plain stop.
+fn finish_of(reason: &str) -> Option<Finish> {
+    match reason {
+        "" => None,
+        "length" | "max_tokens" | "model_length" => Some(Finish::Length),
+        "content_filter" | "safety" => Some(Finish::ContentFilter),
+        "tool_calls" | "function_call" => Some(Finish::ToolCalls),
+        _ => Some(Finish::Stop),
+    }
+}
+
+fn too_much(what: &str) -> Error {
+    Error::new(ErrorKind::Protocol, format!("the server sent {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(deltas: &[&str]) -> Result<Vec<StreamEvent>> {
+        let (mut reply, mut out) = (Reply::default(), Vec::new());
+        for delta in deltas {
+            let json = format!("{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{delta}]}}}}]}}");
+            reply.take(serde_json::from_str(&json).unwrap(), &mut out)?;
+        }
+        reply.close(&mut out);
+        Ok(out)
+    }
+
+    /// The calls as `name(arguments)#id`.
+    fn calls(deltas: &[&str]) -> Vec<String> {
+        let mut calls: Vec<(String, String, String)> = Vec::new();
+        for event in events(deltas).unwrap() {
+            if let StreamEvent::ToolCall { index, id, name, arguments } = event {
+                match calls.get_mut(index) {
+                    Some(call) => call.1.push_str(&arguments),
+                    None => calls.push((name, arguments, id)),
+                }
+            }
+        }
+        calls.into_iter().map(|(name, arguments, id)| format!("{name}({arguments})#{id}")).collect()
+    }
+
+    #[test]
+    fn calls_that_all_have_index_zero_are_told_apart_by_their_ids() {
+        let deltas = [
+            r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#,
+            r#"{"index":0,"id":"b","function":{"name":"f","arguments":"{"}}"#,
+            r#"{"index":0,"function":{"arguments":"}"}}"#,
+        ];
+        assert_eq!(calls(&deltas), ["f({})#a", "f({})#b"]);
+    }
+
+    #[test]
+    fn an_id_made_up_for_every_delta_begins_no_new_call() {
+        let deltas = [
+            r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}"#,
+            r#"{"index":0,"id":"b","function":{"arguments":"}"}}"#,
+        ];
+        assert_eq!(calls(&deltas), ["f({})#a"]);
+    }
+
+    #[test]
+    fn calls_without_index_and_id_are_told_apart_by_complete_arguments() {
+        let deltas = [
+            r#"{"function":{"name":"f","arguments":"{\"a\":\"}\""}}"#,
+            r#"{"function":{"name":"f","arguments":"}"}}"#,
+            r#"{"function":{"name":"f","arguments":"{}"}}"#,
+        ];
+        assert_eq!(calls(&deltas), [r#"f({"a":"}"})#"#, "f({})#"]);
+    }
+
+    #[test]
+    fn a_name_that_comes_late_is_waited_for() {
+        let deltas = [r#"{"index":3,"id":"a"}"#, r#"{"index":3,"function":{"name":"f","arguments":"{}"}}"#];
+        assert_eq!(calls(&deltas), ["f({})#a"]);
+        assert_eq!(calls(&deltas[..1]), ["()#a"]);
+    }
+
+    #[test]
+    fn more_than_128_calls_or_a_mebibyte_of_arguments_are_an_error() {
+        let many: Vec<String> =
+            (0..=MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(events(&many[..MAX_CALLS]).is_ok());
+        assert_eq!(events(&many).unwrap_err().kind, ErrorKind::Protocol);
+        let piece =
+            format!(r#"{{"index":0,"function":{{"name":"f","arguments":"{}"}}}}"#, "x".repeat(MAX_ARGUMENTS / 2 + 1));
+        assert_eq!(events(&[&piece, &piece]).unwrap_err().kind, ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn a_reply_of_more_than_16_mebibytes_is_an_error() {
+        let (mut reply, mut out) = (Reply::default(), Vec::new());
+        let text = "x".repeat(1 << 20);
+        let mut say = || reply.say(Text(text.as_str().into()), StreamEvent::Text, &mut out);
+        assert!((0..16).all(|_| say().is_ok()));
+        assert_eq!(say().unwrap_err().kind, ErrorKind::Protocol);
+    }
+}

@@ -1,0 +1,162 @@
+//! A conversation becomes a Chat Completions request.
+//!
+//! The keys stand in a fixed order with the messages before everything that may vary from one request
+//! of a conversation to the next (the tools), so that a longer conversation's body begins with the bytes
+//! of a shorter one's: providers cache by prefix.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::http::HttpRequest;
+use crate::domain::tool::ToolDeclaration;
+use crate::provider::turns::{Call, Turn, turns};
+use crate::provider::{Conversation, Opening};
+
+/// Makes the request.
+///
+/// # Errors
+/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
+/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
+pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+    let endpoint = conversation.endpoint;
+    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers: headers(endpoint)?, body: body(conversation)? }))
+}
+
+/// The base URL with the path behind it; a query (Azure's `?api-version=`) stays at the end.
+fn url(endpoint: &Endpoint) -> Result<String> {
+    let base = endpoint.base_url.trim();
+    if !base.starts_with("http://") && !base.starts_with("https://") {
+        let words = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
+    let address = address.trim_end_matches('/');
+    let path = if address.ends_with("/chat/completions") { "" } else { "/chat/completions" };
+    Ok(format!("{address}{path}{query}"))
+}
+
+/// The endpoint's own headers replace ours of the same name.
+fn headers(endpoint: &Endpoint) -> Result<Vec<(String, String)>> {
+    let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
+    if let Some(key) = &endpoint.key {
+        let key = key.reveal().trim();
+        if key.is_empty() || !is_header_text(key) {
+            let words = format!("the key of {} is empty or holds characters that no key has", endpoint.provider);
+            return Err(Error::new(ErrorKind::Auth, words));
+        }
+        headers.push(("Authorization", format!("Bearer {key}")));
+    }
+    headers.retain(|(name, _)| !endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
+    let mut headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    for (name, value) in &endpoint.headers {
+        if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
+            let words = format!("the header {name:?} of {} cannot be sent", endpoint.provider);
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
+        headers.push((name.clone(), value.clone()));
+    }
+    Ok(headers)
+}
+
+/// A token of RFC 9110.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+fn is_header_text(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// One message as the protocol has it.
+#[derive(Serialize)]
+struct Row<'a> {
+    role: &'static str,
+    /// `null` for a reply that has only calls.
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct CallRow<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: FunctionRow<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionRow<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
+    let turns = turns(conversation.messages);
+    if turns.is_empty() {
+        return Err(Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet"));
+    }
+    let mut body = String::from("{\"model\":");
+    body.push_str(&json(&conversation.endpoint.model));
+    body.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true},\"messages\":[");
+    let system = (!conversation.system.trim().is_empty()).then(|| row("system", conversation.system));
+    let rows = system.into_iter().chain(turns.iter().flat_map(rows_of));
+    body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
+    body.push(']');
+    push_tools(&mut body, conversation.tools)?;
+    body.push('}');
+    Ok(body.into_bytes().into())
+}
+
+fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
+    match turn {
+        Turn::User(text) => vec![row("user", text)],
+        Turn::Assistant { text, calls } => {
+            let content = (!text.is_empty()).then_some(text.as_str());
+            let tool_calls = calls.iter().map(call_row).collect();
+            let reply = Row { role: "assistant", content, tool_calls, tool_call_id: None };
+            let answers = calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.answer()) });
+            std::iter::once(reply).chain(answers).collect()
+        }
+    }
+}
+
+fn row<'a>(role: &'static str, content: &'a str) -> Row<'a> {
+    Row { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
+}
+
+fn call_row<'a>(call: &'a Call<'a>) -> CallRow<'a> {
+    let function = FunctionRow { name: &call.name, arguments: call.arguments };
+    CallRow { id: &call.id, r#type: "function", function }
+}
+
+/// The schemas go out as they were written: the order of their properties means something to a model.
+fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
+    for (place, tool) in tools.iter().enumerate() {
+        if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
+            return Err(Error::new(ErrorKind::Tool, format!("the schema of the tool {} is no JSON", tool.name)));
+        }
+        body.push_str(if place == 0 { ",\"tools\":[" } else { "," });
+        body.push_str("{\"type\":\"function\",\"function\":{\"name\":");
+        body.push_str(&json(tool.name));
+        body.push_str(",\"description\":");
+        body.push_str(&json(tool.description));
+        body.push_str(",\"parameters\":");
+        body.push_str(tool.parameters);
+        body.push_str("}}");
+    }
+    if !tools.is_empty() {
+        body.push(']');
+    }
+    Ok(())
+}
+
+/// JSON text of plain data, which always has one: texts, lists and structs cannot fail.
+fn json(data: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(data).expect("texts and lists of texts always have a JSON form")
+}

@@ -1,0 +1,224 @@
+//! Splits a byte stream into server-sent events (WHATWG HTML, section 9.2.6), whatever the cuts.
+//!
+//! Each byte is looked at once; a line is copied only if a cut runs through it. Deviations from the
+//! standard, each because servers need it: [`Sse::end`] hands out an event that lacks its blank line,
+//! and a field named `error` (llama.cpp before 2025) is an event of that name with data.
+
+use std::borrow::Cow;
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// The longest line, and the most data of one event, in bytes.
+pub(super) const MAX_LINE: usize = 1 << 20;
+
+/// One event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    /// The value of its last `event` field, empty if none.
+    pub name: &'a str,
+    /// Its `data` lines, joined with line feeds. Invalid UTF-8 is replaced.
+    pub data: Cow<'a, str>,
+}
+
+/// The state between two pieces of the stream.
+#[derive(Debug, Default)]
+pub(super) struct Sse {
+    /// A line that has begun, without its end.
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    name: String,
+    /// The last byte was a CR: an LF that follows belongs to it.
+    after_cr: bool,
+    /// A first line was seen, so a byte order mark is none any more.
+    past_start: bool,
+}
+
+impl Sse {
+    /// Takes more bytes and hands out the events that they complete.
+    ///
+    /// # Errors
+    /// `Protocol` if a line or an event is longer than [`MAX_LINE`]. Nothing may be fed afterwards.
+    pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(Event<'_>)) -> Result<()> {
+        let mut rest = bytes;
+        while let Some(&first) = rest.first() {
+            if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            let Some(end) = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
+                return self.keep(rest);
+            };
+            self.after_cr = rest[end] == b'\r';
+            self.take_line(&rest[..end], &mut on_event)?;
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+
+    /// The stream is over: hands out what still lacks its line end or blank line.
+    ///
+    /// # Errors
+    /// As for [`Sse::feed`].
+    pub fn end(&mut self, mut on_event: impl FnMut(Event<'_>)) -> Result<()> {
+        if !self.line.is_empty() {
+            self.take_line(&[], &mut on_event)?;
+        }
+        self.dispatch(&mut on_event);
+        Ok(())
+    }
+
+    /// Keeps the beginning of a line.
+    fn keep(&mut self, part: &[u8]) -> Result<()> {
+        bounded(self.line.len() + part.len())?;
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Handles a line whose last part is `tail`; the part before it, if any, was kept.
+    fn take_line(&mut self, tail: &[u8], on_event: &mut impl FnMut(Event<'_>)) -> Result<()> {
+        bounded(self.line.len() + tail.len())?;
+        if self.line.is_empty() {
+            return self.on_line(tail, on_event);
+        }
+        let mut whole = std::mem::take(&mut self.line);
+        whole.extend_from_slice(tail);
+        let outcome = self.on_line(&whole, on_event);
+        // The allocation is kept for the next line that is cut.
+        whole.clear();
+        self.line = whole;
+        outcome
+    }
+
+    fn on_line(&mut self, line: &[u8], on_event: &mut impl FnMut(Event<'_>)) -> Result<()> {
+        let mut line = line;
+        if !std::mem::replace(&mut self.past_start, true) {
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        }
+        if line.is_empty() {
+            self.dispatch(on_event);
+            return Ok(());
+        }
+        let (field, value) = match line.iter().position(|&byte| byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        self.on_field(field, value.strip_prefix(b" ").unwrap_or(value))
+    }
+
+    /// A comment is a field without a name; it and unknown fields are ignored.
+    fn on_field(&mut self, field: &[u8], value: &[u8]) -> Result<()> {
+        match field {
+            b"data" => self.add_data(value),
+            b"event" => {
+                self.name = String::from_utf8_lossy(value).into_owned();
+                Ok(())
+            }
+            b"error" => {
+                self.name = "error".into();
+                self.add_data(value)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add_data(&mut self, value: &[u8]) -> Result<()> {
+        bounded(self.data.len() + value.len())?;
+        if self.has_data {
+            self.data.push(b'\n');
+        }
+        self.has_data = true;
+        self.data.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn dispatch(&mut self, on_event: &mut impl FnMut(Event<'_>)) {
+        if self.has_data {
+            on_event(Event { name: &self.name, data: String::from_utf8_lossy(&self.data) });
+        }
+        self.data.clear();
+        self.name.clear();
+        self.has_data = false;
+    }
+}
+
+fn bounded(length: usize) -> Result<()> {
+    if length <= MAX_LINE {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Protocol, "the server sent a line of more than 1 MiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut sse = Sse::default();
+        let mut events = Vec::new();
+        let mut on_event = |event: Event<'_>| events.push((event.name.to_owned(), event.data.into_owned()));
+        for piece in pieces {
+            sse.feed(piece, &mut on_event).unwrap();
+        }
+        sse.end(&mut on_event).unwrap();
+        events
+    }
+
+    fn datas(stream: &str) -> Vec<String> {
+        split(&[stream.as_bytes()]).into_iter().map(|(_, data)| data).collect()
+    }
+
+    #[test]
+    fn lines_may_end_with_lf_crlf_or_cr() {
+        for end in ["\n", "\r\n", "\r"] {
+            let stream = ["data: a", "data:b", "", "data: c", "", ""].join(end);
+            assert_eq!(datas(&stream), ["a\nb", "c"], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn comments_unknown_fields_and_a_byte_order_mark_are_no_data() {
+        assert_eq!(datas("\u{FEFF}data: a\n: ping\nretry: 5\nid\n\n: only\n\n"), ["a"]);
+        assert_eq!(datas("data: a\n\n\u{FEFF}data: b\n\n"), ["a"], "a mark in the middle is part of a name");
+    }
+
+    #[test]
+    fn only_one_space_after_the_colon_is_taken_away() {
+        assert_eq!(datas("data:  a \n\ndata\n\ndata:\n\n"), [" a ", "", ""]);
+    }
+
+    #[test]
+    fn an_event_has_the_name_that_stands_in_it_and_the_next_one_does_not() {
+        let events = split(&[b"event: error\ndata: x\n\ndata: y\n\nerror: z\n\n"]);
+        let names: Vec<_> = events.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
+        assert_eq!(names, [("error", "x"), ("", "y"), ("error", "z")]);
+    }
+
+    #[test]
+    fn a_stream_cut_anywhere_gives_the_same_events() {
+        let stream = "\u{FEFF}data: é€😀\r\ndata: b\r\n\r\n:x\rdata: c\r\revent: e\ndata: d".as_bytes();
+        let whole = split(&[stream]);
+        assert_eq!(whole.len(), 3);
+        for cut in 0..=stream.len() {
+            assert_eq!(split(&[&stream[..cut], &stream[cut..]]), whole, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(split(&bytes), whole);
+    }
+
+    #[test]
+    fn a_line_beyond_the_bound_is_an_error_whole_or_in_pieces() {
+        let line = vec![b'x'; MAX_LINE + 1];
+        let mut whole = Sse::default();
+        assert_eq!(whole.feed(&[&line[..], b"\n"].concat(), |_| ()).unwrap_err().kind, ErrorKind::Protocol);
+        let mut pieces = Sse::default();
+        assert!(line.chunks(1000).any(|piece| pieces.feed(piece, |_| ()).is_err()));
+    }
+
+    #[test]
+    fn an_event_of_endless_data_lines_is_an_error() {
+        let mut sse = Sse::default();
+        let piece = [b"data: ".as_slice(), &vec![b'x'; 1000], b"\n"].concat();
+        assert!((0..2000).any(|_| sse.feed(&piece, |_| ()).is_err()));
+    }
+}

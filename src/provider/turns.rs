@@ -1,0 +1,197 @@
+//! Makes a log of messages into a conversation that strict servers accept.
+//!
+//! A log has what happened: calls whose results were lost in a crash, results whose calls were cut
+//! away, empty replies, two messages of a person in a row, identifiers and names as some model wrote
+//! them. A server refuses such a conversation for ever, so nothing of it may reach one. Here each call
+//! carries its answer, so a call without a result or a result without a call cannot be written down.
+//!
+//! The same log always gives the same turns, and a longer log the same ones and more: providers cache
+//! by prefix.
+
+use std::collections::HashMap;
+
+use crate::domain::message::{Body, Message};
+use crate::domain::tool::{ToolCall, ToolResult};
+
+/// What a model is told of a call that has no result.
+pub(super) const INTERRUPTED: &str = "[interrupted: this call has no result]";
+
+/// The first words of a conversation whose beginning was cut away up to a reply: templates want a person first.
+pub(super) const CUT_START: &str = "[the conversation before this was left out]";
+
+/// OpenAI refuses longer call identifiers ("Expected a string with maximum length 40").
+const MAX_ID: usize = 40;
+
+/// OpenAI refuses longer tool names, and characters other than `[a-zA-Z0-9_-]` in them.
+const MAX_NAME: usize = 64;
+
+/// One turn: a person's and a model's alternate, except that a reply with calls may follow another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Turn<'a> {
+    /// What a person said; never empty.
+    User(String),
+    /// A reply: text, calls, or both.
+    Assistant {
+        /// Its text; empty only if there are calls.
+        text: String,
+        /// Its calls with their answers, in its order.
+        calls: Vec<Call<'a>>,
+    },
+}
+
+/// A call with its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Call<'a> {
+    /// An identifier that no other call of the conversation has, of `[a-zA-Z0-9_-]`, at most 40 long.
+    pub id: String,
+    /// The tool's name, of `[a-zA-Z0-9_-]`, at most 64 long.
+    pub name: String,
+    /// The text of a JSON object.
+    pub arguments: &'a str,
+    /// The identifier in the log, by which the result is found.
+    logged_id: &'a str,
+    result: Option<&'a str>,
+}
+
+impl Call<'_> {
+    /// What came of it.
+    pub fn answer(&self) -> &str {
+        self.result.unwrap_or(INTERRUPTED)
+    }
+}
+
+/// The turns of these messages; empty if nothing was said.
+pub(super) fn turns<'a>(messages: &[&'a Message]) -> Vec<Turn<'a>> {
+    let mut writer = Writer::default();
+    for message in messages {
+        match &message.body {
+            Body::User(text) => writer.user(text),
+            // Templates allow a system message at the very beginning only, and it may not change: prefixes are cached.
+            Body::System(text) if !is_blank(text) => writer.user(&format!("[system] {text}")),
+            Body::Assistant(reply) => writer.reply(&reply.text),
+            Body::ToolCall(call) => writer.call(call),
+            Body::ToolResult(result) => writer.result(result),
+            _ => {}
+        }
+    }
+    writer.finish()
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    turns: Vec<Turn<'a>>,
+    ids: HashMap<String, u32>,
+}
+
+impl<'a> Writer<'a> {
+    fn user(&mut self, said: &str) {
+        if is_blank(said) {
+            return;
+        }
+        self.drop_empty_reply();
+        match self.turns.last_mut() {
+            Some(Turn::User(text)) => join(text, said),
+            _ => self.turns.push(Turn::User(said.to_owned())),
+        }
+    }
+
+    /// An empty reply is kept for now: its calls may follow.
+    fn reply(&mut self, said: &str) {
+        let said = if is_blank(said) { "" } else { said };
+        match self.turns.last_mut() {
+            Some(Turn::Assistant { text, calls }) if calls.is_empty() => join(text, said),
+            _ => self.push_reply(said),
+        }
+    }
+
+    fn push_reply(&mut self, said: &str) {
+        if self.turns.is_empty() {
+            self.turns.push(Turn::User(CUT_START.to_owned()));
+        }
+        self.turns.push(Turn::Assistant { text: said.to_owned(), calls: Vec::new() });
+    }
+
+    /// A call belongs to the reply before it, unless that one's calls were answered already.
+    fn call(&mut self, call: &'a ToolCall) {
+        let is_open =
+            |turn: &Turn| matches!(turn, Turn::Assistant { calls, .. } if calls.iter().all(|c| c.result.is_none()));
+        if !self.turns.last().is_some_and(is_open) {
+            self.push_reply("");
+        }
+        let id = self.unique_id(&call.id);
+        if let Some(Turn::Assistant { calls, .. }) = self.turns.last_mut() {
+            let (name, arguments) = (name_of(&call.name), object_or_empty(&call.arguments));
+            calls.push(Call { id, name, arguments, logged_id: &call.id, result: None });
+        }
+    }
+
+    /// Only the newest calls can be answered: a result that is older than them lost its call.
+    fn result(&mut self, result: &'a ToolResult) {
+        let newest = self.turns.iter_mut().rev().find_map(|turn| match turn {
+            Turn::Assistant { calls, .. } if !calls.is_empty() => Some(calls),
+            _ => None,
+        });
+        let open = newest.into_iter().flatten().find(|c| c.logged_id == result.call_id && c.result.is_none());
+        if let Some(call) = open {
+            call.result = Some(&result.content);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Turn<'a>> {
+        self.drop_empty_reply();
+        if self.turns == [Turn::User(CUT_START.to_owned())] {
+            self.turns.clear();
+        }
+        self.turns
+    }
+
+    fn drop_empty_reply(&mut self) {
+        self.turns
+            .pop_if(|turn| matches!(turn, Turn::Assistant { text, calls } if text.is_empty() && calls.is_empty()));
+    }
+
+    /// The logged identifier made fit for every server; a number is added to one that is taken.
+    fn unique_id(&mut self, logged: &str) -> String {
+        let mut id = fit(logged, MAX_ID);
+        if id.is_empty() {
+            id.push_str("call");
+        }
+        let base = id.clone();
+        while let Some(times) = self.ids.get_mut(&id) {
+            *times += 1;
+            let suffix = format!("-{times}");
+            id = format!("{}{suffix}", fit(&base, MAX_ID - suffix.len()));
+        }
+        self.ids.insert(id.clone(), 1);
+        id
+    }
+}
+
+fn name_of(logged: &str) -> String {
+    let name = fit(logged, MAX_NAME);
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+/// The first `max` characters with everything outside `[a-zA-Z0-9_-]` replaced.
+fn fit(text: &str, max: usize) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.chars().take(max).map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// The arguments if they are a JSON object, else an empty one: the result says what was wrong with them.
+fn object_or_empty(arguments: &str) -> &str {
+    let is_object =
+        arguments.trim_start().starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
+    if is_object { arguments } else { "{}" }
+}
+
+fn join(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

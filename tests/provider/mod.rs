@@ -1,0 +1,5 @@
+//! Providers from outside: recorded bytes, golden bodies, and conversations that no log should break.
+
+mod recorded;
+mod requests;
+mod validity;

@@ -1,0 +1,113 @@
+//! Wire bytes in `fixtures/sse/<kind>/<case>.sse` and, beside them, the head they came with and the events
+//! they mean. Each case is decoded whole, byte by byte, and cut in two at every position.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use polylogue::domain::http::HttpHead;
+use polylogue::domain::stream::{Finish, StreamEvent};
+use polylogue::provider::find;
+use serde_json::{Value, json};
+
+#[test]
+fn recorded_answers_mean_the_same_however_they_are_cut() {
+    let cases = cases("openai");
+    assert!(cases.len() >= 25, "the recordings are there");
+    for (name, head, bytes, expected) in cases {
+        assert_eq!(decode(&head, &[&bytes]), expected, "{name}, whole");
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(decode(&head, &single), expected, "{name}, byte by byte");
+        for cut in 0..=bytes.len() {
+            assert_eq!(decode(&head, &[&bytes[..cut], &bytes[cut..]]), expected, "{name}, cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_recorded_answer_that_ends_too_early_ends_in_exactly_one_done_or_error() {
+    for (name, head, bytes, _) in cases("openai") {
+        for end in 0..bytes.len() {
+            let events = decode(&head, &[&bytes[..end]]);
+            let ends = events.iter().filter(|event| *event == "done" || event.get("error").is_some()).count();
+            assert_eq!(ends, 1, "{name}, ended at {end}: {events:?}");
+        }
+    }
+}
+
+type Case = (String, HttpHead, Vec<u8>, Vec<Value>);
+
+fn cases(kind: &str) -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse").join(kind);
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "sse")).collect();
+    paths.sort();
+    paths.iter().map(|path| case(path)).collect()
+}
+
+fn case(path: &Path) -> Case {
+    let meaning = fs::read_to_string(path.with_extension("json")).unwrap();
+    let meaning: Value = serde_json::from_str(&meaning).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let head = HttpHead {
+        status: meaning["status"].as_u64().unwrap().try_into().unwrap(),
+        content_type: meaning["content_type"].as_str().unwrap().to_owned(),
+        retry_after: meaning["retry_after"].as_u64().map(|seconds| seconds.try_into().unwrap()),
+    };
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    (name, head, fs::read(path).unwrap(), meaning["events"].as_array().unwrap().clone())
+}
+
+fn decode(head: &HttpHead, pieces: &[&[u8]]) -> Vec<Value> {
+    let mut decoder = (find("openai").unwrap().decoder)();
+    let mut out = Vec::new();
+    decoder.head(head);
+    for piece in pieces {
+        decoder.feed(piece, &mut out);
+    }
+    decoder.end(&mut out);
+    let mut merged = Vec::new();
+    for event in out {
+        add(&mut merged, event);
+    }
+    merged
+}
+
+/// Adds an event in the fixtures' own notation; text that goes on is joined with what it goes on with.
+fn add(merged: &mut Vec<Value>, event: StreamEvent) {
+    let last = merged.last_mut();
+    match event {
+        StreamEvent::Text(text) => join(merged, "text", &text),
+        StreamEvent::Thinking(text) => join(merged, "thinking", &text),
+        StreamEvent::ToolCall { index, id, name, arguments } => match last {
+            Some(last) if last["call"] == index && id.is_empty() && name.is_empty() => {
+                last["arguments"] = format!("{}{arguments}", last["arguments"].as_str().unwrap()).into();
+            }
+            _ => merged.push(json!({"call": index, "id": id, "name": name, "arguments": arguments})),
+        },
+        StreamEvent::Usage(usage) => merged.push(json!({"usage": [usage.input, usage.cached, usage.output]})),
+        StreamEvent::Finish(finish) => merged.push(json!({"finish": name_of(finish)})),
+        StreamEvent::Error(error) => {
+            let mut value = json!({"error": error.kind.name(), "message": error.message});
+            if let Some(seconds) = error.retry_after {
+                value["retry_after"] = seconds.into();
+            }
+            merged.push(value);
+        }
+        StreamEvent::Done => merged.push("done".into()),
+    }
+}
+
+fn join(merged: &mut Vec<Value>, key: &str, text: &str) {
+    match merged.last_mut().and_then(|last| last.get_mut(key)) {
+        Some(earlier) => *earlier = format!("{}{text}", earlier.as_str().unwrap()).into(),
+        None => merged.push(json!({key: text})),
+    }
+}
+
+fn name_of(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Stop => "stop",
+        Finish::ToolCalls => "tool_calls",
+        Finish::Length => "length",
+        Finish::ContentFilter => "content_filter",
+    }
+}

@@ -1,0 +1,227 @@
+//! Golden request bodies in `fixtures/requests/openai`: bytes that providers cache by must not change by accident.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use polylogue::base::error::ErrorKind;
+use polylogue::base::id::MessageId;
+use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::domain::http::HttpRequest;
+use polylogue::domain::message::{Body, Message, Reply};
+use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
+use polylogue::provider::{Conversation, Opening, find};
+
+use super::validity;
+
+const TOOLS: &[ToolDeclaration] = &[
+    ToolDeclaration {
+        name: "read_file",
+        description: "Reads a file.",
+        parameters: r#"{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"}},"required":["path"]}"#,
+    },
+    ToolDeclaration { name: "bash", description: "Runs \"it\".", parameters: r#"{"type":"object"}"# },
+];
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        provider: "local".into(),
+        kind: "openai".into(),
+        model: "some/model".into(),
+        base_url: "http://localhost:8080/v1".into(),
+        key: None,
+        headers: Vec::new(),
+    }
+}
+
+fn open(
+    endpoint: &Endpoint,
+    system: &str,
+    bodies: &[Body],
+    tools: &[ToolDeclaration],
+) -> polylogue::base::error::Result<HttpRequest> {
+    let log: Vec<_> =
+        bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
+    let messages: Vec<_> = log.iter().collect();
+    match (find("openai").unwrap().open)(&Conversation { endpoint, system, messages: &messages, tools })? {
+        Opening::Http(request) => Ok(request),
+        Opening::Script(_) => panic!("no script"),
+    }
+}
+
+fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
+    String::from_utf8(open(&endpoint(), system, bodies, tools).unwrap().body.to_vec()).unwrap()
+}
+
+fn user(text: &str) -> Body {
+    Body::User(text.into())
+}
+
+fn reply(text: &str) -> Body {
+    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), is_partial: false })
+}
+
+fn partial(text: &str) -> Body {
+    Body::Assistant(Reply { text: text.into(), thinking: String::new(), is_partial: true })
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Body {
+    Body::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() })
+}
+
+fn result(id: &str, content: &str) -> Body {
+    let (name, content) = ("bash".into(), content.into());
+    Body::ToolResult(ToolResult { call_id: id.into(), name, content, is_error: false, duration: Duration::ZERO })
+}
+
+/// A conversation as it grows, with everything in it that a good day has.
+fn long_talk() -> Vec<Body> {
+    vec![
+        user("What is in \"a\\b\"?\nAnd c?"),
+        reply("I look."),
+        call("call_a", "read_file", r#"{"path": "a"}"#),
+        call("call_b", "read_file", r#"{"path": "c"}"#),
+        result("call_a", "alpha"),
+        result("call_b", "naïve 😀"),
+        reply(""),
+        call("call_c", "bash", "{}"),
+        result("call_c", ""),
+        reply("Done."),
+        user("Thanks"),
+    ]
+}
+
+#[test]
+fn bodies_are_the_golden_ones_and_valid() {
+    let cases: Vec<(&str, String)> = vec![
+        ("text", body("", &[user("Hello")], &[])),
+        ("system-and-tools", body("Be brief.", &[user("Hello")], TOOLS)),
+        ("tool-rounds", body("Be brief.", &long_talk(), TOOLS)),
+        ("tools-disabled", body("Be brief.", &long_talk()[..9], &[])),
+        (
+            "lost-result",
+            body(
+                "",
+                &[user("go"), call("a", "bash", "{}"), call("b", "bash", "{}"), result("b", "yes"), user("and?")],
+                TOOLS,
+            ),
+        ),
+        ("lost-call", body("", &[user("go"), result("gone", "x"), reply("yes"), user("and?")], &[])),
+        ("late-result", body("", &[user("go"), call("a", "bash", "{}"), user("hurry"), result("a", "x")], TOOLS)),
+        (
+            "malformed-arguments",
+            body(
+                "",
+                &[user("go"), call("a", "bash", "{\"command\": \"l"), result("a", "arguments are malformed")],
+                TOOLS,
+            ),
+        ),
+        (
+            "odd-names-and-ids",
+            body(
+                "",
+                &[user("go"), call("", "rm -rf", ""), call("", "", "[]"), result("", "x"), result("", "y")],
+                TOOLS,
+            ),
+        ),
+        (
+            "ids-used-again",
+            body(
+                "",
+                &[
+                    user("go"),
+                    call("call_0", "bash", "{}"),
+                    result("call_0", "x"),
+                    call("call_0", "bash", "{}"),
+                    result("call_0", "y"),
+                ],
+                TOOLS,
+            ),
+        ),
+        ("two-users", body("", &[user("one"), user("two"), reply(" \n"), user("three")], &[])),
+        ("partial", body("", &[user("go"), partial("I was about to"), user("go on")], &[])),
+        (
+            "system-within",
+            body("Be brief.", &[user("go"), reply("yes"), Body::System("mail came".into()), user("and?")], &[]),
+        ),
+        ("begins-with-a-reply", body("", &[reply("as I said"), user("what?")], &[])),
+        (
+            "not-for-the-model",
+            body(
+                "",
+                &[Body::Command("/help".into()), user("go"), Body::Error("no".into()), Body::Interrupted("esc".into())],
+                &[],
+            ),
+        ),
+    ];
+    for (name, actual) in cases {
+        assert_eq!(validity::check(actual.as_bytes()), Ok(()), "{name}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/requests/openai/{name}.json"));
+        let golden = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(actual, golden.trim_end(), "{name}");
+    }
+}
+
+#[test]
+fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
+    let talk = long_talk();
+    for shorter in [1, 6, 9, 10] {
+        let body_before = body("Be brief.", &talk[..shorter], TOOLS);
+        let messages_before = body_before.split("],\"tools\":").next().unwrap();
+        assert!(body("Be brief.", &talk, TOOLS).starts_with(messages_before), "after {shorter} messages");
+    }
+}
+
+#[test]
+fn headers_have_the_key_only_if_there_is_one_and_the_endpoint_s_own_win() {
+    let names = |request: &HttpRequest| request.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let keyless = open(&endpoint(), "", &[user("hi")], &[]).unwrap();
+    assert_eq!(names(&keyless), ["Content-Type", "Accept"]);
+
+    let with_key = Endpoint { key: Some(Secret::new("sk-test\n")), ..endpoint() };
+    let request = open(&with_key, "", &[user("hi")], &[]).unwrap();
+    assert!(request.headers.contains(&("Authorization".into(), "Bearer sk-test".into())));
+
+    let own = Endpoint {
+        headers: vec![("authorization".into(), "Basic x".into()), ("X-Title".into(), "t".into())],
+        ..with_key
+    };
+    let request = open(&own, "", &[user("hi")], &[]).unwrap();
+    assert_eq!(names(&request), ["Content-Type", "Accept", "authorization", "X-Title"]);
+}
+
+#[test]
+fn what_cannot_stand_in_a_header_is_an_error_that_does_not_repeat_it() {
+    let key = Endpoint { key: Some(Secret::new("sk-se\ncret")), ..endpoint() };
+    let error = open(&key, "", &[user("hi")], &[]).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Auth);
+    assert!(!error.message.contains("cret"));
+
+    let header = Endpoint { headers: vec![("X-Team".into(), "a\r\nsecret: b".into())], ..endpoint() };
+    let error = open(&header, "", &[user("hi")], &[]).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Usage);
+    assert!(error.message.contains("X-Team") && !error.message.contains("secret"));
+}
+
+#[test]
+fn the_address_is_the_base_url_with_the_path_before_any_query() {
+    let bases = [
+        ("http://localhost:8080/v1", "http://localhost:8080/v1/chat/completions"),
+        ("https://host/v1/", "https://host/v1/chat/completions"),
+        ("https://host/v1/chat/completions", "https://host/v1/chat/completions"),
+        ("https://host/deployments/x?api-version=1", "https://host/deployments/x/chat/completions?api-version=1"),
+    ];
+    for (base_url, url) in bases {
+        let endpoint = Endpoint { base_url: base_url.into(), ..endpoint() };
+        assert_eq!(open(&endpoint, "", &[user("hi")], &[]).unwrap().url, url);
+    }
+    let endpoint = Endpoint { base_url: "localhost:8080".into(), ..endpoint() };
+    assert_eq!(open(&endpoint, "", &[user("hi")], &[]).unwrap_err().kind, ErrorKind::Usage);
+}
+
+#[test]
+fn where_nothing_was_said_nothing_is_sent() {
+    for log in [vec![], vec![user(" ")], vec![reply("")], vec![result("a", "x")]] {
+        assert_eq!(open(&endpoint(), "Be brief.", &log, TOOLS).unwrap_err().kind, ErrorKind::BadRequest);
+    }
+}
