@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use crate::support::PATIENCE;
-use crate::support::flood::{Flood, FloodProcess, Plan, reply_for};
+use crate::support::flood::{Flood, FloodProcess, Plan, raise_descriptor_limit, reply_for};
 use crate::support::peer::{Peer, Refusing};
 use crate::support::pty::{Pty, TerminalLeft, died_of};
 
@@ -176,6 +176,16 @@ fn a_flood_answers_everyone_with_their_own_tag_and_knows_its_peak() {
     let counts = flood.counts();
     assert_eq!((counts.requests, counts.peak, counts.connections), (200, 200, 200));
     assert!(counts.bytes > 200 * 50 * 100, "{counts:?}");
+}
+
+#[test]
+fn a_flood_holds_5000_replies_open_at_once() {
+    let descriptors = raise_descriptor_limit();
+    let count = 5000.min(descriptors as usize - 200);
+    let flood = FloodProcess::spawn(Plan::quick(3).together(count));
+    flood_with(&flood.url(), count, 3);
+    let counts = flood.counts();
+    assert_eq!((counts.requests, counts.peak as usize, counts.cut), (count as u64, count, 0));
 }
 
 #[test]
