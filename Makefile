@@ -1,0 +1,73 @@
+# One target for everything a person does with polylogue; `make` alone lists them.
+
+CARGO ?= cargo
+PREFIX ?= $(HOME)/.local
+ARGS ?=
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PROGRAM := $(TARGET)/release/polylogue
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
+# TLS through the system's OpenSSL where its headers are, else rustls, which needs only a C compiler.
+# TLS=system or TLS=rustls decides for itself.
+ifndef TLS
+TLS := $(shell { echo '\#include <openssl/ssl.h>' | $(CC) -E - || pkg-config --exists openssl; } >/dev/null 2>&1 \
+	&& echo system || echo rustls)
+endif
+FEATURES = $(if $(filter rustls,$(TLS)),--no-default-features --features tls-rustls)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint fmt doc bench soak fuzz install dist demo clean release
+
+help: ## list the targets
+	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+
+release:
+	@test -x $(PROGRAM) && test -z "$$(find src Cargo.toml Cargo.lock -newer $(PROGRAM))" \
+		|| echo "building polylogue; the first time this takes a few minutes, most of them for curl and SQLite"
+	@$(CARGO) build --release --quiet $(FEATURES)
+
+run: release ## build if needed and start the chat
+	@exec $(PROGRAM) $(ARGS)
+
+test: ## run every test; needs no network
+	$(CARGO) test $(FEATURES) $(ARGS)
+
+check: ## what must hold before a merge: format, lint, tests, docs
+	$(CARGO) fmt --check
+	$(MAKE) --no-print-directory lint test doc TLS=$(TLS)
+
+lint: ## run clippy on everything, with warnings as errors
+	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
+
+fmt: ## format the code
+	$(CARGO) fmt
+
+doc: ## build the documentation, with warnings as errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items $(FEATURES)
+
+bench: ## measure the figures (release build, several minutes)
+	$(CARGO) bench $(FEATURES) -- $(ARGS)
+
+soak: ## run random users against a hostile provider: ARGS="--minutes 60"
+	$(CARGO) bench $(FEATURES) -- soak $(ARGS)
+
+fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
+	$(CARGO) bench $(FEATURES) -- fuzz $(ARGS)
+
+install: release ## install into PREFIX/bin, by default ~/.local/bin
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 $(PROGRAM) "$(DESTDIR)$(PREFIX)/bin/polylogue"
+
+# CFLAGS for libcurl come from .cargo/config.toml, which RUSTFLAGS does not touch. The target is named
+# so that the flag holds for the program and not for build scripts and procedural macros.
+dist: ## build the one-file static program and show its size and what it needs
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) --no-default-features --features tls-rustls
+	@ls -lh $(TARGET)/$(HOST)/release/polylogue
+	@ldd $(TARGET)/$(HOST)/release/polylogue || true
+
+demo: release ## play a scripted tour: fork, switch while streaming, kill
+	@exec $(PROGRAM) --demo $(ARGS)
+
+clean: ## remove everything that was built
+	$(CARGO) clean

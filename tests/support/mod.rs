@@ -1,0 +1,17 @@
+//! What the tests stand on: scripted servers, a server for thousands of streams, and a real terminal.
+//!
+//! Nothing here knows the crate under test, so that a mistake of ours cannot hide in its own mirror.
+//! The benchmark includes this folder by path and uses its own part of it.
+
+#![allow(dead_code)]
+
+pub mod flood;
+pub mod http;
+pub mod openai;
+pub mod peer;
+pub mod pty;
+
+use std::time::Duration;
+
+/// How long a test waits for something that must come, before it fails and says what it has seen.
+pub const PATIENCE: Duration = Duration::from_secs(20);
