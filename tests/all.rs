@@ -1,1 +1,3 @@
 //! The integration tests: one binary, one file per subject.
+
+mod tools;

@@ -88,7 +88,10 @@ fn run(arguments: &Value, env: &Environment, job: &Job) -> Output {
             let ending = supervised.watch(&mut capture, limit, job);
             answer(capture.finish(), &ending, limit)
         }
-        Err(error) => Output::failure(format!("The command was not run: {error}")),
+        Err(error) => {
+            let (supervisor, directory) = (env.supervisor.display(), env.working_directory.display());
+            Output::failure(format!("The command was not run: {error} ({supervisor} in {directory})."))
+        }
     }
 }
 

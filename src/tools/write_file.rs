@@ -204,3 +204,30 @@ impl Drop for Fresh {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_come_to_take_its_place_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let in_the_way = directory.path().join("d");
+        fs::create_dir(&in_the_way).unwrap();
+        let fresh = Fresh::beside(&in_the_way).unwrap();
+        fresh.fill("new", None).unwrap();
+        assert!(fresh.take_place_of(&in_the_way).is_err());
+        drop(fresh);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_fresh_file_is_never_more_open_than_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        let old = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+        let fresh = Fresh::beside(&path).unwrap();
+        fresh.fill("new", Some(&old.metadata().unwrap())).unwrap();
+        assert_eq!(fs::metadata(&fresh.path).unwrap().mode() & 0o777, 0o600);
+    }
+}
