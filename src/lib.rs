@@ -12,3 +12,4 @@ pub mod domain;
 pub mod net;
 pub mod reactor;
 pub mod provider;
+pub mod tools;

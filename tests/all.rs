@@ -4,3 +4,4 @@ mod provider;
 mod support;
 
 mod support_works;
+mod tools;
