@@ -1,2 +1,3 @@
 //! The integration tests: one binary, one file per subject.
 
+mod store;
