@@ -1,5 +1,6 @@
 //! The registry: which agents exist, who forked whom, who lives.
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use super::{Store, fault, log, refusal};
@@ -117,7 +118,7 @@ impl Store {
     /// The database cannot be read, or the row is damaged.
     pub fn agent(&self, agent: AgentId) -> Result<Option<AgentRow>> {
         let mut statement = self.conn.prepare_cached(&format!("{SELECT} WHERE uuid = ?1"))?;
-        let mut rows = statement.query([agent.to_string()])?;
+        let mut rows = statement.query([agent])?;
         rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
     }
 
@@ -134,8 +135,8 @@ impl Store {
     ) -> Result<AgentRow> {
         let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
                    VALUES (?1, ?2, 'running', 'idle', ?3, ?4, ?5)";
-        let written = self.conn.execute(sql, params![ROOT, id.to_string(), now_ms, endpoint, environment]);
-        written.map_err(|error| match fault::is_duplicate(&error) {
+        let written = self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment]);
+        written.map_err(|error| match fault::is_duplicate(&error, "agents.ordinal") {
             true => refusal("there is a root already"),
             false => error.into(),
         })?;
@@ -263,15 +264,15 @@ impl Store {
     }
 
     fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
-        let changed = execute(self.conn.prepare_cached(sql)?, params![agent.to_string(), value], value)?;
+        let changed = execute(self.conn.prepare_cached(sql)?, params![agent, value], value)?;
         if changed == 0 { Err(absent(&self.conn, agent)) } else { Ok(()) }
     }
 
     fn candidates(&self, sql: &str, text: &str) -> Result<Vec<AgentId>> {
         let mut statement = self.conn.prepare_cached(sql)?;
-        let found = statement.query_map([text], |row| row.get::<_, String>(0))?;
         // A malformed uuid is not an agent that anyone could mean.
-        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.iter().filter_map(|uuid| uuid.parse().ok()).collect())
+        let found = statement.query_map([text], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
+        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
@@ -285,15 +286,8 @@ fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64>
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
                    coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers
                FROM agents WHERE uuid = ?3";
-    let values = params![
-        child.id.to_string(),
-        child.name,
-        child.parent.to_string(),
-        child.fork_point.0,
-        now_ms,
-        child.endpoint,
-        child.environment
-    ];
+    let values =
+        params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];
     execute(conn.prepare_cached(sql)?, values, child.name.as_deref())?;
     Ok(conn.last_insert_rowid())
 }
@@ -301,7 +295,7 @@ fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64>
 /// Runs a statement that may give an agent a name that is taken.
 fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
     statement.execute(values).map_err(|error| match name {
-        Some(name) if fault::is_duplicate(&error) => {
+        Some(name) if fault::is_duplicate(&error, "agents.name") => {
             Error::new(ErrorKind::Usage, format!("another running agent is called `{name}`"))
         }
         _ => error.into(),
@@ -325,14 +319,14 @@ fn bury(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
 /// The ordinal of an agent that lives; nothing is ever written for one that does not.
 pub(super) fn running(conn: &Connection, agent: AgentId) -> Result<i64> {
     let sql = "SELECT ordinal FROM agents WHERE uuid = ?1 AND status = 'running'";
-    let found = conn.prepare_cached(sql)?.query_row([agent.to_string()], |row| row.get(0)).optional()?;
+    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
     found.ok_or_else(|| absent(conn, agent))
 }
 
 /// The ordinal of an agent, alive or dead.
 pub(super) fn known(conn: &Connection, agent: AgentId) -> Result<i64> {
     let sql = "SELECT ordinal FROM agents WHERE uuid = ?1";
-    let found = conn.prepare_cached(sql)?.query_row([agent.to_string()], |row| row.get(0)).optional()?;
+    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
     found.ok_or_else(|| unknown(agent))
 }
 
@@ -349,28 +343,36 @@ fn unknown(agent: AgentId) -> Error {
 
 fn agent_row(row: &Row<'_>) -> std::result::Result<AgentRow, String> {
     let ordinal: i64 = row.get(0).unwrap_or(-1);
-    let damage = |why: &dyn std::fmt::Display| format!("agent {ordinal} is damaged and left out: {why}");
-    let parse = |uuid: String| uuid.parse::<AgentId>().map_err(|_| damage(&"its uuid or its parent's is none"));
-    let read = |row: &Row<'_>| -> rusqlite::Result<_> {
-        let uuid: String = row.get(1)?;
-        let parent: Option<String> = row.get(3)?;
-        let rest = AgentRow {
-            id: AgentId::from_bytes([0; 16]),
-            ordinal,
-            name: row.get(2)?,
-            parent: None,
-            fork_point: MessageId(row.get::<_, Option<i64>>(4)?.unwrap_or(0)),
-            is_running: row.get::<_, String>(5)? == "running",
-            was_busy: row.get::<_, String>(6)? == "running",
-            created_at: row.get(7)?,
-            ended_at: row.get(8)?,
-            endpoint: row.get(9)?,
-            thinking: row.get(10)?,
-            environment: row.get(11)?,
-            powers: row.get(12)?,
-        };
-        Ok((uuid, parent, rest))
-    };
-    let (uuid, parent, rest) = read(row).map_err(|error| damage(&error))?;
-    Ok(AgentRow { id: parse(uuid)?, parent: parent.map(parse).transpose()?, ..rest })
+    read_agent(row).map_err(|error| format!("agent {ordinal} is damaged and left out: {error}"))
+}
+
+fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+    Ok(AgentRow {
+        ordinal: row.get(0)?,
+        id: row.get(1)?,
+        name: row.get(2)?,
+        parent: row.get(3)?,
+        fork_point: MessageId(row.get::<_, Option<i64>>(4)?.unwrap_or(0)),
+        is_running: row.get_ref(5)?.as_str()? == "running",
+        was_busy: row.get_ref(6)?.as_str()? == "running",
+        created_at: row.get(7)?,
+        ended_at: row.get(8)?,
+        endpoint: row.get(9)?,
+        thinking: row.get(10)?,
+        environment: row.get(11)?,
+        powers: row.get(12)?,
+    })
+}
+
+/// An agent is kept as the 22 characters of its uuid.
+impl FromSql for AgentId {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_str()?.parse().map_err(|_| FromSqlError::Other("this is no uuid".into()))
+    }
+}
+
+impl ToSql for AgentId {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.to_string().into())
+    }
 }

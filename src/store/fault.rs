@@ -31,8 +31,8 @@ const fn plain_words(code: ErrorCode) -> Option<&'static str> {
     })
 }
 
-/// Whether the error says that a value which must be unique is there already.
-pub(super) fn is_duplicate(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|cause| cause.extended_code);
-    code == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE) || code == Some(rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY)
+/// Whether the error says that a value is there already which must be unique in `column` (`table.column`).
+pub(super) fn is_duplicate(error: &rusqlite::Error, column: &str) -> bool {
+    // SQLite tells which column only in its words: "UNIQUE constraint failed: agents.name".
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) && error.to_string().ends_with(column)
 }

@@ -16,6 +16,19 @@ use crate::base::error::{Error, Result};
 
 const FILE: &str = "polylogue.lock";
 
+/// Holds a data directory until dropped.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    /// To close the file is not enough: a process that is just being started has a copy of the descriptor until it has
+    /// become another program, and would hold the lock for that long.
+    fn drop(&mut self) {
+        // Should this fail, the end of the last copy unlocks.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Makes the directory for its owner alone. One that is there already keeps its permissions: the files are private anyway.
 pub(super) fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
@@ -36,8 +49,8 @@ pub(super) fn private_file(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Takes the lock for as long as the returned file is open, and writes down who has it.
-pub(super) fn acquire(dir: &Path) -> Result<File> {
+/// Takes the lock and writes down who has it.
+pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let path = dir.join(FILE);
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -47,10 +60,11 @@ pub(super) fn acquire(dir: &Path) -> Result<File> {
     }
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(|error| explain(&path, &error))?;
-    Ok(file)
+    Ok(Lock(file))
 }
 
-/// The process that holds the store in `dir` now, if one does and has written down its number.
+/// The process that holds the store in `dir` now, if one does and has written down its number. To be asked after
+/// [`super::Store::open`] failed: the question itself touches the lock for an instant.
 pub fn holder(dir: &Path) -> Option<u32> {
     let file = File::open(dir.join(FILE)).ok()?;
     let is_held = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
@@ -99,6 +113,16 @@ mod tests {
         drop(lock);
         assert_eq!(holder(dir.path()), None);
         acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_copy_of_the_descriptor_in_a_process_just_being_started_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = acquire(dir.path()).unwrap();
+        let copy = lock.0.try_clone().unwrap();
+        drop(lock);
+        acquire(dir.path()).unwrap();
+        drop(copy);
     }
 
     #[test]

@@ -22,7 +22,6 @@ mod row;
 mod schema;
 mod typing;
 
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ const STATEMENTS: usize = 64;
 pub struct Store {
     // The order matters: fields are dropped from the top, and the lock must outlive the connection.
     conn: Connection,
-    _lock: Option<File>,
+    _lock: Option<lock::Lock>,
 }
 
 impl Store {
@@ -59,9 +58,10 @@ impl Store {
     pub fn open(dir: &Path) -> Result<Self> {
         lock::make_directory(dir)?;
         let lock = lock::acquire(dir)?;
-        let file = lock::private_file(&dir.join(FILE))?;
-        drop(file);
-        let conn = Connection::open(dir.join(FILE)).map_err(|error| at(dir, error.into()))?;
+        // Made here so that it is private from its first byte; closed before SQLite opens it, because to close any
+        // descriptor of a file gives up all POSIX locks on it.
+        drop(lock::private_file(&dir.join(FILE))?);
+        let conn = connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let store = Self { conn, _lock: Some(lock) };
         store.prepare().map_err(|error| at(dir, error))?;
         Ok(store)
@@ -72,9 +72,7 @@ impl Store {
     /// # Errors
     /// There is no store in `dir`, or its schema is not the one that this program reads.
     pub fn open_read_only(dir: &Path) -> Result<Self> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(dir.join(FILE), flags).map_err(|error| at(dir, error.into()))?;
-        let store = Self { conn, _lock: None };
+        let store = Self { conn: connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY)?, _lock: None };
         store.conn.busy_timeout(BUSY)?;
         store.conn.set_prepared_statement_cache_capacity(STATEMENTS);
         schema::require_current(&store.conn).map_err(|error| at(dir, error))?;
@@ -118,6 +116,12 @@ impl Store {
         transaction.commit()?;
         Ok(done)
     }
+}
+
+/// Opens the file that is there. A path is a path here, even one that looks like a URI.
+fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(dir.join(FILE), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| at(dir, error.into()))
 }
 
 /// The error with the directory in front, for those that come up before a person has seen anything.

@@ -25,7 +25,7 @@ impl Store {
         self.write(|conn| {
             let cut = cut_agents(conn)?;
             cut.iter().try_for_each(|(ordinal, _)| close(conn, *ordinal, now_ms))?;
-            Ok(cut.into_iter().filter_map(|(_, uuid)| uuid.parse().ok()).collect())
+            Ok(cut.into_iter().filter_map(|(_, agent)| agent).collect())
         })
     }
 }
@@ -34,9 +34,10 @@ impl Store {
 const CUT_AGENTS: &str = "SELECT ordinal, uuid FROM agents WHERE activity = 'running'
     UNION SELECT ordinal, uuid FROM agents WHERE ordinal IN (SELECT agent FROM partials) ORDER BY ordinal";
 
-fn cut_agents(conn: &Connection) -> Result<Vec<(i64, String)>> {
+fn cut_agents(conn: &Connection) -> Result<Vec<(i64, Option<AgentId>)>> {
+    // An agent whose uuid is damaged is closed like any other, but nobody can name it.
     let mut statement = conn.prepare(CUT_AGENTS)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1).ok())))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -160,7 +160,10 @@ pub(super) fn own_backwards(
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::StatementStatus;
+
     use super::*;
+    use crate::domain::message::Body;
 
     fn plan(store: &Store, sql: &str) -> String {
         let mut statement = store.conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -183,5 +186,29 @@ mod tests {
             assert!(plan.contains(index), "{sql}\n{plan}");
             assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
         }
+    }
+
+    /// What the last reading of the tail cost, in steps of SQLite's machine.
+    fn steps_of_tail(store: &Store, agent: AgentId) -> i32 {
+        let statement = store.conn.prepare_cached(BACKWARDS).unwrap();
+        statement.reset_status(StatementStatus::VmStep);
+        drop(statement);
+        assert_eq!(store.tail(agent, None, 20).unwrap().len(), 20);
+        store.conn.prepare_cached(BACKWARDS).unwrap().get_status(StatementStatus::VmStep)
+    }
+
+    #[test]
+    fn the_tail_costs_the_same_for_a_hundred_messages_and_for_ten_thousand() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        let hundred = vec![Body::User("x".into()); 100];
+        store.append(agent, hundred.clone(), 0).unwrap();
+        let short = steps_of_tail(&store, agent);
+        for _ in 1..100 {
+            store.append(agent, hundred.clone(), 0).unwrap();
+        }
+        assert!(short > 20, "{short}");
+        assert_eq!(steps_of_tail(&store, agent), short);
     }
 }

@@ -107,7 +107,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged_and_leaves_no_half_tra
         assert_eq!(saved, patience);
         least += saved;
         let count = store_and_count(dir.path(), root);
-        assert!(count >= least * 2 && count % 2 == 0, "{count} messages, {least} pairs acknowledged");
+        assert!(count >= least * 2 && count.is_multiple_of(2), "{count} messages, {least} pairs acknowledged");
         least = count / 2;
     }
 }
