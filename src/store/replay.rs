@@ -164,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::domain::message::Body;
+    use crate::store::NewAgent;
 
     fn plan(store: &Store, sql: &str) -> String {
         let mut statement = store.conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -186,6 +187,19 @@ mod tests {
             assert!(plan.contains(index), "{sql}\n{plan}");
             assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
         }
+    }
+
+    #[test]
+    fn a_position_that_is_missing_means_none_of_the_parents_own_messages() {
+        let store = Store::in_memory().unwrap();
+        let [root, child] = [AgentId::random(), AgentId::random()];
+        store.create_root(root, None, None, 0).unwrap();
+        let fork_point = store.append(root, vec![Body::Clear, Body::User("x".into())], 0).unwrap()[1].id;
+        let child_row = NewAgent { id: child, name: None, parent: root, fork_point, endpoint: None, environment: None };
+        store.fork(&child_row, 0).unwrap();
+        assert_eq!(store.replay(child).unwrap().0.len(), 2);
+        store.conn.execute("UPDATE agents SET fork_message_id = NULL WHERE uuid = ?1", [child]).unwrap();
+        assert_eq!(store.replay(child).unwrap().0.len(), 1);
     }
 
     /// What the last reading of the tail cost, in steps of SQLite's machine.
