@@ -13,3 +13,4 @@ pub mod net;
 pub mod reactor;
 pub mod provider;
 pub mod tools;
+pub mod store;

@@ -1,0 +1,378 @@
+//! The registry: which agents exist, who forked whom, who lives.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
+
+use super::{Store, fault, log, refusal};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::message::{Body, Message};
+
+/// The root's ordinal. Everyone else's is greater than that of the agent that forked it.
+pub(super) const ROOT: i64 = 0;
+
+/// One agent, as the registry has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentRow {
+    /// Its name for ever.
+    pub id: AgentId,
+    /// Its place in the order of birth; 0 is the root.
+    pub ordinal: i64,
+    /// The name that people use, unique among the running.
+    pub name: Option<String>,
+    /// Who forked it, alive or not; never changes.
+    pub parent: Option<AgentId>,
+    /// The child inherits the parent's own messages up to this one; 0: none of them.
+    pub fork_point: MessageId,
+    /// It has not been killed.
+    pub is_running: bool,
+    /// It was in the middle of a turn when this was last written.
+    pub was_busy: bool,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    /// When it was killed, in milliseconds since 1970.
+    pub ended_at: Option<i64>,
+    /// `provider/model`.
+    pub endpoint: Option<String>,
+    /// How much it thinks, as the person wrote it.
+    pub thinking: Option<String>,
+    /// The environment's specification.
+    pub environment: Option<String>,
+    /// What it may do, in the words of those who grant it.
+    pub powers: Option<String>,
+}
+
+/// The living, and what could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Roll {
+    /// Running agents in the order of birth.
+    pub agents: Vec<AgentRow>,
+    /// Words for each row that was skipped.
+    pub damaged: Vec<String>,
+}
+
+/// A child to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAgent {
+    /// A fresh identifier.
+    pub id: AgentId,
+    /// A name that no running agent has.
+    pub name: Option<String>,
+    /// Who forks it.
+    pub parent: AgentId,
+    /// The last of the parent's own messages that the child inherits; 0: none of them.
+    pub fork_point: MessageId,
+    /// `None`: the parent's.
+    pub endpoint: Option<String>,
+    /// `None`: the parent's.
+    pub environment: Option<String>,
+}
+
+/// What a fork wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forked {
+    /// The child.
+    pub row: AgentRow,
+    /// The fork event in the parent's log.
+    pub in_parent: Message,
+    /// The fork event in the child's log: its first own message.
+    pub in_child: Message,
+}
+
+/// Who was meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This one. By uuid it may be dead.
+    One(AgentId),
+    /// Nobody.
+    None,
+    /// Any of these, by order of birth.
+    Ambiguous(Vec<AgentId>),
+}
+
+const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
+    endpoint, thinking, environment, powers FROM agents";
+
+impl Store {
+    /// The running agents, by order of birth.
+    ///
+    /// # Errors
+    /// The database cannot be read. A row that makes no sense is no error but one of [`Roll::damaged`].
+    pub fn load_agents(&self) -> Result<Roll> {
+        let sql = format!("{SELECT} WHERE status = 'running' ORDER BY ordinal");
+        let mut roll = Roll::default();
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            match agent_row(row) {
+                Ok(agent) => roll.agents.push(agent),
+                Err(words) => roll.damaged.push(words),
+            }
+        }
+        Ok(roll)
+    }
+
+    /// One agent, alive or dead.
+    ///
+    /// # Errors
+    /// The database cannot be read, or the row is damaged.
+    pub fn agent(&self, agent: AgentId) -> Result<Option<AgentRow>> {
+        let mut statement = self.conn.prepare_cached(&format!("{SELECT} WHERE uuid = ?1"))?;
+        let mut rows = statement.query([agent])?;
+        rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
+    }
+
+    /// Registers agent 0.
+    ///
+    /// # Errors
+    /// There is one already, or the database cannot be written.
+    pub fn create_root(
+        &self,
+        id: AgentId,
+        endpoint: Option<&str>,
+        environment: Option<&str>,
+        now_ms: i64,
+    ) -> Result<AgentRow> {
+        let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
+                   VALUES (?1, ?2, 'running', 'idle', ?3, ?4, ?5)";
+        let written = self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment]);
+        written.map_err(|error| match fault::is_duplicate(&error, "agents.ordinal") {
+            true => refusal("there is a root already"),
+            false => error.into(),
+        })?;
+        self.expect_agent(id)
+    }
+
+    /// Registers a child and writes the fork into both logs, in one transaction. It takes over the parent's thinking
+    /// and powers; what it costs does not depend on the length of any history.
+    ///
+    /// # Errors
+    /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
+    /// database cannot be written; there is no trace of the child then.
+    pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
+        let (in_parent, in_child) = self.write(|conn| {
+            let parent = running(conn, child.parent)?;
+            let ordinal = insert_child(conn, child, now_ms)?;
+            let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
+            let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
+            if child.fork_point >= in_parent.id {
+                return Err(refusal("a fork point must be a message that exists"));
+            }
+            Ok((in_parent, in_child))
+        })?;
+        Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
+    }
+
+    /// Marks exactly these agents dead, in one transaction, and returns the event in each one's log, in the order given.
+    /// What a cut reply had brought is kept, and so are queued texts.
+    ///
+    /// # Errors
+    /// One of them is the root, is dead already or does not exist (nobody dies then), or the database cannot be written.
+    pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
+        self.write(|conn| agents.iter().map(|agent| bury(conn, *agent, now_ms)).collect())
+    }
+
+    /// Finds an agent by its uuid, by its name among the running, or by the first 4 or more characters of its uuid.
+    /// A running agent is preferred to dead ones whose uuids begin alike, and a name to the beginning of a uuid.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn find(&self, text: &str) -> Result<Found> {
+        let exact = "SELECT uuid FROM agents WHERE uuid = ?1";
+        let named = "SELECT uuid FROM agents WHERE name = ?1 AND status = 'running'";
+        for sql in [exact, named] {
+            if let [found] = self.candidates(sql, text)?[..] {
+                return Ok(Found::One(found));
+            }
+        }
+        // A uuid is made of base64url, whose last character is `z`; `{` is the next one.
+        let alike =
+            "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND status = 'running' ORDER BY ordinal";
+        let once = "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' ORDER BY ordinal";
+        for sql in [alike, once].into_iter().filter(|_| text.len() >= 4) {
+            match self.candidates(sql, text)?[..] {
+                [] => {}
+                [found] => return Ok(Found::One(found)),
+                ref several => return Ok(Found::Ambiguous(several.to_vec())),
+            }
+        }
+        Ok(Found::None)
+    }
+
+    /// The nearest ancestor that lives: who adopts an orphan for navigation. `None` for the root.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
+        let mut next = self.agent(agent)?.and_then(|row| row.parent);
+        while let Some(id) = next {
+            match self.agent(id)? {
+                Some(row) if row.is_running => return Ok(Some(id)),
+                found => next = found.and_then(|row| row.parent),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes whether the agent is in the middle of a turn, for [`Store::recover`].
+    ///
+    /// # Errors
+    /// The agent does not live, or the database cannot be written; the same for the other setters.
+    pub fn set_busy(&self, agent: AgentId, is_busy: bool) -> Result<()> {
+        let activity = if is_busy { "running" } else { "idle" };
+        self.update("UPDATE agents SET activity = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(activity))
+    }
+
+    /// Names the agent, or takes its name away.
+    ///
+    /// # Errors
+    /// Another running agent has the name ([`ErrorKind::Usage`]), or as for [`Store::set_busy`].
+    pub fn set_name(&self, agent: AgentId, name: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET name = ?2 WHERE uuid = ?1 AND status = 'running'", agent, name)
+    }
+
+    /// Sets `provider/model`.
+    ///
+    /// # Errors
+    /// As for [`Store::set_busy`].
+    pub fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
+        self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
+    }
+
+    /// Sets how much the agent thinks.
+    ///
+    /// # Errors
+    /// As for [`Store::set_busy`].
+    pub fn set_thinking(&self, agent: AgentId, thinking: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
+    }
+
+    /// Sets the environment's specification.
+    ///
+    /// # Errors
+    /// As for [`Store::set_busy`].
+    pub fn set_environment(&self, agent: AgentId, environment: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET environment = ?2 WHERE uuid = ?1 AND status = 'running'", agent, environment)
+    }
+
+    /// Sets what the agent may do.
+    ///
+    /// # Errors
+    /// As for [`Store::set_busy`].
+    pub fn set_powers(&self, agent: AgentId, powers: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
+    }
+
+    fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
+        let changed = execute(self.conn.prepare_cached(sql)?, params![agent, value], value)?;
+        if changed == 0 { Err(absent(&self.conn, agent)) } else { Ok(()) }
+    }
+
+    fn candidates(&self, sql: &str, text: &str) -> Result<Vec<AgentId>> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // A malformed uuid is not an agent that anyone could mean.
+        let found = statement.query_map([text], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
+        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
+        self.agent(agent)?.ok_or_else(|| unknown(agent))
+    }
+}
+
+fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
+    let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
+                   endpoint, thinking, environment, powers)
+               SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
+                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers
+               FROM agents WHERE uuid = ?3";
+    let values =
+        params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];
+    execute(conn.prepare_cached(sql)?, values, child.name.as_deref())?;
+    Ok(conn.last_insert_rowid())
+}
+
+/// Runs a statement that may give an agent a name that is taken.
+fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
+    statement.execute(values).map_err(|error| match name {
+        Some(name) if fault::is_duplicate(&error, "agents.name") => {
+            Error::new(ErrorKind::Usage, format!("another running agent is called `{name}`"))
+        }
+        _ => error.into(),
+    })
+}
+
+fn bury(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
+    let ordinal = running(conn, agent)?;
+    if ordinal == ROOT {
+        return Err(Error::new(ErrorKind::Usage, "the root cannot be killed"));
+    }
+    if let Some(cut) = log::take_partial(conn, ordinal)? {
+        log::insert(conn, ordinal, Body::Assistant(cut), now_ms)?;
+    }
+    let killed = log::insert(conn, ordinal, Body::AgentKilled, now_ms)?;
+    let sql = "UPDATE agents SET status = 'dead', activity = 'idle', ended_at = ?2 WHERE ordinal = ?1";
+    conn.prepare_cached(sql)?.execute([ordinal, now_ms])?;
+    Ok(killed)
+}
+
+/// The ordinal of an agent that lives; nothing is ever written for one that does not.
+pub(super) fn running(conn: &Connection, agent: AgentId) -> Result<i64> {
+    let sql = "SELECT ordinal FROM agents WHERE uuid = ?1 AND status = 'running'";
+    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
+    found.ok_or_else(|| absent(conn, agent))
+}
+
+/// The ordinal of an agent, alive or dead.
+pub(super) fn known(conn: &Connection, agent: AgentId) -> Result<i64> {
+    let sql = "SELECT ordinal FROM agents WHERE uuid = ?1";
+    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
+    found.ok_or_else(|| unknown(agent))
+}
+
+fn absent(conn: &Connection, agent: AgentId) -> Error {
+    match known(conn, agent) {
+        Ok(_) => refusal(format!("agent {} is dead", agent.short())),
+        Err(error) => error,
+    }
+}
+
+fn unknown(agent: AgentId) -> Error {
+    refusal(format!("there is no agent {agent}"))
+}
+
+fn agent_row(row: &Row<'_>) -> std::result::Result<AgentRow, String> {
+    let ordinal: i64 = row.get(0).unwrap_or(-1);
+    read_agent(row).map_err(|error| format!("agent {ordinal} is damaged and left out: {error}"))
+}
+
+fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+    Ok(AgentRow {
+        ordinal: row.get(0)?,
+        id: row.get(1)?,
+        name: row.get(2)?,
+        parent: row.get(3)?,
+        fork_point: MessageId(row.get::<_, Option<i64>>(4)?.unwrap_or(0)),
+        is_running: row.get_ref(5)?.as_str()? == "running",
+        was_busy: row.get_ref(6)?.as_str()? == "running",
+        created_at: row.get(7)?,
+        ended_at: row.get(8)?,
+        endpoint: row.get(9)?,
+        thinking: row.get(10)?,
+        environment: row.get(11)?,
+        powers: row.get(12)?,
+    })
+}
+
+/// An agent is kept as the 22 characters of its uuid.
+impl FromSql for AgentId {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_str()?.parse().map_err(|_| FromSqlError::Other("this is no uuid".into()))
+    }
+}
+
+impl ToSql for AgentId {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.to_string().into())
+    }
+}

@@ -1,0 +1,181 @@
+//! The database: which agents exist, what each was told and said, and what waits to be sent.
+//!
+//! The only place that knows SQLite. It keeps and returns plain data; what a history *means* (marks, rewinds)
+//! is for `domain::history`, and what an agent *does* is for the floors above. One file, `polylogue.db`, held by one
+//! process at a time. Every change is one transaction: either all of it is there after a crash, or nothing.
+//!
+//! ```text
+//!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows are never deleted
+//!   messages  id 1 2 3 4 5 ...     one order over all agents, indexed by (agent, id)
+//!   partials  pieces of replies that still stream; empty when nobody streams
+//!   queue     texts that wait for their turn; an id in `messages` is given only when one enters the conversation
+//! ```
+
+mod agents;
+mod fault;
+mod lock;
+mod log;
+mod queue;
+mod recover;
+mod replay;
+mod row;
+mod schema;
+mod typing;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+pub use agents::{AgentRow, Forked, Found, NewAgent, Roll};
+pub use lock::holder;
+pub use queue::QueueId;
+
+/// The file inside the data directory.
+const FILE: &str = "polylogue.db";
+
+/// How long a write waits for another program that looks into the file. Short: the loop stands still meanwhile.
+const BUSY: Duration = Duration::from_millis(50);
+
+/// Statements that are kept prepared; more than there are in this module.
+const STATEMENTS: usize = 64;
+
+/// The open database. Dropping it closes the file and only then lets the next process in.
+pub struct Store {
+    // The order matters: fields are dropped from the top, and the lock must outlive the connection.
+    conn: Connection,
+    _lock: Option<lock::Lock>,
+}
+
+impl Store {
+    /// Opens, and if need be creates, the store in the directory `dir`, and holds it until dropped.
+    ///
+    /// # Errors
+    /// Always of kind [`ErrorKind::Store`], with the way out: another process holds the directory, it cannot be made or
+    /// written, the disk is full, the file is no database of ours, or a newer program wrote it.
+    pub fn open(dir: &Path) -> Result<Self> {
+        lock::make_directory(dir)?;
+        let lock = lock::acquire(dir)?;
+        // Made here so that it is private from its first byte; closed before SQLite opens it, because to close any
+        // descriptor of a file gives up all POSIX locks on it.
+        drop(lock::private_file(&dir.join(FILE))?);
+        let conn = connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let store = Self { conn, _lock: Some(lock) };
+        store.prepare().map_err(|error| at(dir, error))?;
+        Ok(store)
+    }
+
+    /// Opens what another process may be holding, to look and not to touch: every write is an error.
+    ///
+    /// # Errors
+    /// There is no store in `dir`, or its schema is not the one that this program reads.
+    pub fn open_read_only(dir: &Path) -> Result<Self> {
+        let store = Self { conn: connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY)?, _lock: None };
+        store.conn.busy_timeout(BUSY)?;
+        store.conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        schema::require_current(&store.conn).map_err(|error| at(dir, error))?;
+        Ok(store)
+    }
+
+    /// A store that is forgotten when it is dropped.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub fn in_memory() -> Result<Self> {
+        let store = Self { conn: Connection::open_in_memory()?, _lock: None };
+        store.prepare()?;
+        Ok(store)
+    }
+
+    /// Makes every commit wait for the disk, so that not even a power cut loses one; costs a sync per commit.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub fn sync_every_commit(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("PRAGMA synchronous = FULL")?)
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.conn.busy_timeout(BUSY)?;
+        self.conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Whose file it is comes before the journal mode, which would write to a stranger's.
+        schema::require_ours(&self.conn)?;
+        self.conn.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
+             PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY;",
+        )?;
+        schema::migrate(&self.conn)
+    }
+
+    /// Runs `work` in one transaction: all of it is kept, or, after any error, nothing.
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let transaction = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+        let done = work(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+}
+
+/// Opens the file that is there. A path is a path here, even one that looks like a URI.
+fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(dir.join(FILE), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| at(dir, error.into()))
+}
+
+/// The error with the directory in front, for those that come up before a person has seen anything.
+fn at(dir: &Path, error: Error) -> Error {
+    error.context(format_args!("the store in {}", dir.display()))
+}
+
+/// An error of the store that SQLite knows nothing about.
+fn refusal(words: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Store, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::AgentId;
+    use crate::domain::message::Body;
+
+    /// Fills the store until it refuses and returns how many messages were accepted.
+    fn fill(store: &Store, agent: AgentId) -> (usize, Error) {
+        for accepted in 0.. {
+            if let Err(error) = store.append(agent, vec![Body::User("x".repeat(3000))], 0) {
+                return (accepted, error);
+            }
+        }
+        unreachable!("a limited database accepts no endless stream")
+    }
+
+    #[test]
+    fn a_full_disk_is_said_plainly_keeps_what_was_saved_and_leaves_the_store_usable() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.conn.execute_batch("PRAGMA max_page_count = 60").unwrap();
+        let (accepted, error) = fill(&store, agent);
+        assert_eq!(error.kind, ErrorKind::Store);
+        assert!(error.message.contains("disk is full"), "{error}");
+        assert_eq!(store.replay(agent).unwrap().0.len(), accepted);
+        store.conn.execute_batch("PRAGMA max_page_count = 4000").unwrap();
+        store.append(agent, vec![Body::User("again".into())], 0).unwrap();
+        assert_eq!(store.replay(agent).unwrap().0.len(), accepted + 1);
+    }
+
+    #[test]
+    fn a_transaction_that_fails_half_way_leaves_nothing() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        let outcome: Result<()> = store.write(|conn| {
+            log::insert(conn, 0, Body::Clear, 0)?;
+            Err(refusal("stop here"))
+        });
+        assert_eq!(outcome.unwrap_err().message, "stop here");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+    }
+}

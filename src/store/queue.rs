@@ -1,0 +1,68 @@
+//! Texts that wait until the agent has time for them. They are stored before they are acknowledged, and enter the
+//! conversation, with a place in its order, only when their turn comes.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Store, agents, log, refusal};
+use crate::base::error::{Error, Result};
+use crate::base::id::AgentId;
+use crate::domain::message::{Body, Message};
+
+/// Names one queued text; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub i64);
+
+impl Store {
+    /// Puts a text at the end of the agent's queue.
+    ///
+    /// # Errors
+    /// The agent does not live, or the database cannot be written.
+    pub fn enqueue(&self, agent: AgentId, text: &str, now_ms: i64) -> Result<QueueId> {
+        self.write(|conn| {
+            let sql = "INSERT INTO queue (agent, content, created_at) VALUES (?1, ?2, ?3)";
+            conn.prepare_cached(sql)?.execute(params![agents::running(conn, agent)?, text, now_ms])?;
+            Ok(QueueId(conn.last_insert_rowid()))
+        })
+    }
+
+    /// The agent's queue, the next one first.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be read.
+    pub fn queued(&self, agent: AgentId) -> Result<Vec<(QueueId, String)>> {
+        let mut statement = self.conn.prepare_cached("SELECT id, content FROM queue WHERE agent = ?1 ORDER BY id")?;
+        let ordinal = agents::known(&self.conn, agent)?;
+        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Takes a text back.
+    ///
+    /// # Errors
+    /// It is no longer queued (so it must not be offered again), or the database cannot be written.
+    pub fn unqueue(&self, id: QueueId) -> Result<()> {
+        let removed = self.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([id.0])?;
+        if removed == 0 { Err(gone()) } else { Ok(()) }
+    }
+
+    /// Moves a text from the agent's queue into its conversation, in one transaction.
+    ///
+    /// # Errors
+    /// The text is not in this agent's queue, the agent does not live, or the database cannot be written.
+    pub fn promote(&self, agent: AgentId, id: QueueId, now_ms: i64) -> Result<Message> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
+            log::insert(conn, ordinal, Body::User(text), now_ms)
+        })
+    }
+}
+
+fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached("DELETE FROM queue WHERE id = ?1 AND agent = ?2 RETURNING content")?;
+    Ok(statement.query_row([id.0, agent], |row| row.get(0)).optional()?)
+}
+
+fn gone() -> Error {
+    refusal("this text is no longer queued")
+}

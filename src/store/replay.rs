@@ -1,0 +1,228 @@
+//! Reading histories: an agent's own messages and, level by level, what it inherited.
+//!
+//! ```text
+//!   root       1  2  3 | 7  8          child forked at 3: of the root it has ids up to 3
+//!   child            4  5 | 9          grandchild forked at 5
+//!   grandchild             6  10       reads  (root, ..3) (child, ..5) (grandchild, ..)
+//! ```
+//! Each level is one range of one index, so neither other agents nor what came after a fork is ever looked at. The walk
+//! goes from the leaf to the root and ends early at a level that was cleared within its range.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::{Store, agents, row};
+use crate::base::error::Result;
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::message::Message;
+
+const NEWEST_CLEAR: &str =
+    "SELECT id FROM messages WHERE agent = ?1 AND kind = 'clear' AND id <= ?2 ORDER BY id DESC LIMIT 1";
+const PARENT: &str = "SELECT child.parent_uuid IS NULL, parent.ordinal, child.fork_message_id FROM agents child
+    LEFT JOIN agents parent ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal
+    WHERE child.ordinal = ?1";
+const FORWARDS: &str = "SELECT id, kind, content, data, created_at FROM messages
+    WHERE agent = ?1 AND id > ?2 AND id <= ?3 ORDER BY id";
+const BACKWARDS: &str = "SELECT id, kind, content, data, created_at FROM messages
+    WHERE agent = ?1 AND id > ?2 AND id <= ?3 ORDER BY id DESC";
+
+/// The messages of one agent that belong to a history: ids greater than `after` and not greater than `upto`.
+struct Level {
+    agent: i64,
+    after: i64,
+    upto: i64,
+}
+
+/// The walk from an agent towards the root.
+struct Lineage<'s> {
+    conn: &'s Connection,
+    /// The next agent and how much of its log counts.
+    next: Option<(i64, i64)>,
+    damaged: Option<String>,
+}
+
+impl<'s> Lineage<'s> {
+    fn of(conn: &'s Connection, agent: AgentId) -> Result<Self> {
+        Ok(Self { conn, next: Some((agents::known(conn, agent)?, i64::MAX)), damaged: None })
+    }
+
+    fn level(&mut self) -> Result<Option<Level>> {
+        let Some((agent, upto)) = self.next.take() else { return Ok(None) };
+        let clear: Option<i64> =
+            self.conn.prepare_cached(NEWEST_CLEAR)?.query_row([agent, upto], |row| row.get(0)).optional()?;
+        if clear.is_none() {
+            self.climb(agent)?;
+        }
+        Ok(Some(Level { agent, after: clear.unwrap_or(0), upto }))
+    }
+
+    /// Goes on to the parent. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
+    fn climb(&mut self, agent: i64) -> Result<()> {
+        let mut statement = self.conn.prepare_cached(PARENT)?;
+        let (is_root, parent, bound) = statement.query_row([agent], |row| {
+            Ok((row.get::<_, bool>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<i64>>(2)?))
+        })?;
+        // No position means none of the parent's own rows, never all of them.
+        self.next = parent.map(|parent| (parent, bound.unwrap_or(0)));
+        if parent.is_none() && !is_root {
+            self.damaged = Some(format!("agent {agent} has lost its parent: what it inherited is left out"));
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The agent's whole history since its newest clear, oldest first: of each ancestor the own messages up to the fork
+    /// point, then its own. Also words for each row that could not be read and was left out.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be read.
+    pub fn replay(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
+        let mut lineage = Lineage::of(&self.conn, agent)?;
+        let mut levels = Vec::new();
+        while let Some(level) = lineage.level()? {
+            levels.push(level);
+        }
+        let mut messages = Vec::new();
+        let mut damaged: Vec<String> = lineage.damaged.into_iter().collect();
+        for level in levels.iter().rev() {
+            read(&self.conn, FORWARDS, level, |read| {
+                match read {
+                    Ok(message) => messages.push(message),
+                    Err(words) => damaged.push(words),
+                }
+                true
+            })?;
+        }
+        Ok((messages, damaged))
+    }
+
+    /// The newest `limit` messages of the replay that are older than `before`, oldest first. What it costs depends on
+    /// `limit` and on the number of ancestors that have to be visited, not on the length of the history.
+    ///
+    /// # Errors
+    /// As for [`Store::replay`].
+    pub fn tail(&self, agent: AgentId, before: Option<MessageId>, limit: usize) -> Result<Vec<Message>> {
+        let newest = before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
+        let mut lineage = Lineage::of(&self.conn, agent)?;
+        let mut messages = Vec::new();
+        while messages.len() < limit {
+            let Some(mut level) = lineage.level()? else { break };
+            level.upto = level.upto.min(newest);
+            read(&self.conn, BACKWARDS, &level, |read| {
+                messages.extend(read);
+                messages.len() < limit
+            })?;
+        }
+        messages.reverse();
+        Ok(messages)
+    }
+
+    /// The newest message of the agent's own log, of any kind; 0 if it has none. A fork point made of it is exact.
+    ///
+    /// # Errors
+    /// As for [`Store::replay`].
+    pub fn last_own_message(&self, agent: AgentId) -> Result<MessageId> {
+        let sql = "SELECT id FROM messages WHERE agent = ?1 ORDER BY id DESC LIMIT 1";
+        let ordinal = agents::known(&self.conn, agent)?;
+        let id = self.conn.prepare_cached(sql)?.query_row([ordinal], |row| row.get(0)).optional()?;
+        Ok(MessageId(id.unwrap_or(0)))
+    }
+}
+
+/// Hands the messages of a level to `take`, in the order of `sql`, until it says that it has enough.
+fn read(
+    conn: &Connection,
+    sql: &str,
+    level: &Level,
+    mut take: impl FnMut(std::result::Result<Message, String>) -> bool,
+) -> Result<()> {
+    if level.after >= level.upto {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([level.agent, level.after, level.upto])?;
+    while let Some(row) = rows.next()? {
+        if !take(row::message(row)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Hands an agent's own messages to `take`, newest first, until it says that it has enough.
+pub(super) fn own_backwards(
+    conn: &Connection,
+    agent: i64,
+    take: impl FnMut(std::result::Result<Message, String>) -> bool,
+) -> Result<()> {
+    read(conn, BACKWARDS, &Level { agent, after: 0, upto: i64::MAX }, take)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::domain::message::Body;
+    use crate::store::NewAgent;
+
+    fn plan(store: &Store, sql: &str) -> String {
+        let mut statement = store.conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let count = statement.parameter_count();
+        let values = rusqlite::params_from_iter(std::iter::repeat_n(1, count));
+        let steps = statement.query_map(values, |row| row.get::<_, String>(3)).unwrap();
+        steps.map(|step| step.unwrap()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn every_reading_statement_is_a_search_in_an_index_without_sorting() {
+        let store = Store::in_memory().unwrap();
+        for (sql, index) in [
+            (FORWARDS, "messages_agent (agent=? AND rowid>? AND rowid<?)"),
+            (BACKWARDS, "messages_agent (agent=? AND rowid>? AND rowid<?)"),
+            (NEWEST_CLEAR, "messages_clear (agent=? AND rowid<?)"),
+            (PARENT, "sqlite_autoindex_agents_1 (uuid=? AND rowid<?)"),
+        ] {
+            let plan = plan(&store, sql);
+            assert!(plan.contains(index), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+        }
+    }
+
+    #[test]
+    fn a_position_that_is_missing_means_none_of_the_parents_own_messages() {
+        let store = Store::in_memory().unwrap();
+        let [root, child] = [AgentId::random(), AgentId::random()];
+        store.create_root(root, None, None, 0).unwrap();
+        let fork_point = store.append(root, vec![Body::Clear, Body::User("x".into())], 0).unwrap()[1].id;
+        let child_row = NewAgent { id: child, name: None, parent: root, fork_point, endpoint: None, environment: None };
+        store.fork(&child_row, 0).unwrap();
+        assert_eq!(store.replay(child).unwrap().0.len(), 2);
+        store.conn.execute("UPDATE agents SET fork_message_id = NULL WHERE uuid = ?1", [child]).unwrap();
+        assert_eq!(store.replay(child).unwrap().0.len(), 1);
+    }
+
+    /// What the last reading of the tail cost, in steps of SQLite's machine.
+    fn steps_of_tail(store: &Store, agent: AgentId) -> i32 {
+        let statement = store.conn.prepare_cached(BACKWARDS).unwrap();
+        statement.reset_status(StatementStatus::VmStep);
+        drop(statement);
+        assert_eq!(store.tail(agent, None, 20).unwrap().len(), 20);
+        store.conn.prepare_cached(BACKWARDS).unwrap().get_status(StatementStatus::VmStep)
+    }
+
+    #[test]
+    fn the_tail_costs_the_same_for_a_hundred_messages_and_for_ten_thousand() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        let hundred = vec![Body::User("x".into()); 100];
+        store.append(agent, hundred.clone(), 0).unwrap();
+        let short = steps_of_tail(&store, agent);
+        for _ in 1..100 {
+            store.append(agent, hundred.clone(), 0).unwrap();
+        }
+        assert!(short > 20, "{short}");
+        assert_eq!(steps_of_tail(&store, agent), short);
+    }
+}

@@ -1,0 +1,221 @@
+//! How a message's body becomes columns, and columns a body.
+//!
+//! `kind` is the stable name, `content` the text that a person would search for, `data` JSON with the rest. Bytes are
+//! kept as they came. What cannot be read is described in words, so that the caller skips and reports it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use rusqlite::Row;
+use serde::{Deserialize, Serialize};
+
+use crate::base::id::MessageId;
+use crate::domain::message::{Body, Message, Reply};
+use crate::domain::stream::Usage;
+use crate::domain::tool::{ToolCall, ToolResult};
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct ReplyData<'a> {
+    #[serde(borrow, skip_serializing_if = "str::is_empty")]
+    thinking: Cow<'a, str>,
+    is_partial: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CallData<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ResultData<'a> {
+    #[serde(borrow)]
+    call_id: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    is_error: bool,
+    /// Nanoseconds.
+    #[serde(default)]
+    duration_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RewindData {
+    to: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UsageData {
+    input: u64,
+    cached: u64,
+    output: u64,
+}
+
+/// The text column of a body.
+pub(super) fn content(body: &Body) -> &str {
+    match body {
+        Body::Assistant(reply) => &reply.text,
+        Body::ToolCall(call) => &call.arguments,
+        Body::ToolResult(result) => &result.content,
+        Body::System(text)
+        | Body::User(text)
+        | Body::Mark(text)
+        | Body::Fork(text)
+        | Body::Interrupted(text)
+        | Body::Command(text)
+        | Body::Error(text) => text,
+        Body::Clear | Body::Rewind(_) | Body::AgentKilled | Body::Usage(_) => "",
+    }
+}
+
+/// The JSON column of a body, if its kind has one and there is something to keep in it.
+pub(super) fn data(body: &Body) -> Option<String> {
+    match body {
+        Body::Assistant(Reply { thinking, is_partial, .. }) if !thinking.is_empty() || *is_partial => {
+            Some(json(&ReplyData { thinking: thinking.into(), is_partial: *is_partial }))
+        }
+        Body::ToolCall(call) => Some(json(&CallData { id: (&call.id).into(), name: (&call.name).into() })),
+        Body::ToolResult(result) => Some(json(&ResultData {
+            call_id: (&result.call_id).into(),
+            name: (&result.name).into(),
+            is_error: result.is_error,
+            duration_ns: u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX),
+        })),
+        Body::Rewind(MessageId(to)) => Some(json(&RewindData { to: *to })),
+        Body::Usage(Usage { input, cached, output }) => {
+            Some(json(&UsageData { input: *input, cached: *cached, output: *output }))
+        }
+        _ => None,
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a struct of texts and numbers is always JSON")
+}
+
+/// A message from the columns `id, kind, content, data, created_at`, or words for why it cannot be read.
+pub(super) fn message(row: &Row<'_>) -> Result<Message, String> {
+    let id = MessageId(row.get_ref(0).and_then(|id| Ok(id.as_i64()?)).unwrap_or(0));
+    match body(row) {
+        Ok(body) => Ok(Message { id, body, created_at: row.get(4).unwrap_or(0) }),
+        Err(why) => Err(format!("message {} is damaged and left out: {why}", id.0)),
+    }
+}
+
+fn body(row: &Row<'_>) -> Result<Body, String> {
+    let text = |at: usize, name: &str| {
+        let value = row.get_ref(at).map_err(|error| error.to_string())?;
+        value.as_str_or_null().map_err(|_| format!("its {name} is not text"))
+    };
+    let kind = text(1, "kind")?.unwrap_or_default();
+    let content = text(2, "content")?.unwrap_or_default();
+    read(kind, content, text(3, "data")?)
+}
+
+fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
+    let text = || content.to_owned();
+    Ok(match kind {
+        "system" => Body::System(text()),
+        "user" => Body::User(text()),
+        "assistant" => Body::Assistant(read_reply(content, data)?),
+        "tool_call" => Body::ToolCall(read_call(content, data)?),
+        "tool_result" => Body::ToolResult(read_result(content, data)?),
+        "clear" => Body::Clear,
+        "mark" => Body::Mark(text()),
+        "rewind" => Body::Rewind(MessageId(parse::<RewindData>(data)?.to)),
+        "fork" => Body::Fork(text()),
+        "interrupted" => Body::Interrupted(text()),
+        "agent_killed" => Body::AgentKilled,
+        "command" => Body::Command(text()),
+        "usage" => Body::Usage(read_usage(data)?),
+        "error" => Body::Error(text()),
+        other => return Err(format!("its kind `{}` is unknown", other.escape_debug())),
+    })
+}
+
+fn read_reply(content: &str, data: Option<&str>) -> Result<Reply, String> {
+    let kept = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
+    Ok(Reply { text: content.to_owned(), thinking: kept.thinking.into_owned(), is_partial: kept.is_partial })
+}
+
+fn read_call(content: &str, data: Option<&str>) -> Result<ToolCall, String> {
+    let kept: CallData = parse(data)?;
+    Ok(ToolCall { id: kept.id.into_owned(), name: kept.name.into_owned(), arguments: content.to_owned() })
+}
+
+fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> {
+    let kept: ResultData = parse(data)?;
+    Ok(ToolResult {
+        call_id: kept.call_id.into_owned(),
+        name: kept.name.into_owned(),
+        content: content.to_owned(),
+        is_error: kept.is_error,
+        duration: Duration::from_nanos(kept.duration_ns),
+    })
+}
+
+fn read_usage(data: Option<&str>) -> Result<Usage, String> {
+    let kept: UsageData = parse(data)?;
+    Ok(Usage { input: kept.input, cached: kept.cached, output: kept.output })
+}
+
+fn parse<'a, T: Deserialize<'a>>(data: Option<&'a str>) -> Result<T, String> {
+    serde_json::from_str(data.unwrap_or("null")).map_err(|error| format!("its data cannot be read ({error})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<Body> {
+        let odd = "a\0b\u{1b}[31m\"\\\r\n\u{7f} \u{202e} 👩‍👩‍👧".to_owned();
+        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true };
+        let call = ToolCall { id: odd.clone(), name: odd.clone(), arguments: "{broken".into() };
+        let result = ToolResult {
+            call_id: odd.clone(),
+            name: odd.clone(),
+            content: odd.clone(),
+            is_error: true,
+            duration: Duration::from_nanos(1_234_567_891),
+        };
+        vec![
+            Body::System(odd.clone()),
+            Body::User(odd.clone()),
+            Body::Assistant(reply),
+            Body::Assistant(Reply { text: "plain".into(), ..Reply::default() }),
+            Body::ToolCall(call),
+            Body::ToolResult(result),
+            Body::Clear,
+            Body::Mark(odd.clone()),
+            Body::Rewind(MessageId(i64::MAX)),
+            Body::Fork(odd.clone()),
+            Body::Interrupted(odd.clone()),
+            Body::AgentKilled,
+            Body::Command(odd.clone()),
+            Body::Usage(Usage { input: u64::MAX, cached: 1, output: 0 }),
+            Body::Error(odd),
+        ]
+    }
+
+    #[test]
+    fn every_body_reads_back_as_it_was_whatever_bytes_are_in_it() {
+        for body in one_of_each() {
+            let back = read(body.kind(), content(&body), data(&body).as_deref());
+            assert_eq!(back, Ok(body));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_never_guessed() {
+        assert!(read("prophecy", "", None).unwrap_err().contains("`prophecy` is unknown"));
+        for kind in ["tool_call", "tool_result", "rewind", "usage"] {
+            assert!(read(kind, "", None).is_err(), "{kind} without data");
+            assert!(read(kind, "", Some("{")).unwrap_err().contains("cannot be read"), "{kind} with half of it");
+        }
+        assert!(read("assistant", "", Some("[7]")).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! The tables, and how a database of an older version becomes one of today.
+//!
+//! `application_id` says that a file is ours and `user_version` which of the steps it has been through.
+//! A shipped step is never edited: a change of the schema is a new step at the end.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::refusal;
+use crate::base::error::Result;
+
+/// "plog" in ASCII.
+const APPLICATION_ID: i32 = 0x706c_6f67;
+
+/// Step `n` makes version `n + 1` out of version `n`.
+const STEPS: [&str; 1] = [VERSION_1];
+
+/// `agents.ordinal` is the order of birth from 0, the root; messages name their agent by it, because an index of a
+/// million small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id): SQLite ends
+/// every index entry with the row's own number, which `id` is.
+const VERSION_1: &str = "
+CREATE TABLE agents (
+    ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid TEXT NOT NULL UNIQUE,
+    name TEXT,
+    parent_uuid TEXT REFERENCES agents (uuid),
+    fork_message_id INTEGER,
+    status TEXT NOT NULL CHECK (status IN ('running', 'dead')),
+    activity TEXT NOT NULL CHECK (activity IN ('idle', 'running')),
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    endpoint TEXT,
+    thinking TEXT,
+    environment TEXT,
+    powers TEXT
+);
+CREATE UNIQUE INDEX agents_name ON agents (name) WHERE status = 'running';
+CREATE INDEX agents_living ON agents (status) WHERE status = 'running';
+CREATE INDEX agents_busy ON agents (activity) WHERE activity = 'running';
+
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    kind TEXT NOT NULL,
+    content TEXT NOT NULL,
+    data TEXT,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX messages_agent ON messages (agent);
+CREATE INDEX messages_clear ON messages (agent) WHERE kind = 'clear';
+
+CREATE TABLE partials (
+    id INTEGER PRIMARY KEY,
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    content TEXT NOT NULL,
+    thinking TEXT NOT NULL
+);
+CREATE INDEX partials_agent ON partials (agent);
+
+CREATE TABLE queue (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    content TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX queue_agent ON queue (agent);
+
+CREATE TABLE mail (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    from_uuid TEXT NOT NULL REFERENCES agents (uuid),
+    to_uuid TEXT NOT NULL REFERENCES agents (uuid),
+    body TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    read_at INTEGER
+);
+CREATE INDEX mail_to ON mail (to_uuid);
+CREATE INDEX mail_from ON mail (from_uuid);
+CREATE INDEX mail_unread ON mail (to_uuid) WHERE read_at IS NULL;
+
+CREATE TABLE drafts (agent INTEGER PRIMARY KEY REFERENCES agents (ordinal), content TEXT NOT NULL);
+CREATE TABLE inputs (id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL UNIQUE);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+";
+
+/// Refuses a database that another program made, before anything in it is touched.
+pub(super) fn require_ours(conn: &Connection) -> Result<()> {
+    let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let is_empty = !conn.prepare("SELECT 1 FROM sqlite_schema")?.exists([])?;
+    if id == APPLICATION_ID || (id == 0 && is_empty) {
+        return Ok(());
+    }
+    Err(refusal("polylogue.db belongs to another program: move it away or choose another directory"))
+}
+
+/// Refuses what only a newer program can read, and, since nothing may be written, also what is older.
+pub(super) fn require_current(conn: &Connection) -> Result<()> {
+    require_ours(conn)?;
+    match version(conn)? {
+        known if known == STEPS.len() => Ok(()),
+        found if found > STEPS.len() => Err(too_new(found)),
+        _ => Err(refusal("the database is of an older version: open it once for writing")),
+    }
+}
+
+/// Takes the database through the steps that it has not seen, all in one transaction.
+pub(super) fn migrate(conn: &Connection) -> Result<()> {
+    run(conn, &STEPS)
+}
+
+fn run(conn: &Connection, steps: &[&str]) -> Result<()> {
+    let found = version(conn)?;
+    if found > steps.len() {
+        return Err(too_new(found));
+    }
+    if found == steps.len() {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    steps[found..].iter().try_for_each(|step| transaction.execute_batch(step))?;
+    let version = steps.len();
+    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}"))?;
+    Ok(transaction.commit()?)
+}
+
+fn version(conn: &Connection) -> Result<usize> {
+    let number: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    usize::try_from(number).map_err(|_| refusal(format!("the database claims to be of version {number}")))
+}
+
+fn too_new(found: usize) -> crate::base::error::Error {
+    refusal(format!(
+        "the database was written by a newer polylogue (its schema is version {found}, this program knows up to {}): \
+         use that one, or choose another directory",
+        STEPS.len()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_run_once_each_and_a_step_that_fails_leaves_the_version_before() {
+        let conn = Connection::open_in_memory().unwrap();
+        run(&conn, &["CREATE TABLE one (x)"]).unwrap();
+        let failed = run(&conn, &["CREATE TABLE one (x)", "CREATE TABLE two (x); CREATE TABLE one (x)"]);
+        assert!(failed.is_err());
+        assert_eq!(version(&conn).unwrap(), 1);
+        run(&conn, &["CREATE TABLE one (x)", "CREATE TABLE two (x)"]).unwrap();
+        run(&conn, &["CREATE TABLE one (x)", "CREATE TABLE two (x)"]).unwrap();
+        assert_eq!(version(&conn).unwrap(), 2);
+        assert!(run(&conn, &["CREATE TABLE one (x)"]).unwrap_err().message.contains("newer polylogue"));
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_refused_untouched() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE recipes (x)").unwrap();
+        assert!(require_ours(&conn).unwrap_err().message.contains("another program"));
+        conn.execute_batch("DROP TABLE recipes; PRAGMA application_id = 7").unwrap();
+        assert!(require_ours(&conn).is_err());
+    }
+}

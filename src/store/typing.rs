@@ -1,0 +1,134 @@
+//! What a person typed or chose: drafts, the history of inputs, and single remembered values.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Store, agents};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+
+/// How many inputs are remembered.
+const INPUTS: i64 = 10_000;
+
+/// The inputs are counted once in so many, because to count them costs more than to keep a few too many.
+const TRIM_EVERY: i64 = 100;
+
+impl Store {
+    /// Keeps what was typed for this agent and not yet sent; empty forgets it.
+    ///
+    /// # Errors
+    /// The agent does not live, or the database cannot be written.
+    pub fn set_draft(&self, agent: AgentId, text: &str) -> Result<()> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            if text.is_empty() {
+                conn.prepare_cached("DELETE FROM drafts WHERE agent = ?1")?.execute([ordinal])?;
+            } else {
+                let sql = "INSERT INTO drafts (agent, content) VALUES (?1, ?2)
+                           ON CONFLICT (agent) DO UPDATE SET content = excluded.content";
+                conn.prepare_cached(sql)?.execute(params![ordinal, text])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What was typed for this agent and not sent; empty if nothing was.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be read.
+    pub fn draft(&self, agent: AgentId) -> Result<String> {
+        let ordinal = agents::known(&self.conn, agent)?;
+        let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE agent = ?1")?;
+        Ok(statement.query_row([ordinal], |row| row.get(0)).optional()?.unwrap_or_default())
+    }
+
+    /// Remembers an input, of whichever agent, as the newest; the same text from earlier is forgotten, and so is what
+    /// is older than the newest 10,000. An empty one is not remembered.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn remember_input(&self, text: &str) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.write(|conn| {
+            conn.prepare_cached("DELETE FROM inputs WHERE content = ?1")?.execute([text])?;
+            conn.prepare_cached("INSERT INTO inputs (content) VALUES (?1)")?.execute([text])?;
+            if conn.last_insert_rowid() % TRIM_EVERY == 0 { trim(conn) } else { Ok(()) }
+        })
+    }
+
+    /// The newest `limit` inputs, oldest first; never more than 10,000.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn input_history(&self, limit: usize) -> Result<Vec<String>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX).min(INPUTS);
+        let mut statement = self.conn.prepare_cached("SELECT content FROM inputs ORDER BY id DESC LIMIT ?1")?;
+        let mut texts: Vec<String> =
+            statement.query_map([limit], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        texts.reverse();
+        Ok(texts)
+    }
+
+    /// The value remembered under `key`.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn meta(&self, key: &str) -> Result<Option<String>> {
+        let mut statement = self.conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+    }
+
+    /// Remembers `value` under `key`, in place of what was there.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn set_meta(&self, key: &str, value: &str) -> Result<()> {
+        let sql =
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        self.conn.prepare_cached(sql)?.execute([key, value])?;
+        Ok(())
+    }
+}
+
+fn trim(conn: &Connection) -> Result<()> {
+    let sql = "DELETE FROM inputs WHERE id <= (SELECT id FROM inputs ORDER BY id DESC LIMIT 1 OFFSET ?1)";
+    conn.prepare_cached(sql)?.execute([INPUTS])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_come_back_oldest_first_once_each_and_the_newest_ten_thousand() {
+        let store = Store::in_memory().unwrap();
+        for number in 0..10_250 {
+            store.remember_input(&format!("input {number}")).unwrap();
+        }
+        store.remember_input("input 10000").unwrap();
+        store.remember_input("").unwrap();
+        assert_eq!(store.input_history(2).unwrap(), ["input 10249", "input 10000"]);
+        assert_eq!(store.input_history(usize::MAX).unwrap().len(), 10_000);
+        let kept: i64 = store.conn.query_row("SELECT count(*) FROM inputs", [], |row| row.get(0)).unwrap();
+        assert!((10_000..10_000 + TRIM_EVERY).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn a_value_is_replaced_and_an_empty_draft_leaves_no_row() {
+        let store = Store::in_memory().unwrap();
+        store.set_meta("focus", "a").unwrap();
+        store.set_meta("focus", "b").unwrap();
+        assert_eq!(store.meta("focus").unwrap().as_deref(), Some("b"));
+        assert_eq!(store.meta("other").unwrap(), None);
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.set_draft(agent, "half a thought").unwrap();
+        assert_eq!(store.draft(agent).unwrap(), "half a thought");
+        store.set_draft(agent, "").unwrap();
+        assert_eq!(store.draft(agent).unwrap(), "");
+        let rows: i64 = store.conn.query_row("SELECT count(*) FROM drafts", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 0);
+    }
+}

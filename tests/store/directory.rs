@@ -1,0 +1,154 @@
+//! The data directory: private, held by one, refused with words that help.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use polylogue::base::error::{Error, ErrorKind};
+use polylogue::base::id::AgentId;
+use polylogue::store::{Store, holder};
+use rusqlite::Connection;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn refusal(dir: &Path) -> Error {
+    let error = Store::open(dir).err().unwrap_or_else(|| panic!("{} was opened", dir.display()));
+    assert_eq!(error.kind, ErrorKind::Store);
+    assert!(error.message.contains(&*dir.display().to_string()), "{error}");
+    error
+}
+
+fn raw(dir: &Path) -> Connection {
+    Connection::open(dir.join("polylogue.db")).unwrap()
+}
+
+#[test]
+fn the_directory_and_all_files_in_it_are_the_owners_alone() {
+    let outer = tempfile::tempdir().unwrap();
+    let dir = outer.path().join("a/b");
+    let store = Store::open(&dir).unwrap();
+    store.create_root(AgentId::random(), None, None, 1).unwrap();
+    assert_eq!(mode(&dir), 0o700);
+    let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 3, "database, its journal and the lock: {files:?}");
+    files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
+}
+
+#[test]
+fn files_that_others_could_read_are_closed_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    let file = dir.path().join("polylogue.db");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    assert_eq!(mode(&file), 0o600);
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_store_and_gets_it_after_that_one() {
+    const STORY: &str = "POLYLOGUE_TEST_SECOND_PROCESS";
+    if let Ok(dir) = std::env::var(STORY) {
+        let outcome = Store::open(Path::new(&dir)).map_or_else(|error| error.message, |_| "opened".into());
+        println!("outcome: {outcome}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let second = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--nocapture"]).arg(std::thread::current().name().unwrap()).env(STORY, dir.path());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let first = Store::open(dir.path()).unwrap();
+    let refused = second();
+    assert!(refused.contains(&format!("held by another polylogue (process {})", std::process::id())), "{refused}");
+    assert!(refused.contains("attach") && refused.contains("another directory"), "{refused}");
+    assert_eq!(holder(dir.path()), Some(std::process::id()));
+    drop(first);
+    assert!(second().contains("outcome: opened"));
+    assert_eq!(holder(dir.path()), None);
+}
+
+#[test]
+fn a_store_that_is_held_can_be_looked_at_but_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Store::open_read_only(dir.path()).is_err(), "there is none yet");
+    let writer = Store::open(dir.path()).unwrap();
+    let root = AgentId::random();
+    writer.create_root(root, None, None, 1).unwrap();
+    let reader = Store::open_read_only(dir.path()).unwrap();
+    say(&writer, root, "news");
+    assert_eq!(texts(&reader, root), ["news"]);
+    let refused = reader.append(root, vec![said("no")], 2).unwrap_err();
+    assert!(refused.message.contains("only be read"), "{refused}");
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    raw(dir.path()).execute_batch("PRAGMA user_version = 99").unwrap();
+    let error = refusal(dir.path());
+    assert!(error.message.contains("newer polylogue") && error.message.contains("version 99"), "{error}");
+    assert!(Store::open_read_only(dir.path()).is_err());
+    let version: i64 = raw(dir.path()).pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 99);
+}
+
+#[test]
+fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("polylogue.db");
+    let letter = "Dear SQLite, this is a letter. ".repeat(100);
+    std::fs::write(&file, &letter).unwrap();
+    assert!(refusal(dir.path()).message.contains("not a database"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), letter);
+    std::fs::remove_file(&file).unwrap();
+    raw(dir.path()).execute_batch("CREATE TABLE recipes (x)").unwrap();
+    assert!(refusal(dir.path()).message.contains("another program"));
+}
+
+#[test]
+fn a_path_that_cannot_be_a_directory_is_refused_in_plain_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(refusal(&file).message.contains("is a file"));
+    let below = file.join("deeper");
+    assert!(Store::open(&below).err().unwrap().message.contains("a file is where a directory should be"));
+    let dangling = dir.path().join("dangling");
+    symlink(dir.path().join("nowhere"), &dangling).unwrap();
+    refusal(&dangling);
+    // Nobody can make a directory there, not even root.
+    refusal(Path::new("/proc/polylogue"));
+}
+
+#[test]
+fn a_database_of_version_1_opens_and_becomes_one_of_today() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v1.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let roll = store.load_agents().unwrap();
+    assert_eq!(roll.damaged, Vec::<String>::new());
+    let [root, scout] = &roll.agents[..] else { panic!("{roll:?}") };
+    assert_eq!((root.endpoint.as_deref(), scout.name.as_deref()), (Some("echo/echo"), Some("scout")));
+    assert_eq!(texts(&store, scout.id), ["hello", "look around"]);
+    assert_eq!(store.recover(9).unwrap(), [scout.id]);
+    assert_eq!(store.queued(root.id).unwrap()[0].1, "and then this");
+    assert_eq!(store.draft(root.id).unwrap(), "half a thought");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+/// Everything that a database is made of, in its own words.
+fn schema(conn: &Connection) -> Vec<String> {
+    let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.collect::<rusqlite::Result<_>>().unwrap()
+}
