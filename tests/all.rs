@@ -1,2 +1,1 @@
 //! The integration tests: one binary, one file per subject.
-
