@@ -4,3 +4,4 @@
 //! the loop registers [`tty::Tty`], reads when it is told, and hands the bytes on.
 
 pub mod keys;
+pub mod screen;
