@@ -5,3 +5,4 @@
 
 pub mod keys;
 pub mod screen;
+pub mod tty;
