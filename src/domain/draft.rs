@@ -224,6 +224,12 @@ impl Draft {
         self.kill_to(word_start(&self.text[..self.cursor], |c| !c.is_whitespace()))
     }
 
+    /// Kills back to the start of the word, where [`Draft::word_left`] goes (Alt+Backspace). False at the start of the
+    /// text.
+    pub fn kill_word_left(&mut self) -> bool {
+        self.kill_to(word_start(&self.text[..self.cursor], is_word))
+    }
+
     /// Kills to behind the word to the right (Alt+D). False at the end of the text.
     pub fn kill_word_forward(&mut self) -> bool {
         self.kill_to(self.cursor + word_end(&self.text[self.cursor..]))

@@ -27,6 +27,7 @@ fn each_key_edits_by_graphemes_words_and_lines() {
         ("a\nbc", &[Draft::kill_to_start], "a\n|"),
         ("a\nbc", &[Draft::up, Draft::kill_to_end], "a|bc"),
         ("cd src/a.rs", &[Draft::kill_word_back], "cd |"),
+        ("cd src/a.rs", &[Draft::kill_word_left], "cd src/a.|"),
         ("cd src/a.rs  ", &[Draft::kill_word_back, Draft::kill_word_back, Draft::yank], "cd src/a.rs  |"),
         ("one two", &[Draft::home, Draft::kill_word_forward], "| two"),
         ("one two", &[Draft::home, Draft::kill_word_forward, Draft::end, Draft::yank], " twoone|"),
@@ -168,5 +169,49 @@ fn the_layout_wraps_by_columns_and_keeps_the_cursor_on_the_screen() {
         }
         let rows = rows.into_iter().map(str::to_owned).collect();
         assert_eq!(draft.layout(columns), DraftLayout { rows, cursor }, "{text:?}");
+    }
+}
+
+#[test]
+fn no_sequence_of_keys_leaves_the_cursor_within_a_character_or_off_the_screen() {
+    let steps: [Step; 18] = [
+        Draft::backspace,
+        Draft::delete,
+        Draft::left,
+        Draft::right,
+        Draft::word_left,
+        Draft::word_right,
+        Draft::home,
+        Draft::end,
+        Draft::up,
+        Draft::down,
+        Draft::kill_to_end,
+        Draft::kill_to_start,
+        Draft::kill_word_back,
+        Draft::kill_word_left,
+        Draft::kill_word_forward,
+        Draft::yank,
+        Draft::undo,
+        Draft::undo,
+    ];
+    let letters = ["a", " ", "\n", "\u{301}", "語", "👨", "\u{200d}", "👧", "\t", "🇩", "🇪", "-"];
+    let mut seed = 5_u32;
+    let mut below = |limit: usize| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 12) as usize % limit
+    };
+    let long = "p".repeat(FOLD_CHARS + 1);
+    let mut draft = Draft::new();
+    for _ in 0..30_000 {
+        match below(8) {
+            0 if draft.text().len() < 200 => draft.paste(&long),
+            1..=4 if draft.text().len() < 200 => draft.insert(letters[below(letters.len())]),
+            5 if below(50) == 0 => drop(draft.take()),
+            _ => drop(steps[below(steps.len())](&mut draft)),
+        }
+        assert!(draft.text().is_char_boundary(draft.cursor()));
+        let columns = 1 + below(12) as u16;
+        let layout = draft.layout(columns);
+        assert!(layout.cursor.0 < columns && layout.cursor.1 < layout.rows.len(), "{:?}: {layout:?}", draft.text());
     }
 }

@@ -39,7 +39,10 @@ impl<'a> Cells<'a> {
                     // A mark without a letter would change the cell before it, which may not be drawn now.
                     _ if columns == 0 => continue,
                     Some(rest) => left = rest,
-                    None => break,
+                    None => {
+                        left = 0;
+                        break;
+                    }
                 }
                 list.push(Cell { text, style, columns });
             }

@@ -225,6 +225,15 @@ fn a_scroll_by_one_line_does_not_send_the_screen_again() {
 }
 
 #[test]
+fn what_is_too_wide_is_cut_and_nothing_behind_it_moves_up() {
+    let mut row = Row::of("abc語", Style::default());
+    row.push("d", Style::BOLD);
+    let mut glass = Glass::new(4, 1);
+    glass.draw(&Frame { width: 4, rows: vec![row], ..Frame::default() });
+    assert_eq!(glass.rows(), ["abc"]);
+}
+
+#[test]
 fn no_control_character_passes_even_if_a_frame_holds_one() {
     let mut glass = Glass::new(20, 1);
     let out = glass.draw(&frame(20, &["a\u{1b}[31mb\u{9b}\u{7}\tc"], 0, (0, 0)));
