@@ -14,3 +14,4 @@ pub mod reactor;
 pub mod provider;
 pub mod tools;
 pub mod store;
+pub mod terminal;

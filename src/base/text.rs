@@ -1,1 +1,277 @@
-//! Width, wrapping and sanitising of text.
+//! Text on a screen: what may be shown, how wide it is, where it breaks.
+//!
+//! Everything here is stateless, so that text may come in pieces. Columns are counted by grapheme; what a terminal
+//! does with a grapheme that it does not know is no business of this file.
+
+use std::borrow::Cow;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// A tab moves to the next multiple of this many columns.
+pub const TAB_COLUMNS: usize = 4;
+
+/// The text in a form that cannot steer a terminal or lie about its order: tab and newline stay, every other control
+/// character becomes visible. Character by character: it does not matter where text was cut into pieces.
+pub fn sanitise(text: &str) -> Cow<'_, str> {
+    match text.char_indices().find(|&(_, c)| shown(c) != c) {
+        None => Cow::Borrowed(text),
+        Some((clean, _)) => {
+            let mut safe = String::with_capacity(text.len() + 8);
+            safe.push_str(&text[..clean]);
+            safe.extend(text[clean..].chars().map(shown));
+            Cow::Owned(safe)
+        }
+    }
+}
+
+/// The character that stands for `c` on a screen; most stand for themselves. ZWJ, ZWNJ and variation selectors
+/// stay because emoji and several scripts need them, and they move nothing.
+fn shown(c: char) -> char {
+    match c {
+        '\t' | '\n' | ' '..='~' => c,
+        // The control pictures are in the order of the controls.
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}' => '\u{fffd}',
+        // Terminals disagree whether a soft hyphen has a width.
+        '\u{ad}' => '-',
+        _ if is_invisible_format(c) => '\u{fffd}',
+        _ => c,
+    }
+}
+
+/// Characters of the Unicode category Cf that reorder or hide text, line separators, and non-characters.
+fn is_invisible_format(c: char) -> bool {
+    matches!(c,
+        '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// Columns that one line of text takes, without control characters.
+pub fn width(text: &str) -> usize {
+    if is_plain(text) { text.len() } else { text.graphemes(true).map(grapheme_width).sum() }
+}
+
+/// Columns of one grapheme.
+pub fn grapheme_width(grapheme: &str) -> usize {
+    grapheme.width()
+}
+
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// The longest beginning of the text that fits into so many columns.
+pub fn truncate(text: &str, columns: usize) -> &str {
+    if text.len() <= columns && is_plain(text) {
+        return text;
+    }
+    let mut used = 0;
+    for (at, grapheme) in text.grapheme_indices(true) {
+        used += grapheme_width(grapheme);
+        if used > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// The text with every tab as the spaces up to the next tab stop; a newline starts a new count.
+pub fn expand_tabs(text: &str) -> Cow<'_, str> {
+    if !text.contains('\t') {
+        return Cow::Borrowed(text);
+    }
+    let mut expanded = String::with_capacity(text.len() + 16);
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            expanded.push('\n');
+        }
+        let mut column = 0;
+        for (number, piece) in line.split('\t').enumerate() {
+            if number > 0 {
+                let spaces = TAB_COLUMNS - column % TAB_COLUMNS;
+                expanded.extend(std::iter::repeat_n(' ', spaces));
+                column += spaces;
+            }
+            expanded.push_str(piece);
+            column += width(piece);
+        }
+    }
+    Cow::Owned(expanded)
+}
+
+/// The rows that one logical line takes on a screen of so many columns (at least one): broken at spaces where there
+/// are some, beside wide characters, else between graphemes. Spaces at a break are swallowed. An empty line is one
+/// empty row; a grapheme that is wider than the screen is a row of its own.
+pub fn wrap(line: &str, columns: usize) -> Wrap<'_> {
+    Wrap { line, next: Some(0), columns: columns.max(1) }
+}
+
+/// See [`wrap`]. Each row comes with the byte at which it starts in the line.
+#[derive(Debug, Clone)]
+pub struct Wrap<'a> {
+    line: &'a str,
+    next: Option<usize>,
+    columns: usize,
+}
+
+impl<'a> Iterator for Wrap<'a> {
+    type Item = (usize, &'a str);
+
+    fn next(&mut self) -> Option<(usize, &'a str)> {
+        let start = self.next?;
+        let rest = &self.line[start..];
+        let (end, resume) = row_end(rest, self.columns);
+        self.next = (resume < rest.len()).then_some(start + resume);
+        Some((start, &rest[..end]))
+    }
+}
+
+/// Where the first row of `rest` ends, and where the row after it starts.
+fn row_end(rest: &str, columns: usize) -> (usize, usize) {
+    if rest.len() <= columns && is_plain(rest) {
+        return (rest.len(), rest.len());
+    }
+    let mut used = 0;
+    let mut place = None;
+    let mut word_end = 0;
+    let mut in_space = false;
+    for (at, grapheme) in rest.grapheme_indices(true) {
+        let wide = grapheme_width(grapheme);
+        if grapheme == " " {
+            if !in_space {
+                word_end = at;
+            }
+            in_space = true;
+            if used + wide > columns {
+                return after_spaces(rest, word_end, at);
+            }
+        } else {
+            if in_space && word_end > 0 {
+                place = Some((word_end, at));
+            } else if wide > 1 && at > 0 && !in_space {
+                place = Some((at, at));
+            }
+            if used + wide > columns {
+                return place.unwrap_or(if at == 0 { (grapheme.len(), grapheme.len()) } else { (at, at) });
+            }
+            in_space = false;
+            if wide > 1 {
+                place = Some((at + grapheme.len(), at + grapheme.len()));
+            }
+        }
+        used += wide;
+    }
+    (rest.len(), rest.len())
+}
+
+/// A row that ends in the run of spaces around `at`: the run is swallowed, unless nothing stands before it.
+fn after_spaces(rest: &str, word_end: usize, at: usize) -> (usize, usize) {
+    let run = rest[at..].len() - rest[at..].trim_start_matches(' ').len();
+    let end = if word_end == 0 { at } else { word_end };
+    (end, at + run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(line: &str, columns: usize) -> Vec<&str> {
+        wrap(line, columns).map(|(_, row)| row).collect()
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_shown_and_never_kept() {
+        for (raw, safe) in [
+            ("a\tb\nc", "a\tb\nc"),
+            ("\u{1b}[2J", "␛[2J"),
+            ("\u{1b}]52;c;eA==\u{7}", "␛]52;c;eA==␇"),
+            ("\r\0\u{7f}", "␍␀␡"),
+            ("\u{9b}31m", "\u{fffd}31m"),
+            ("\u{202e}txt\u{2066}", "\u{fffd}txt\u{fffd}"),
+            ("\u{2028}\u{e0041}\u{feff}", "\u{fffd}\u{fffd}\u{fffd}"),
+            ("👨‍👩‍👧 ❤️ é नमस्ते", "👨‍👩‍👧 ❤️ é नमस्ते"),
+        ] {
+            assert_eq!(sanitise(raw), safe, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn sanitising_in_pieces_is_sanitising_the_whole() {
+        let text = "a\u{1b}[31mé\u{202e}語\r\n\u{85}👨‍👩‍👧\u{7f}";
+        for (cut, _) in text.char_indices() {
+            let pieces = format!("{}{}", sanitise(&text[..cut]), sanitise(&text[cut..]));
+            assert_eq!(pieces, sanitise(text));
+        }
+    }
+
+    #[test]
+    fn no_control_character_at_all_survives_but_tab_and_newline() {
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let safe = sanitise(c.encode_utf8(&mut [0; 4])).chars().next();
+            assert!(safe.is_some_and(|s| !s.is_control() || s == '\t' || s == '\n'), "{c:?} became {safe:?}");
+        }
+    }
+
+    #[test]
+    fn width_counts_graphemes_and_not_characters() {
+        for (text, columns) in [("", 0), ("abc", 3), ("語", 2), ("e\u{301}", 1), ("👨‍👩‍👧", 2), ("🇩🇪", 2), ("한", 2)]
+        {
+            assert_eq!(width(text), columns, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_break_at_spaces_else_between_graphemes() {
+        for (line, columns, expected) in [
+            ("", 5, vec![""]),
+            ("hello", 5, vec!["hello"]),
+            ("hello world", 5, vec!["hello", "world"]),
+            ("hello   world", 6, vec!["hello", "world"]),
+            ("hello     ", 5, vec!["hello"]),
+            ("a bc def", 4, vec!["a bc", "def"]),
+            ("abcdefgh", 3, vec!["abc", "def", "gh"]),
+            ("x abcdefgh", 4, vec!["x", "abcd", "efgh"]),
+            ("  abcdef", 4, vec!["  ab", "cdef"]),
+            ("語語語", 4, vec!["語語", "語"]),
+            ("語語語", 5, vec!["語語", "語"]),
+            ("ab語cd", 3, vec!["ab", "語", "cd"]),
+            ("語", 1, vec!["語"]),
+            ("👨‍👩‍👧👨‍👩‍👧", 3, vec!["👨‍👩‍👧", "👨‍👩‍👧"]),
+            ("e\u{301}e\u{301}", 1, vec!["e\u{301}", "e\u{301}"]),
+            ("      x", 3, vec!["   ", "x"]),
+        ] {
+            assert_eq!(rows(line, columns), expected, "{line:?} at {columns}");
+        }
+    }
+
+    #[test]
+    fn wrapping_ends_fits_and_loses_nothing_but_spaces() {
+        let mut seed = 7_u32;
+        let letters = [" ", "a", "b", "語", "👨‍👩‍👧", "\u{301}", "é", "  "];
+        for round in 0..2_000 {
+            let mut line = String::new();
+            for _ in 0..round % 60 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                line.push_str(letters[(seed >> 24) as usize % letters.len()]);
+            }
+            let columns = round % 9;
+            let all = rows(&line, columns);
+            let fits = |row: &&str| width(row) <= columns.max(1) || row.graphemes(true).count() == 1;
+            assert!(all.iter().all(fits), "{line:?} at {columns}: {all:?}");
+            assert_eq!(all.concat().replace(' ', ""), line.replace(' ', ""));
+            assert!(wrap(&line, columns).all(|(at, row)| line[at..].starts_with(row)));
+        }
+    }
+
+    #[test]
+    fn tabs_reach_the_next_stop_and_truncation_keeps_graphemes_whole() {
+        assert_eq!(expand_tabs("\ta\tbc\n語\tx"), "    a   bc\n語  x");
+        assert_eq!(truncate("語語", 3), "語");
+        assert_eq!(truncate("e\u{301}x", 1), "e\u{301}");
+        assert_eq!(truncate("abc", 9), "abc");
+    }
+}

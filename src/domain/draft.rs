@@ -1,1 +1,363 @@
 //! The text that a person is typing.
+//!
+//! The cursor stands between graphemes. A large paste is kept apart and stands in the text as one private character:
+//! it moves, is deleted and undone like a letter, is drawn as a marker, and leaves whole. What keys do, and history,
+//! are no business of this file; drawing is in `layout`, the way back in `undo`.
+
+mod layout;
+mod undo;
+
+use std::rc::Rc;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+pub use layout::DraftLayout;
+
+use crate::base::text;
+use undo::{Edit, Undo};
+
+/// A paste of more characters than this folds.
+const FOLD_CHARS: usize = 1_000;
+/// A paste of more lines than this folds.
+const FOLD_LINES: usize = 10;
+/// Text that is put back for editing folds only when it is too large to be drawn at every key.
+const FOLD_RECALLED_BYTES: usize = 16 * 1024;
+
+/// The first of the characters that stand for pastes (supplementary private use area A).
+const FIRST_MARKER: u32 = 0xf_0000;
+/// The last of them.
+const LAST_MARKER: u32 = 0xf_fffd;
+
+/// A paste that stands in the text as one character.
+#[derive(Debug, Clone)]
+struct Paste {
+    text: Rc<str>,
+    /// What is drawn for it; made once, since counting ten megabytes at every key would be felt.
+    label: Rc<str>,
+}
+
+/// The text being typed.
+#[derive(Debug, Clone, Default)]
+pub struct Draft {
+    text: String,
+    cursor: usize,
+    /// The column that up and down try to keep, as long as nothing else is done.
+    goal: Option<usize>,
+    pastes: Vec<Paste>,
+    killed: String,
+    undo: Undo,
+}
+
+impl Draft {
+    /// An empty draft.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The text as it is edited: a folded paste is one private character. For what is meant see [`Draft::expanded`].
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The byte in [`Draft::text`] before which the cursor stands.
+    pub fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The whole text, pastes included.
+    pub fn expanded(&self) -> String {
+        let size = self.text.chars().map(|c| self.pasted(c).map_or(c.len_utf8(), |paste| paste.text.len())).sum();
+        let mut whole = String::with_capacity(size);
+        for c in self.text.chars() {
+            match self.pasted(c) {
+                Some(paste) => whole.push_str(&paste.text),
+                None => whole.push(c),
+            }
+        }
+        whole
+    }
+
+    /// The whole text, and an empty draft. What was killed stays, for a later yank.
+    pub fn take(&mut self) -> String {
+        let whole = self.expanded();
+        self.text = String::new();
+        self.cursor = 0;
+        self.goal = None;
+        self.undo = Undo::default();
+        if !self.killed.chars().any(is_marker) {
+            self.pastes = Vec::new();
+        }
+        whole
+    }
+
+    /// Replaces the whole text, as history and an external editor do. The cursor goes to the end.
+    pub fn set(&mut self, text: &str) {
+        self.begin(Edit::Other);
+        self.text.clear();
+        self.cursor = 0;
+        self.insert_or_fold(text, text.len() > FOLD_RECALLED_BYTES);
+    }
+
+    /// Types text at the cursor.
+    pub fn insert(&mut self, typed: &str) {
+        self.begin(if typed.chars().all(char::is_whitespace) { Edit::Space } else { Edit::Insert });
+        self.insert_or_fold(typed, false);
+    }
+
+    /// Breaks the line at the cursor.
+    pub fn newline(&mut self) {
+        self.insert("\n");
+    }
+
+    /// Puts pasted text at the cursor, folded to a marker if it is large. It is never lost or reordered.
+    pub fn paste(&mut self, pasted: &str) {
+        self.begin(Edit::Other);
+        let is_large = pasted.chars().nth(FOLD_CHARS).is_some() || pasted.matches('\n').nth(FOLD_LINES - 1).is_some();
+        self.insert_or_fold(pasted, is_large);
+    }
+
+    fn insert_or_fold(&mut self, text: &str, fold: bool) {
+        let marker = u32::try_from(self.pastes.len()).ok().and_then(|number| char::from_u32(FIRST_MARKER + number));
+        match marker.filter(|&c| fold && is_marker(c)) {
+            Some(marker) => {
+                let label = layout::label(self.pastes.len() + 1, text);
+                self.pastes.push(Paste { text: Rc::from(text), label: Rc::from(label) });
+                self.insert_at_cursor(marker.encode_utf8(&mut [0; 4]));
+            }
+            None if text.chars().any(is_marker) => {
+                let clean: String = text.chars().filter(|&c| !is_marker(c)).collect();
+                self.insert_at_cursor(&clean);
+            }
+            None => self.insert_at_cursor(text),
+        }
+    }
+
+    fn insert_at_cursor(&mut self, text: &str) {
+        self.text.insert_str(self.cursor, text);
+        self.cursor += text.len();
+    }
+
+    /// Deletes the grapheme to the left. False if there is none.
+    pub fn backspace(&mut self) -> bool {
+        self.delete_to(before(&self.text, self.cursor), Edit::Delete)
+    }
+
+    /// Deletes the grapheme to the right. False if there is none.
+    pub fn delete(&mut self) -> bool {
+        self.delete_to(after(&self.text, self.cursor), Edit::Delete)
+    }
+
+    /// Moves one grapheme to the left. False at the start.
+    pub fn left(&mut self) -> bool {
+        self.go(before(&self.text, self.cursor))
+    }
+
+    /// Moves one grapheme to the right. False at the end.
+    pub fn right(&mut self) -> bool {
+        self.go(after(&self.text, self.cursor))
+    }
+
+    /// Moves to the start of the word to the left. False at the start of the text.
+    pub fn word_left(&mut self) -> bool {
+        self.go(word_start(&self.text[..self.cursor], is_word))
+    }
+
+    /// Moves behind the word to the right. False at the end of the text.
+    pub fn word_right(&mut self) -> bool {
+        self.go(self.cursor + word_end(&self.text[self.cursor..]))
+    }
+
+    /// Moves to the start of the line. False if the cursor is there.
+    pub fn home(&mut self) -> bool {
+        self.go(self.line_start())
+    }
+
+    /// Moves to the end of the line. False if the cursor is there.
+    pub fn end(&mut self) -> bool {
+        self.go(self.line_end())
+    }
+
+    /// Moves to the line above, as near to the column as can be. False in the first line: there begins history.
+    pub fn up(&mut self) -> bool {
+        let Some(end) = self.line_start().checked_sub(1) else { return false };
+        let start = line_start(&self.text, end);
+        self.go_to_line(start, end);
+        true
+    }
+
+    /// Moves to the line below, as near to the column as can be. False in the last line.
+    pub fn down(&mut self) -> bool {
+        let start = self.line_end() + 1;
+        if start > self.text.len() {
+            return false;
+        }
+        self.go_to_line(start, line_end(&self.text, start));
+        true
+    }
+
+    fn go_to_line(&mut self, start: usize, end: usize) {
+        let here = &self.text[self.line_start()..self.cursor];
+        let goal = self.goal.unwrap_or_else(|| text::width(here));
+        let reached = text::truncate(&self.text[start..end], goal).len();
+        self.go(start + reached);
+        self.goal = Some(goal);
+    }
+
+    /// Kills to the end of the line, or the line break if the cursor is there. False at the end of the text.
+    pub fn kill_to_end(&mut self) -> bool {
+        let end = self.line_end();
+        self.kill_to(if end == self.cursor { after(&self.text, end) } else { end })
+    }
+
+    /// Kills to the start of the line. False if the cursor is there.
+    pub fn kill_to_start(&mut self) -> bool {
+        self.kill_to(self.line_start())
+    }
+
+    /// Kills back to the space before the cursor's word (Ctrl+W). False at the start of the text.
+    pub fn kill_word_back(&mut self) -> bool {
+        self.kill_to(word_start(&self.text[..self.cursor], |c| !c.is_whitespace()))
+    }
+
+    /// Kills back to the start of the word, where [`Draft::word_left`] goes (Alt+Backspace). False at the start of the
+    /// text.
+    pub fn kill_word_left(&mut self) -> bool {
+        self.kill_to(word_start(&self.text[..self.cursor], is_word))
+    }
+
+    /// Kills to behind the word to the right (Alt+D). False at the end of the text.
+    pub fn kill_word_forward(&mut self) -> bool {
+        self.kill_to(self.cursor + word_end(&self.text[self.cursor..]))
+    }
+
+    /// Puts what was killed last at the cursor. False if nothing was.
+    pub fn yank(&mut self) -> bool {
+        if self.killed.is_empty() {
+            return false;
+        }
+        self.begin(Edit::Other);
+        let killed = std::mem::take(&mut self.killed);
+        self.insert_at_cursor(&killed);
+        self.killed = killed;
+        true
+    }
+
+    /// Takes the last group of edits back: a word typed, a run of deletions, a paste. False if there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some((text, cursor)) = self.undo.pop() else { return false };
+        self.text = text;
+        self.cursor = cursor;
+        self.goal = None;
+        true
+    }
+
+    /// Kills that follow each other are yanked together, in the order of the text.
+    fn kill_to(&mut self, to: usize) -> bool {
+        if to == self.cursor {
+            return false;
+        }
+        if !self.undo.continues(Edit::Kill) {
+            self.killed.clear();
+        }
+        let at = if to < self.cursor { 0 } else { self.killed.len() };
+        let (start, end) = (to.min(self.cursor), to.max(self.cursor));
+        self.killed.insert_str(at, &self.text[start..end]);
+        self.delete_to(to, Edit::Kill)
+    }
+
+    fn delete_to(&mut self, to: usize, edit: Edit) -> bool {
+        if to == self.cursor {
+            return false;
+        }
+        self.begin(edit);
+        let (start, end) = (to.min(self.cursor), to.max(self.cursor));
+        self.text.replace_range(start..end, "");
+        self.cursor = start;
+        true
+    }
+
+    fn go(&mut self, to: usize) -> bool {
+        let moved = to != self.cursor;
+        self.cursor = to;
+        self.goal = None;
+        self.undo.end_group();
+        moved
+    }
+
+    /// Comes before every change of the text.
+    fn begin(&mut self, edit: Edit) {
+        self.goal = None;
+        self.undo.before(edit, &self.text, self.cursor);
+    }
+
+    fn line_start(&self) -> usize {
+        line_start(&self.text, self.cursor)
+    }
+
+    fn line_end(&self) -> usize {
+        line_end(&self.text, self.cursor)
+    }
+
+    fn pasted(&self, c: char) -> Option<&Paste> {
+        let number = u32::from(c).checked_sub(FIRST_MARKER)?;
+        self.pastes.get(usize::try_from(number).ok()?)
+    }
+}
+
+fn is_marker(c: char) -> bool {
+    (FIRST_MARKER..=LAST_MARKER).contains(&u32::from(c))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || is_marker(c)
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |newline| newline + 1)
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |length| at + length)
+}
+
+/// The start of the grapheme to the left. A paste is always a grapheme of its own.
+fn before(text: &str, at: usize) -> usize {
+    let Some(grapheme) = text[..at].graphemes(true).next_back() else { return 0 };
+    let kept = match grapheme.char_indices().rev().find(|&(_, c)| is_marker(c)) {
+        Some((marker, c)) if marker + c.len_utf8() < grapheme.len() => grapheme.len() - marker - c.len_utf8(),
+        Some((marker, _)) => grapheme.len() - marker,
+        None => grapheme.len(),
+    };
+    at - kept
+}
+
+/// The end of the grapheme to the right. A paste is always a grapheme of its own.
+fn after(text: &str, at: usize) -> usize {
+    let Some(grapheme) = text[at..].graphemes(true).next() else { return text.len() };
+    let kept = match grapheme.char_indices().find(|&(_, c)| is_marker(c)) {
+        Some((0, c)) => c.len_utf8(),
+        Some((marker, _)) => marker,
+        None => grapheme.len(),
+    };
+    at + kept
+}
+
+/// Where the last word of the text starts.
+fn word_start(text: &str, is_part: impl Fn(char) -> bool) -> usize {
+    let word = text.trim_end_matches(|c| !is_part(c));
+    word.rfind(|c| !is_part(c)).map_or(0, |gap| gap + word[gap..].chars().next().map_or(0, char::len_utf8))
+}
+
+/// Where the first word of the text ends.
+fn word_end(text: &str) -> usize {
+    let start = text.find(is_word).unwrap_or(text.len());
+    text[start..].find(|c| !is_word(c)).map_or(text.len(), |length| start + length)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! How a draft looks on a screen of so many columns.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::{Draft, is_marker};
+use crate::base::text::{self, TAB_COLUMNS};
+
+/// A draft broken into rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftLayout {
+    /// Printable rows; at least one.
+    pub rows: Vec<String>,
+    /// Column and row of the cursor, from 0. The column is always on the screen.
+    pub cursor: (u16, usize),
+}
+
+impl Draft {
+    /// The rows of the draft. Lines are broken between graphemes and never at words, so that a cursor stands behind
+    /// every space that was typed.
+    pub fn layout(&self, columns: u16) -> DraftLayout {
+        let mut pen = Pen { columns: usize::from(columns.max(1)), rows: vec![String::new()], column: 0 };
+        self.write(&mut pen, &self.text[..self.cursor]);
+        if pen.column >= pen.columns {
+            pen.break_row();
+        }
+        let cursor = (u16::try_from(pen.column).unwrap_or(u16::MAX), pen.rows.len() - 1);
+        self.write(&mut pen, &self.text[self.cursor..]);
+        DraftLayout { rows: pen.rows, cursor }
+    }
+
+    fn write(&self, pen: &mut Pen, text: &str) {
+        for piece in text.split_inclusive(is_marker) {
+            pen.write(piece.trim_end_matches(is_marker));
+            if let Some(paste) = piece.chars().next_back().and_then(|c| self.pasted(c)) {
+                pen.write(&paste.label);
+            }
+        }
+    }
+}
+
+/// What stands on the screen for a paste.
+pub(super) fn label(number: usize, paste: &str) -> String {
+    let lines = paste.lines().count();
+    let unit = if lines == 1 { "line" } else { "lines" };
+    format!("[pasted #{number}: {lines} {unit}, {}]", size(paste.len()))
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}
+
+struct Pen {
+    columns: usize,
+    rows: Vec<String>,
+    column: usize,
+}
+
+impl Pen {
+    fn write(&mut self, text: &str) {
+        for grapheme in text.graphemes(true) {
+            match grapheme {
+                "\n" | "\r\n" => self.break_row(),
+                "\t" => (0..TAB_COLUMNS - self.column % TAB_COLUMNS).for_each(|_| self.put(" ", 1)),
+                _ => {
+                    let safe = text::sanitise(grapheme);
+                    self.put(&safe, text::width(&safe));
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, grapheme: &str, columns: usize) {
+        if self.column + columns > self.columns && self.column > 0 {
+            self.break_row();
+        }
+        if let Some(row) = self.rows.last_mut() {
+            row.push_str(grapheme);
+        }
+        self.column += columns;
+    }
+
+    fn break_row(&mut self) {
+        self.rows.push(String::new());
+        self.column = 0;
+    }
+}

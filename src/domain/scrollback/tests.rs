@@ -1,0 +1,189 @@
+use super::*;
+
+const W: u16 = 10;
+
+fn shown(scrollback: &mut Scrollback, height: u16) -> Vec<String> {
+    scrollback.visible(W, height).into_iter().map(|row| row.text).collect()
+}
+
+fn numbered(count: usize) -> Scrollback {
+    let mut scrollback = Scrollback::new();
+    let text: String = (0..count).map(|number| format!("line {number}\n")).collect();
+    scrollback.push(LineKind::Assistant, &text);
+    scrollback
+}
+
+#[test]
+fn blocks_are_split_at_newlines_with_one_blank_row_between_kinds() {
+    let mut s = Scrollback::new();
+    s.push(LineKind::Person, "hi\n");
+    s.push(LineKind::Assistant, "\n\nhello\n\nthere\r\n\r\n");
+    s.push(LineKind::Assistant, "");
+    s.push(LineKind::ToolCall, "ls");
+    s.push(LineKind::ToolOutput, "a\tb\u{1b}");
+    assert_eq!(shown(&mut s, 20), ["hi", "", "hello", "", "there", "", "ls", "a   b␛"]);
+    assert_eq!(s.len(), 6);
+    let rows = s.visible(W, 20);
+    let marks: Vec<_> = rows.iter().map(|r| (r.is_first_of_block, r.is_first_of_line, r.is_gap)).collect();
+    assert_eq!(marks[..4], [(true, true, false), (false, false, true), (true, true, false), (false, true, false)]);
+}
+
+#[test]
+fn a_stream_in_any_pieces_is_the_same_as_the_whole() {
+    let text = "one\ttwo\r\nthree 語語語語語 four\n\n\tfive\u{1b}[0m\n";
+    let mut whole = Scrollback::new();
+    whole.push(LineKind::Assistant, text);
+    let mut pieces = Scrollback::new();
+    for c in text.chars() {
+        pieces.extend(LineKind::Assistant, c.encode_utf8(&mut [0; 4]));
+    }
+    pieces.close();
+    assert_eq!(whole.visible(W, 50), pieces.visible(W, 50));
+    assert_eq!(whole.len(), 4);
+}
+
+#[test]
+fn a_kind_that_changes_or_a_closed_block_begins_another() {
+    let mut s = Scrollback::new();
+    s.extend(LineKind::Thinking, "hm");
+    s.extend(LineKind::Assistant, "so");
+    s.extend(LineKind::Assistant, "me");
+    s.close();
+    s.extend(LineKind::Assistant, "more");
+    assert_eq!(shown(&mut s, 9), ["hm", "", "some", "more"]);
+}
+
+#[test]
+fn new_text_moves_the_view_only_at_the_bottom() {
+    let mut s = numbered(100);
+    s.extend(LineKind::Note, "x");
+    assert_eq!(shown(&mut s, 3), ["line 99", "", "x"]);
+    s.scroll(-5, W, 3);
+    let before = shown(&mut s, 3);
+    assert_eq!(before, ["line 94", "line 95", "line 96"]);
+    s.extend(LineKind::Note, &"word ".repeat(100));
+    s.push(LineKind::Error, "no");
+    assert_eq!(shown(&mut s, 3), before);
+    assert!(!s.is_at_bottom());
+    s.to_bottom();
+    assert_eq!(shown(&mut s, 1), ["no"]);
+}
+
+#[test]
+fn older_text_in_front_moves_nothing_on_the_screen() {
+    let mut s = numbered(10);
+    s.to_top();
+    let before = shown(&mut s, 4);
+    assert!(s.is_at_top(W, 4));
+    s.prepend(vec![(LineKind::Person, "a\nb".into()), (LineKind::Note, "c".into())]);
+    assert_eq!(shown(&mut s, 4), before);
+    assert!(!s.is_at_top(W, 4));
+    s.scroll(-3, W, 4);
+    assert_eq!(shown(&mut s, 4), ["", "c", "", "line 0"]);
+    s.scroll(-9, W, 4);
+    assert_eq!(shown(&mut s, 4), ["a", "b", "", "c"]);
+    assert!(s.is_at_top(W, 4));
+    assert_eq!(s.len(), 13);
+}
+
+#[test]
+fn scrolling_stops_at_both_ends_and_the_end_follows_again() {
+    let mut s = numbered(10);
+    s.scroll(-1_000, W, 4);
+    assert_eq!(shown(&mut s, 4)[0], "line 0");
+    s.scroll(5, W, 4);
+    assert!(!s.is_at_bottom());
+    s.scroll(1, W, 4);
+    assert!(s.is_at_bottom());
+    s.scroll(1_000, W, 4);
+    assert_eq!(shown(&mut s, 4)[3], "line 9");
+    s.scroll(-1_000, W, 40);
+    assert!(s.is_at_bottom() && s.is_at_top(W, 40), "what fits is at both ends");
+}
+
+#[test]
+fn every_row_is_met_once_scrolling_by_one_at_every_width() {
+    let mut s = Scrollback::new();
+    for number in 0..20 {
+        s.push(LineKind::Person, &format!("question {number} with several words 語語語語"));
+        s.push(LineKind::Assistant, "an answer\n\nof some length, yes");
+    }
+    for width in [1, 2, 5, 13, 80] {
+        let height = 4;
+        let all: Vec<_> = s.visible(width, u16::MAX);
+        let mut met = Vec::new();
+        s.to_top();
+        while {
+            met.push(s.visible(width, height)[0].clone());
+            !s.is_at_bottom()
+        } {
+            s.scroll(1, width, height);
+        }
+        met.extend(s.visible(width, height).into_iter().skip(1));
+        assert_eq!(met, all, "at {width}");
+    }
+}
+
+#[test]
+fn a_resize_keeps_what_is_read_in_the_first_row() {
+    let mut s = Scrollback::new();
+    let words: String = (0..200).map(|number| format!("w{number} ")).collect();
+    s.push(LineKind::Assistant, &words);
+    s.push(LineKind::Note, &"end\n".repeat(50));
+    s.to_top();
+    s.scroll(20, 20, 5);
+    let first = s.visible(20, 5)[0].text.split(' ').next().map(str::to_owned).unwrap_or_default();
+    for width in [7, 33, 80, 20] {
+        assert!(s.visible(width, 5)[0].text.contains(&first), "at {width}");
+    }
+    assert!(s.visible(20, 5)[0].text.starts_with(&first));
+}
+
+#[test]
+fn a_line_of_megabytes_becomes_lines_of_bounded_size_and_loses_nothing() {
+    for unit in ["0123456789", "word and ", "語", "e\u{301}", "\u{301}", "\t"] {
+        let text = unit.repeat(300_000 / unit.len());
+        let mut s = Scrollback::new();
+        s.push(LineKind::ToolOutput, &text);
+        assert!(s.lines.iter().all(|line| line.text.len() <= LINE_BYTES));
+        let held: String = s.lines.iter().map(|line| line.text.as_str()).collect();
+        assert!(held == text::expand_tabs(&text), "{unit:?}");
+        assert_eq!(s.lines.iter().filter(|line| line.start != Start::Rest).count(), 1);
+    }
+}
+
+#[test]
+fn memory_is_close_to_the_text() {
+    let mut s = Scrollback::new();
+    for number in 0..10_000 {
+        s.extend(LineKind::Assistant, &format!("some line with a number {number}\n"));
+    }
+    s.close();
+    let slack: usize = s.lines.iter().map(|line| line.text.capacity() - line.text.len()).sum();
+    assert_eq!(slack, 0);
+    assert!(size_of::<Line>() <= 32);
+}
+
+#[test]
+fn a_million_lines_are_looked_at_like_ten() {
+    let mut s = numbered(1_000_000);
+    for _ in 0..1_000 {
+        s.scroll(-30, 80, 50);
+        assert_eq!(s.visible(80, 50).len(), 50);
+    }
+    s.to_top();
+    assert_eq!(s.visible(80, 50)[0].text, "line 0");
+}
+
+#[test]
+fn nothing_at_all_can_be_looked_at_and_scrolled() {
+    let mut s = Scrollback::new();
+    s.to_top();
+    s.scroll(-5, 0, 0);
+    assert!(s.visible(0, 0).is_empty() && s.visible(80, 24).is_empty());
+    assert!(s.is_at_bottom() && s.is_at_top(80, 24) && s.is_empty());
+    s.push(LineKind::Note, "a b");
+    assert_eq!(s.visible(0, 3).len(), 2);
+    s.clear();
+    assert!(s.is_empty());
+}

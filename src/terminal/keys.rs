@@ -1,0 +1,307 @@
+//! Keys from bytes, however the bytes are cut.
+//!
+//! A small machine cuts the bytes into units (a character, a control, an escape sequence, a paste), at a constant cost
+//! per byte, and termina says what a unit means. Cutting is done here because a parser that meets a broken unit drops
+//! the byte that broke it, which may be the next key.
+
+mod meaning;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::domain::key::Key;
+use meaning::Meaning;
+
+/// A lone Esc is a key after this long. Terminals send a sequence in one piece; 25 to 30 ms covers a split one.
+const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
+/// A sequence that has begun is given up after this long. No person waits for it, so a slow line gets its time.
+const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
+/// A longer sequence is none that we know.
+const SEQUENCE_BYTES: usize = 64;
+/// A longer answer of the terminal is none that we asked for.
+const STRING_BYTES: usize = 4_096;
+/// A paste is delivered in pieces of at most so many bytes.
+const PASTE_BYTES: usize = 64 * 1024 * 1024;
+const PASTE_START: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+const ESC: u8 = 0x1b;
+
+/// What the bytes since the last unit are the beginning of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Ground,
+    /// One or two Esc.
+    Escape,
+    /// `Esc [`, parameters to come.
+    Sequence,
+    /// `Esc O` or `Esc [ [`: one byte to come.
+    Single,
+    /// `Esc [ M`: so many bytes to come.
+    Mouse(u8),
+    /// `Esc ]`, `Esc P` and such: text up to BEL or ST.
+    Text,
+    /// A character of so many more bytes.
+    Utf8(u8),
+    /// Pasted text; so many bytes of the end mark have come.
+    Paste(usize),
+}
+
+/// Turns the bytes of a terminal into keys.
+#[derive(Debug)]
+pub struct Keys {
+    state: State,
+    unit: Vec<u8>,
+    /// When the last byte came.
+    fed: Moment,
+    meaning: Meaning,
+    ready: VecDeque<Key>,
+    paste_limit: usize,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Keys {
+    /// A decoder that has seen nothing.
+    pub fn new() -> Self {
+        Self {
+            state: State::Ground,
+            unit: Vec::new(),
+            fed: Moment::default(),
+            meaning: Meaning::default(),
+            ready: VecDeque::new(),
+            paste_limit: PASTE_BYTES,
+        }
+    }
+
+    /// Takes bytes that came now. Costs what the bytes cost.
+    pub fn feed(&mut self, bytes: &[u8], now: Moment) {
+        self.fed = now;
+        let mut rest = bytes;
+        while let Some((&byte, later)) = rest.split_first() {
+            if let State::Paste(0) = self.state {
+                let plain = rest.iter().position(|&byte| byte == ESC).unwrap_or(rest.len());
+                if plain > 0 {
+                    let (now, later) = rest.split_at(plain.min(self.paste_limit - self.unit.len()));
+                    self.unit.extend_from_slice(now);
+                    self.bound_paste();
+                    rest = later;
+                    continue;
+                }
+            }
+            self.take(byte);
+            rest = later;
+        }
+    }
+
+    /// The next key, if one is complete.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<Key> {
+        self.ready.pop_front()
+    }
+
+    /// When [`Keys::expire`] must be called unless more bytes come: there is an Esc that may be a key.
+    pub fn deadline(&self) -> Option<Moment> {
+        match self.state {
+            State::Escape => Some(self.fed + ESCAPE_PATIENCE),
+            State::Sequence | State::Single | State::Mouse(_) | State::Text => Some(self.fed + SEQUENCE_PATIENCE),
+            // The rest of a character changes nothing that could be acted upon, and a paste ends with its mark.
+            State::Ground | State::Utf8(_) | State::Paste(_) => None,
+        }
+    }
+
+    /// Gives up waiting if the deadline has passed: what has come is what was meant.
+    pub fn expire(&mut self, now: Moment) {
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.give_up();
+        }
+    }
+
+    fn take(&mut self, byte: u8) {
+        match self.state {
+            State::Ground => self.start(byte),
+            State::Escape => self.take_after_escape(byte),
+            State::Sequence => self.take_in_sequence(byte),
+            State::Single => self.take_single(byte),
+            State::Mouse(missing) => {
+                self.unit.push(byte);
+                self.count_down(missing, State::Mouse);
+            }
+            State::Text => self.take_in_text(byte),
+            State::Utf8(missing) => self.take_in_character(byte, missing),
+            State::Paste(matched) => self.take_in_paste(byte, matched),
+        }
+    }
+
+    /// The first byte of a unit, or the one after an Esc that goes with it.
+    fn start(&mut self, byte: u8) {
+        self.unit.push(byte);
+        match byte {
+            ESC => self.state = State::Escape,
+            0xc2..=0xdf => self.state = State::Utf8(1),
+            0xe0..=0xef => self.state = State::Utf8(2),
+            0xf0..=0xf4 => self.state = State::Utf8(3),
+            0x80.. => self.drop_unit(),
+            _ => self.complete(),
+        }
+    }
+
+    fn take_after_escape(&mut self, byte: u8) {
+        match byte {
+            // Two Esc before a sequence are Alt with it. A third one shows that the first was a key.
+            ESC if self.unit.len() == 2 => self.ready.extend(self.meaning.of(&[ESC])),
+            ESC => self.unit.push(byte),
+            b'[' => self.enter(State::Sequence, byte),
+            b'O' => self.enter(State::Single, byte),
+            b']' | b'P' | b'_' | b'^' | b'X' => self.enter(State::Text, byte),
+            _ => {
+                if self.unit.len() == 2 {
+                    self.ready.extend(self.meaning.of(&[ESC]));
+                    self.unit.pop();
+                }
+                self.start(byte);
+            }
+        }
+    }
+
+    fn enter(&mut self, state: State, byte: u8) {
+        self.unit.push(byte);
+        self.state = state;
+    }
+
+    /// A control sequence: parameters and intermediates, then a final byte (ECMA-48, 5.4).
+    fn take_in_sequence(&mut self, byte: u8) {
+        let is_first = self.unit.ends_with(b"\x1b[");
+        match byte {
+            b'[' if is_first => self.enter(State::Single, byte),
+            b'M' if is_first => self.enter(State::Mouse(3), byte),
+            b' '..=b'?' if self.unit.len() < SEQUENCE_BYTES => self.unit.push(byte),
+            b'@'..=b'~' => {
+                self.unit.push(byte);
+                if self.unit.ends_with(PASTE_START) {
+                    self.unit.clear();
+                    self.state = State::Paste(0);
+                } else {
+                    self.complete();
+                }
+            }
+            _ => self.restart(byte),
+        }
+    }
+
+    fn take_single(&mut self, byte: u8) {
+        if byte.is_ascii_alphabetic() {
+            self.unit.push(byte);
+            self.complete();
+        } else {
+            self.give_up();
+            self.take(byte);
+        }
+    }
+
+    /// An answer of the terminal that nobody asked for: read over. Without an end it was Alt and a letter.
+    fn take_in_text(&mut self, byte: u8) {
+        let is_escaped = self.unit.ends_with(&[ESC]);
+        match byte {
+            0x07 => self.drop_unit(),
+            b'\\' if is_escaped => self.drop_unit(),
+            _ if is_escaped => {
+                self.unit.pop();
+                self.give_up();
+                self.take(ESC);
+                self.take(byte);
+            }
+            _ if self.unit.len() > STRING_BYTES => {
+                self.give_up();
+                self.take(byte);
+            }
+            _ => self.unit.push(byte),
+        }
+    }
+
+    fn take_in_character(&mut self, byte: u8, missing: u8) {
+        if !matches!(byte, 0x80..=0xbf) {
+            return self.restart(byte);
+        }
+        self.unit.push(byte);
+        self.count_down(missing, State::Utf8);
+    }
+
+    /// One of the missing bytes has come.
+    fn count_down(&mut self, missing: u8, state: fn(u8) -> State) {
+        match missing - 1 {
+            0 => self.complete(),
+            missing => self.state = state(missing),
+        }
+    }
+
+    fn take_in_paste(&mut self, byte: u8, matched: usize) {
+        self.unit.push(byte);
+        let matched = match byte {
+            _ if byte == PASTE_END[matched] => matched + 1,
+            ESC => 1,
+            _ => 0,
+        };
+        if matched == PASTE_END.len() {
+            self.unit.truncate(self.unit.len() - matched);
+            self.deliver_paste();
+            self.state = State::Ground;
+        } else {
+            self.state = State::Paste(matched);
+            self.bound_paste();
+        }
+    }
+
+    /// A paste without an end is delivered in pieces. It stays a paste: its text must never run as keys.
+    fn bound_paste(&mut self) {
+        if self.state == State::Paste(0) && self.unit.len() >= self.paste_limit {
+            self.deliver_paste();
+        }
+    }
+
+    fn deliver_paste(&mut self) {
+        let pasted = std::mem::take(&mut self.unit);
+        self.ready.push_back(Key::Paste(meaning::pasted_text(pasted)));
+    }
+
+    fn complete(&mut self) {
+        self.ready.extend(self.meaning.of(&self.unit));
+        self.drop_unit();
+    }
+
+    fn drop_unit(&mut self) {
+        self.unit.clear();
+        self.state = State::Ground;
+    }
+
+    /// The unit was broken by this byte, which begins another.
+    fn restart(&mut self, byte: u8) {
+        self.drop_unit();
+        self.take(byte);
+    }
+
+    /// Takes what has come as it is: Esc, Alt with a letter and what followed it, or a sequence that is none.
+    fn give_up(&mut self) {
+        let unit = std::mem::take(&mut self.unit);
+        let state = std::mem::take(&mut self.state);
+        let escapes = unit.iter().take_while(|&&byte| byte == ESC).count();
+        let letter = escapes + 1;
+        match state {
+            State::Escape => (0..escapes).for_each(|_| self.ready.extend(self.meaning.of(&[ESC]))),
+            State::Text | State::Sequence | State::Single if state == State::Text || unit.len() == letter => {
+                (1..escapes).for_each(|_| self.ready.extend(self.meaning.of(&[ESC])));
+                self.ready.extend(self.meaning.of_alt(unit[escapes]));
+                unit[letter..].iter().for_each(|&byte| self.take(byte));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! From frames to the fewest bytes that show them.
+//!
+//! The screen remembers the frame that the terminal shows and sends what differs: whole scrolls where text moved, and
+//! of a row the part that changed. Nothing is read back; after anything else wrote to the terminal, call
+//! [`Screen::forget`].
+
+mod cells;
+mod pen;
+mod shift;
+
+use crate::domain::frame::{Frame, Row, Style};
+use cells::Cells;
+use pen::Pen;
+
+/// What of a style may be sent to this terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Palette {
+    /// Colours.
+    pub color: bool,
+    /// Bold, faint, italic, underlined, reversed.
+    pub attributes: bool,
+}
+
+impl Palette {
+    /// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty) and `TERM` (`dumb` knows no style).
+    pub fn from_environment(no_color: Option<&str>, term: Option<&str>) -> Self {
+        let attributes = !matches!(term, None | Some("" | "dumb"));
+        Self { color: attributes && no_color.is_none_or(str::is_empty), attributes }
+    }
+
+    fn apply(self, style: Style) -> Style {
+        match self {
+            Self { attributes: false, .. } => Style::default(),
+            Self { color: false, .. } => Style { color: Default::default(), ..style },
+            _ => style,
+        }
+    }
+}
+
+/// The terminal's screen, as far as we know it.
+#[derive(Debug)]
+pub struct Screen {
+    palette: Palette,
+    /// What the terminal shows; none if that is unknown.
+    shown: Option<Frame>,
+    pen: Pen,
+}
+
+impl Screen {
+    /// A screen of which nothing is known: the first frame is drawn whole.
+    pub fn new(palette: Palette) -> Self {
+        Self { palette, shown: None, pen: Pen::default() }
+    }
+
+    /// Something else may have written to the terminal: the next frame is drawn whole.
+    pub fn forget(&mut self) {
+        self.shown = None;
+    }
+
+    /// Appends to `out` the bytes after which the terminal shows this frame; none if it does already. More than one
+    /// changed row is wrapped into one synchronized update, so that nobody sees half of it
+    /// (<https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>).
+    pub fn draw(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+        let (mut shown, mut changes) = self.begin(frame);
+        changes += self.scroll(&mut shown, frame);
+        for (y, new) in (0..).zip(&frame.rows) {
+            if shown.rows[usize::from(y)] != *new {
+                changes += usize::from(self.draw_row(y, &shown.rows[usize::from(y)], new, frame.width));
+            }
+        }
+        self.pen.finish(frame.cursor.map(|(x, y)| (x.min(frame.width.saturating_sub(1)), y)));
+        if changes > 1 {
+            out.extend_from_slice(b"\x1b[?2026h");
+        }
+        out.append(&mut self.pen.out);
+        if changes > 1 {
+            out.extend_from_slice(b"\x1b[?2026l");
+        }
+        self.shown = Some(frame.clone());
+    }
+
+    /// The frame to start from, and how many changes it took to get there.
+    fn begin(&mut self, frame: &Frame) -> (Frame, usize) {
+        match self.shown.take() {
+            Some(shown) if shown.width == frame.width && shown.rows.len() == frame.rows.len() => (shown, 0),
+            _ => {
+                self.pen.clear(u16::try_from(frame.rows.len()).unwrap_or(u16::MAX));
+                let rows = vec![Row::default(); frame.rows.len()];
+                (Frame { rows, cursor: None, ..*frame }, 2)
+            }
+        }
+    }
+
+    /// Lets the terminal move text that only changed its row.
+    fn scroll(&mut self, shown: &mut Frame, frame: &Frame) -> usize {
+        let rows = shown.scrolling_rows.min(frame.scrolling_rows);
+        let rows = rows.min(u16::try_from(frame.rows.len()).unwrap_or(u16::MAX));
+        let (old, new) = (&mut shown.rows[..usize::from(rows)], &frame.rows[..usize::from(rows)]);
+        let up = shift::find(old, new);
+        if up == 0 {
+            return 0;
+        }
+        self.pen.scroll(rows, up);
+        shift::apply(old, up);
+        1
+    }
+
+    /// Sends what differs in one row; false if it only differs in what nobody sees.
+    fn draw_row(&mut self, y: u16, old: &Row, new: &Row, width: u16) -> bool {
+        let old = Cells::of(old, self.palette, width);
+        let new = Cells::of(new, self.palette, width);
+        let Some(change) = cells::change(&old, &new) else { return false };
+        self.pen.move_to(new.column(change.cells.start), y);
+        if change.erase_first {
+            self.pen.erase_right();
+        }
+        for cell in &new.list[change.cells.clone()] {
+            self.pen.write(cell.text, cell.style, cell.columns, width);
+        }
+        if new.is_disputed {
+            self.pen.lose_place();
+        }
+        if change.erase_after {
+            self.pen.erase_right();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

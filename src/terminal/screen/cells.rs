@@ -1,0 +1,102 @@
+//! A row as cells, and what differs between two rows.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::Palette;
+use crate::base::text;
+use crate::domain::frame::{Row, Style};
+
+/// One grapheme on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell<'a> {
+    pub text: &'a str,
+    pub style: Style,
+    pub columns: u16,
+}
+
+/// The cells of a row, without the blanks at its end.
+#[derive(Debug)]
+pub(super) struct Cells<'a> {
+    pub list: Vec<Cell<'a>>,
+    /// Terminals disagree about the width of something here, so that what stands right of it may stand anywhere.
+    pub is_disputed: bool,
+    first_disputed: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// What fits of the row. No control character passes, whatever a caller let through.
+    pub fn of(row: &'a Row, palette: Palette, width: u16) -> Self {
+        let mut list: Vec<Cell<'a>> = Vec::with_capacity(usize::from(width));
+        let mut left = width;
+        for span in &row.spans {
+            let style = palette.apply(span.style);
+            for grapheme in span.text.graphemes(true) {
+                let text = if grapheme.contains(char::is_control) { "\u{fffd}" } else { grapheme };
+                let columns = u16::try_from(text::grapheme_width(text)).unwrap_or(u16::MAX);
+                match left.checked_sub(columns) {
+                    // A mark without a letter would change the cell before it, which may not be drawn now.
+                    _ if columns == 0 => continue,
+                    Some(rest) => left = rest,
+                    None => {
+                        left = 0;
+                        break;
+                    }
+                }
+                list.push(Cell { text, style, columns });
+            }
+        }
+        while list.last().is_some_and(Cell::is_blank) {
+            list.pop();
+        }
+        let first_disputed = list.iter().position(Cell::is_disputed);
+        Self { is_disputed: first_disputed.is_some(), first_disputed: first_disputed.unwrap_or(list.len()), list }
+    }
+
+    /// The column at which a cell starts.
+    pub fn column(&self, cell: usize) -> u16 {
+        self.list[..cell].iter().map(|cell| cell.columns).sum()
+    }
+}
+
+impl Cell<'_> {
+    fn is_blank(&self) -> bool {
+        self.text == " " && !self.style.underline && !self.style.reverse
+    }
+
+    /// Graphemes of several characters: joined emoji, flags, variation selectors, marks.
+    fn is_disputed(&self) -> bool {
+        self.text.chars().nth(1).is_some()
+    }
+}
+
+/// What to send for a row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Cells of the new row.
+    pub cells: Range<usize>,
+    /// Everything right of the first of them goes first.
+    pub erase_first: bool,
+    /// What is left of the old row right of the last of them goes.
+    pub erase_after: bool,
+}
+
+/// The least change that makes the new row of the old one; none if they look the same.
+pub(super) fn change(old: &Cells<'_>, new: &Cells<'_>) -> Option<Change> {
+    let same = old.list.iter().zip(&new.list).take_while(|(old, new)| old == new).count();
+    if same == old.list.len() && same == new.list.len() {
+        return None;
+    }
+    if old.is_disputed || new.is_disputed {
+        let start = same.min(new.first_disputed).min(old.first_disputed);
+        return Some(Change { cells: start..new.list.len(), erase_first: start < old.list.len(), erase_after: false });
+    }
+    let (old_width, new_width) = (old.column(old.list.len()), new.column(new.list.len()));
+    if old_width != new_width {
+        return Some(Change { cells: same..new.list.len(), erase_first: false, erase_after: new_width < old_width });
+    }
+    let pairs = old.list[same..].iter().rev().zip(new.list[same..].iter().rev());
+    let tail = pairs.take_while(|(old, new)| old == new).count();
+    Some(Change { cells: same..new.list.len() - tail, erase_first: false, erase_after: false })
+}
