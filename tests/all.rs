@@ -1,8 +1,7 @@
 //! The integration tests: one binary, one file per subject.
 
 mod provider;
+mod store;
 mod support;
-
 mod support_works;
 mod tools;
-mod store;

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod error;
 pub mod id;
+pub mod random;
 pub mod text;

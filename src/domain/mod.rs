@@ -1,7 +1,9 @@
 //! Plain data that several floors share. Nothing here does I/O or knows who uses it.
 
+pub mod config;
 pub mod draft;
 pub mod endpoint;
+pub mod flow;
 pub mod frame;
 pub mod history;
 pub mod http;

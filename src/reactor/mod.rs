@@ -8,6 +8,8 @@
 //!   wishes are carried out right after the call into libcurl that made them.
 //! - An interrupted poll (EINTR) is an empty turn.
 
+mod signals;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -20,6 +22,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::socket::{Readiness, SocketWish};
+pub use signals::{Signal, Signals};
 
 /// Whose descriptor it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -25,6 +25,18 @@ impl Store {
         })
     }
 
+    /// The living agents for which texts are queued, by birth.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn agents_with_queue(&self) -> Result<Vec<AgentId>> {
+        let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN (SELECT agent FROM queue)
+                   ORDER BY ordinal";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let ids = statement.query_map([], |row| row.get(0))?;
+        Ok(ids.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// The agent's queue, the next one first.
     ///
     /// # Errors

@@ -1,0 +1,375 @@
+//! One request and its streamed reply: asked for, under way, failed and sent again, cut, or whole.
+
+use crate::agent::{Agent, Context, Effect, State};
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind};
+use crate::base::random::chance;
+use crate::domain::flow::AgentOutcome;
+use crate::domain::message::{Body, Reply};
+use crate::domain::scrollback::LineKind;
+use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::domain::tool::ToolCall;
+use crate::provider::{self, Conversation, Decode, Opening, Script};
+use crate::tools;
+
+/// What an agent that wants a reply is waiting for.
+#[derive(Default)]
+pub enum Wait {
+    /// For nothing: no request is wanted.
+    #[default]
+    Nothing,
+    /// For its place among those at work.
+    Place,
+    /// For the bytes of its transfer.
+    Transfer,
+    /// For the next step of a script that is played without a network.
+    Script {
+        /// What is still to come.
+        script: Script,
+        /// When the next step is due; a script without steps hangs.
+        due: Option<Moment>,
+    },
+    /// For the moment at which the request is sent again.
+    Retry {
+        /// That moment.
+        at: Moment,
+        /// Why it is sent again.
+        error: Error,
+    },
+}
+
+/// Script steps that one agent plays in one turn.
+const STEPS_PER_TURN: usize = 256;
+
+/// The reply that is being received, and the turn that it belongs to.
+#[derive(Default)]
+pub struct Exchange {
+    pub wait: Wait,
+    pub reply: Reply,
+    pub started: Moment,
+    decoder: Option<Box<dyn Decode>>,
+    is_head_told: bool,
+    calls: Vec<ToolCall>,
+    usage: Option<Usage>,
+    finish: Option<Finish>,
+    /// Requests sent since the person's message, this one not counted.
+    iterations: u32,
+    /// Retries of this request.
+    retries: u32,
+    stall_at: Option<Moment>,
+    checkpoint_at: Option<Moment>,
+    checkpointed_at: Option<Moment>,
+    /// How much of text and thinking the store has.
+    kept: (usize, usize),
+}
+
+impl Exchange {
+    /// A turn that begins now.
+    pub fn begun(now: Moment) -> Self {
+        Self { started: now, wait: Wait::Place, ..Self::default() }
+    }
+
+    /// The turn goes on with a further request.
+    fn next(&self) -> Self {
+        Self { iterations: self.iterations + 1, ..Self::begun(self.started) }
+    }
+
+    /// Whether a reply is being received.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.wait, Wait::Transfer | Wait::Script { .. })
+    }
+
+    /// Retries of the request that is under way.
+    pub fn deadline(&self) -> Option<(Moment, &'static str)> {
+        let waited = match &self.wait {
+            Wait::Retry { at, .. } => Some((*at, "retry")),
+            Wait::Script { due, .. } => due.map(|at| (at, "script step")),
+            Wait::Nothing | Wait::Place | Wait::Transfer => None,
+        };
+        let stall = self.stall_at.map(|at| (at, "stall"));
+        let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
+        waited.into_iter().chain(stall).chain(checkpoint).min()
+    }
+
+    fn is_shown(&self) -> bool {
+        !self.reply.text.is_empty() || !self.reply.thinking.is_empty()
+    }
+
+    /// The piece of the reply that the store does not have yet.
+    fn take_unkept(&mut self) -> (String, String) {
+        let (text, thinking) = self.kept;
+        let piece = (self.reply.text[text..].to_owned(), self.reply.thinking[thinking..].to_owned());
+        self.kept = (self.reply.text.len(), self.reply.thinking.len());
+        piece
+    }
+
+    /// The reply as far as it came, as a row; none if nothing came.
+    fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
+        let reply = std::mem::take(&mut self.reply);
+        self.kept = (0, 0);
+        let is_empty = reply.text.is_empty() && reply.thinking.is_empty();
+        (!is_empty).then_some(Body::Assistant(Reply { is_partial, ..reply }))
+    }
+}
+
+impl Agent {
+    /// Its place has come: sends the request. Called by `apply`, which carries out the wishes next.
+    pub fn send_request(&mut self, context: &mut Context) {
+        assert_eq!(self.state, State::WaitingForLlm, "a request is sent while one is wanted");
+        self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+        match self.open(context) {
+            Ok(Opening::Http(request)) => {
+                self.exchange.wait = Wait::Transfer;
+                if let Err(error) = self.connection.start(&request, context.trust, context.now) {
+                    self.fail(error, context);
+                }
+            }
+            Ok(Opening::Script(script)) => {
+                let due = script.steps.front().map(|step| context.now + step.wait);
+                self.exchange.wait = Wait::Script { script, due };
+            }
+            Err(error) => self.fail(error, context),
+        }
+    }
+
+    fn open(&mut self, context: &Context) -> Result<Opening, Error> {
+        let endpoint = &self.talk.endpoint;
+        let spec = provider::find(&endpoint.kind).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, format!("no provider speaks {:?}: see --help", endpoint.kind))
+        })?;
+        let history = self.talk.history.as_ref().expect("the conversation is read before a turn begins");
+        let messages = history.conversation();
+        let is_last = self.exchange.iterations >= context.settings.tool_iterations;
+        let tools = if is_last { Vec::new() } else { tools::declarations() };
+        self.exchange.decoder = Some((spec.decoder)());
+        self.exchange.is_head_told = false;
+        (spec.open)(&Conversation { endpoint, system: &self.talk.system, messages: &messages, tools: &tools })
+    }
+
+    /// Takes what arrived and acts on it: bounded work, the rest is left for the next turn.
+    pub fn absorb_stream(&mut self, context: &mut Context) {
+        if self.state != State::WaitingForLlm {
+            return;
+        }
+        let events = match &mut self.exchange.wait {
+            Wait::Transfer => self.read_transfer(context),
+            Wait::Script { .. } => self.play_script(context.now),
+            Wait::Nothing | Wait::Place | Wait::Retry { .. } => return,
+        };
+        for event in events {
+            if !self.exchange.is_under_way() {
+                break;
+            }
+            self.on_stream_event(event, context);
+        }
+        self.plan_checkpoint(context);
+    }
+
+    fn read_transfer(&mut self, context: &Context) -> Vec<StreamEvent> {
+        let mut events = Vec::new();
+        let bytes = self.connection.read(context.settings.bytes_per_turn, context.now);
+        let decoder = self.exchange.decoder.as_mut().expect("a transfer has a decoder");
+        if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && !self.exchange.is_head_told) {
+            decoder.head(head);
+            self.exchange.is_head_told = true;
+        }
+        if !bytes.is_empty() {
+            self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+            decoder.feed(&bytes, &mut events);
+        }
+        match self.connection.take_end() {
+            Some(Ok(())) => decoder.end(&mut events),
+            Some(Err(error)) => events.push(StreamEvent::Error(error)),
+            None => {}
+        }
+        events
+    }
+
+    fn play_script(&mut self, now: Moment) -> Vec<StreamEvent> {
+        let mut events = Vec::new();
+        let Wait::Script { script, due } = &mut self.exchange.wait else { return events };
+        for _ in 0..STEPS_PER_TURN {
+            let Some(at) = due.filter(|at| *at <= now) else { break };
+            let step = script.steps.pop_front().expect("a step that is due is there");
+            events.extend(step.event);
+            // From when it was due, not from now: a late turn does not slow a script down.
+            *due = script.steps.front().map(|next| at + next.wait);
+        }
+        events
+    }
+
+    fn on_stream_event(&mut self, event: StreamEvent, context: &mut Context) {
+        match event {
+            StreamEvent::Text(text) => {
+                self.view.extend(LineKind::Assistant, &text);
+                self.exchange.reply.text.push_str(&text);
+            }
+            StreamEvent::Thinking(text) => {
+                self.view.extend(LineKind::Thinking, &text);
+                self.exchange.reply.thinking.push_str(&text);
+            }
+            StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),
+            StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
+            StreamEvent::Finish(finish) => self.exchange.finish = Some(finish),
+            StreamEvent::Error(error) => self.fail(error, context),
+            StreamEvent::Done => self.on_reply_whole(context),
+        }
+    }
+
+    fn on_call_piece(&mut self, index: usize, id: String, name: String, arguments: &str) {
+        let calls = &mut self.exchange.calls;
+        if index == calls.len() {
+            calls.push(ToolCall { id, name, arguments: String::new() });
+        }
+        // Decoders count calls from 0 in the order of appearance: a piece never names one that is not there.
+        let call = calls.get_mut(index).expect("pieces of calls come in order");
+        call.arguments.push_str(arguments);
+    }
+
+    fn plan_checkpoint(&mut self, context: &Context) {
+        let exchange = &mut self.exchange;
+        let unkept = exchange.kept != (exchange.reply.text.len(), exchange.reply.thinking.len());
+        if exchange.is_under_way() && unkept && exchange.checkpoint_at.is_none() {
+            let soonest = exchange.checkpointed_at.map_or(context.now, |at| at + context.settings.checkpoint_every);
+            exchange.checkpoint_at = Some(soonest.max(context.now));
+        }
+    }
+
+    /// Does what has come due: a retry, a stall, a checkpoint. Script steps are played by [`Agent::absorb_stream`].
+    pub fn keep_deadlines(&mut self, context: &mut Context) {
+        if self.state != State::WaitingForLlm {
+            return;
+        }
+        if self.exchange.checkpoint_at.is_some_and(|at| at <= context.now) {
+            self.exchange.checkpoint_at = None;
+            self.exchange.checkpointed_at = Some(context.now);
+            let (text, thinking) = self.exchange.take_unkept();
+            context.outbox.push(self.id(), Effect::Checkpoint { text, thinking });
+        }
+        if matches!(self.exchange.wait, Wait::Retry { at, .. } if at <= context.now) {
+            self.exchange.wait = Wait::Place;
+            context.outbox.push(self.id(), Effect::Request);
+        } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
+            let seconds = context.settings.stall_timeout.as_secs();
+            let words = format!("no byte from {} for {seconds} s", self.talk.endpoint.full_name());
+            self.fail(Error::new(ErrorKind::Stalled, words), context);
+        }
+    }
+
+    fn on_reply_whole(&mut self, context: &mut Context) {
+        self.stop_transfer(context);
+        self.view.close();
+        let calls = std::mem::take(&mut self.exchange.calls);
+        let finish = self.exchange.finish;
+        let mut bodies: Vec<Body> = self.exchange.take_reply(finish == Some(Finish::Length)).into_iter().collect();
+        self.count(&mut bodies);
+        if calls.is_empty() || finish == Some(Finish::Length) || finish == Some(Finish::ContentFilter) {
+            return self.end_turn(bodies, finish, calls.len(), context);
+        }
+        // The calls stand directly behind the reply that made them.
+        let behind = usize::from(matches!(bodies.first(), Some(Body::Assistant(_))));
+        bodies.splice(behind..behind, calls.iter().cloned().map(Body::ToolCall));
+        context.outbox.push(self.id(), Effect::Settle(bodies));
+        self.enter(State::ExecutingTool, context);
+        self.work.plan(calls, &self.talk.environment);
+        self.advance_tools(context);
+    }
+
+    fn count(&mut self, bodies: &mut Vec<Body>) {
+        if let Some(usage) = self.exchange.usage.take() {
+            self.used.input += usage.input;
+            self.used.cached += usage.cached;
+            self.used.output += usage.output;
+            self.view.context_tokens = usage.input + usage.output;
+            bodies.push(Body::Usage(usage));
+        }
+    }
+
+    fn end_turn(&mut self, mut bodies: Vec<Body>, finish: Option<Finish>, calls: usize, context: &mut Context) {
+        let note = match (finish, calls) {
+            (Some(Finish::Length), 0) => Some("the reply was cut at the length limit of the model"),
+            (Some(Finish::Length), _) => {
+                Some("the reply was cut at the length limit in the middle of a tool call: the call was not run")
+            }
+            (Some(Finish::ContentFilter), _) => Some("the provider's content filter cut the reply"),
+            _ if self.exchange.iterations >= context.settings.tool_iterations => {
+                Some("the limit of tool rounds for one message is reached: say how to go on")
+            }
+            _ => None,
+        };
+        if let Some(note) = note {
+            self.view.push(LineKind::Mark, note);
+            bodies.push(Body::Interrupted(note.to_owned()));
+        }
+        self.settle(bodies, AgentOutcome::Completed, context);
+    }
+
+    /// All calls of the reply are answered: the model is told.
+    pub(super) fn request_again(&mut self, context: &mut Context) {
+        self.exchange = self.exchange.next();
+        if self.exchange.iterations == context.settings.tool_iterations {
+            let note = format!("{} rounds of tools: the last request is sent without tools", self.exchange.iterations);
+            self.view.push(LineKind::Note, &note);
+        }
+        self.enter(State::WaitingForLlm, context);
+        context.outbox.push(self.id(), Effect::Request);
+    }
+
+    pub(super) fn interrupt_reply(&mut self, context: &mut Context) {
+        self.stop_transfer(context);
+        let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
+        let partial = !bodies.is_empty();
+        self.view.push(LineKind::Mark, "interrupted");
+        bodies.push(Body::Interrupted("interrupted".into()));
+        self.settle(bodies, AgentOutcome::Interrupted { partial }, context);
+    }
+
+    fn fail(&mut self, error: Error, context: &mut Context) {
+        let policy = context.settings.retry;
+        let is_again = error.kind.is_transient() && !self.exchange.is_shown() && self.exchange.retries < policy.retries;
+        self.stop_transfer(context);
+        if !is_again {
+            return self.fail_turn(error, context);
+        }
+        let asked = error.retry_after.map(|seconds| std::time::Duration::from_secs(seconds.into()));
+        let wait = asked.unwrap_or_else(|| policy.wait(self.exchange.retries, chance()));
+        self.exchange.calls.clear();
+        self.exchange.retries += 1;
+        self.exchange.wait = Wait::Retry { at: context.now + wait, error };
+        self.view.touch();
+    }
+
+    fn fail_turn(&mut self, error: Error, context: &mut Context) {
+        let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
+        if !bodies.is_empty() {
+            self.view.push(LineKind::Mark, "the reply ends here");
+            bodies.push(Body::Interrupted(error.kind.name().into()));
+        } else if error.kind == ErrorKind::Auth && self.exchange.iterations == 0 {
+            bodies.extend(self.take_message_back(context));
+        }
+        self.view.push(LineKind::Error, &error.message);
+        bodies.push(Body::Error(error.message.clone()));
+        self.settle(bodies, AgentOutcome::Error(error), context);
+    }
+
+    /// A message that no model has seen goes back to the person, and out of the conversation.
+    fn take_message_back(&mut self, context: &mut Context) -> Option<Body> {
+        let history = self.talk.history.as_ref()?;
+        let message = history.delta().iter().rev().find(|message| matches!(message.body, Body::User(_)))?;
+        let Body::User(text) = &message.body else { return None };
+        context.outbox.push(self.identity.id, Effect::ReturnText(text.clone()));
+        Some(Body::Rewind(crate::base::id::MessageId(message.id.0 - 1)))
+    }
+
+    /// Retries of the request that is under way, and how many there may be.
+    pub fn retries(&self) -> u32 {
+        self.exchange.retries
+    }
+
+    fn stop_transfer(&mut self, context: &Context) {
+        self.connection.cancel(context.now);
+        self.exchange.wait = Wait::Nothing;
+        self.exchange.stall_at = None;
+        self.exchange.checkpoint_at = None;
+    }
+}

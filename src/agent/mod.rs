@@ -1,0 +1,234 @@
+//! One agent: its state machine, its exchange with a model, its tools, and what a person is shown of it.
+//!
+//! The loop hands news to one agent at a time, with a [`Context`] that holds nothing of any other. What the agent wants
+//! of the house it puts into the outbox as an [`Effect`]; that is its only way out. It goes on in the same way whether
+//! it is on a screen or not: nothing in here knows.
+
+mod context;
+mod exchange;
+mod state;
+mod view;
+mod work;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::base::clock::Moment;
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::flow::AgentOutcome;
+use crate::domain::history::History;
+use crate::domain::message::{Body, Message};
+use crate::domain::socket::SocketWish;
+use crate::domain::stream::Usage;
+use crate::net::Connection;
+use crate::store::QueueId;
+use crate::tools::Environment;
+pub use context::{Context, Effect, Outbox, Wake};
+use exchange::Exchange;
+pub use exchange::Wait;
+pub use state::State;
+pub use view::View;
+pub use work::Asked;
+use work::Work;
+
+/// Who an agent is. Never changes, but for its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its id.
+    pub id: AgentId,
+    /// The order of birth, from 0.
+    pub ordinal: i64,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Who forked it; none for agent 0.
+    pub parent: Option<AgentId>,
+    /// The last of the parent's own messages that it inherited.
+    pub fork_point: MessageId,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+}
+
+impl Identity {
+    /// The name, or `agent N`.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+    }
+}
+
+/// What a model is told.
+pub struct Talk {
+    /// Which model.
+    pub endpoint: Rc<Endpoint>,
+    /// The instructions before everything.
+    pub system: Rc<str>,
+    /// Where tools work.
+    pub environment: Arc<Environment>,
+    /// The conversation; read from the store when it is first needed.
+    pub history: Option<History>,
+}
+
+/// Text that a person entered while the agent was at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// Its place in the store.
+    pub id: QueueId,
+    /// The text.
+    pub text: String,
+}
+
+/// One agent.
+pub struct Agent {
+    /// Who.
+    pub identity: Identity,
+    /// What a model is told.
+    pub talk: Talk,
+    /// What a person is shown.
+    pub view: View,
+    /// What is to be said next, oldest first.
+    pub queue: VecDeque<Queued>,
+    /// Tokens of all requests since the start of the program.
+    pub used: Usage,
+    state: State,
+    exchange: Exchange,
+    work: Work,
+    connection: Connection,
+}
+
+impl Agent {
+    /// An agent that waits for input.
+    pub fn new(identity: Identity, talk: Talk) -> Self {
+        Self {
+            identity,
+            talk,
+            view: View::default(),
+            queue: VecDeque::new(),
+            used: Usage::default(),
+            state: State::Idle,
+            exchange: Exchange::default(),
+            work: Work::default(),
+            connection: Connection::default(),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> AgentId {
+        self.identity.id
+    }
+
+    /// What it is doing.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// What it waits for while [`State::WaitingForLlm`].
+    pub fn wait(&self) -> &Wait {
+        &self.exchange.wait
+    }
+
+    /// The way to its provider, for the loop to drive.
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// What is to be done about its descriptors; to be carried out before anything else.
+    pub fn take_wishes(&mut self) -> Vec<SocketWish> {
+        self.connection.take_wishes()
+    }
+
+    /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
+    pub fn holds_place(&self) -> bool {
+        match self.state {
+            State::ExecutingTool => true,
+            State::WaitingForLlm => self.exchange.is_under_way(),
+            State::Idle | State::AwaitingApproval => false,
+        }
+    }
+
+    /// Whether a tool thread of it lives.
+    pub fn has_live_tool(&self) -> bool {
+        self.work.has_live_thread()
+    }
+
+    /// Whether work is left over from the bounded work of this turn.
+    pub fn has_leftover(&self) -> bool {
+        self.state == State::WaitingForLlm && self.exchange.is_under_way() && self.connection_has_news()
+    }
+
+    fn connection_has_news(&self) -> bool {
+        self.connection.has_bytes() || self.connection.has_ended()
+    }
+
+    /// The soonest moment at which it has to be looked at, and why, libcurl's timer included.
+    pub fn deadline(&self) -> Option<(Moment, &'static str)> {
+        let curl = self.connection.timer().map(|at| (at, "curl timer"));
+        let own = if self.state == State::WaitingForLlm { self.exchange.deadline() } else { None };
+        curl.into_iter().chain(own).min()
+    }
+
+    /// The reply so far, while it streams.
+    pub fn partial_text(&self) -> &str {
+        &self.exchange.reply.text
+    }
+
+    /// When the turn began that is under way.
+    pub fn started(&self) -> Moment {
+        self.exchange.started
+    }
+
+    /// The question that a person has to answer.
+    pub fn question(&self) -> Option<&Asked> {
+        self.work.question()
+    }
+
+    /// What was written to the log on its behalf: becomes part of the conversation.
+    pub fn remember(&mut self, messages: Vec<Message>) {
+        if let Some(first) = messages.first() {
+            self.view.note_oldest(first.id);
+        }
+        let Some(history) = &mut self.talk.history else { return };
+        for message in messages {
+            history.push(message);
+        }
+    }
+
+    /// A person's message is stored: shows it and asks for an answer.
+    pub fn begin(&mut self, message: Message, context: &mut Context) {
+        assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
+        self.view.show(&message.body);
+        self.remember(vec![message]);
+        self.exchange = Exchange::begun(context.now);
+        self.enter(State::WaitingForLlm, context);
+        context.outbox.push(self.id(), Effect::Request);
+    }
+
+    /// Stops whatever it does. Running tools are told to stop; the agent is idle when they have.
+    pub fn interrupt(&mut self, context: &mut Context) {
+        match self.state {
+            State::Idle => {}
+            State::WaitingForLlm => self.interrupt_reply(context),
+            State::AwaitingApproval | State::ExecutingTool => self.interrupt_tools(context),
+        }
+    }
+
+    /// Ends all work at once, for good: nothing is asked of the house any more.
+    pub fn abandon(&mut self, now: Moment) {
+        self.connection.close(now);
+        self.work.cancel();
+    }
+
+    fn enter(&mut self, next: State, context: &mut Context) {
+        assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
+        context.outbox.push(self.id(), Effect::Moved(self.state, next));
+        self.state = next;
+        self.view.set_spinner(matches!(next, State::WaitingForLlm | State::ExecutingTool));
+    }
+
+    fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
+        self.view.close();
+        context.outbox.push(self.id(), Effect::Settle(bodies));
+        self.enter(State::Idle, context);
+        context.outbox.push(self.id(), Effect::Settled(outcome));
+    }
+}

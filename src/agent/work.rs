@@ -1,0 +1,259 @@
+//! The tool calls of one reply, until all are answered.
+//!
+//! Calls that only read run side by side. A call that writes or runs something waits until all before it are answered,
+//! is shown to a person, and runs alone. The answers go back in the order of the calls, all together.
+
+use crate::agent::{Agent, Context, Effect, State};
+use crate::domain::flow::AgentOutcome;
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::domain::tool::{Reach, ToolCall, ToolResult};
+use crate::tools::{self, Environment, Prepared, Question, Running, ToolSpec};
+
+/// What a person has to decide.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Names the question; an answer is bound to it.
+    pub number: u64,
+    /// What would run.
+    pub question: Question,
+    call: usize,
+}
+
+/// The calls of one reply.
+#[derive(Default)]
+pub struct Work {
+    calls: Vec<Call>,
+    asked: Option<Asked>,
+    /// Questions asked so far.
+    questions: u64,
+    is_stopping: bool,
+}
+
+struct Call {
+    call: ToolCall,
+    progress: Progress,
+}
+
+enum Progress {
+    Waiting(&'static ToolSpec, Prepared, Permission),
+    Running(Running),
+    Answered(ToolResult),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Permission {
+    NotNeeded,
+    Wanted,
+    Given,
+}
+
+/// What is to happen with the calls next.
+enum Next {
+    Start(usize),
+    Ask(usize),
+    Wait,
+    Finished,
+}
+
+impl Work {
+    /// Takes the calls of a reply. What cannot be run is answered at once, in words that the model can mend.
+    pub fn plan(&mut self, calls: Vec<ToolCall>, environment: &Environment) {
+        self.is_stopping = false;
+        self.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
+    }
+
+    pub fn question(&self) -> Option<&Asked> {
+        self.asked.as_ref()
+    }
+
+    pub fn has_live_thread(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call.progress, Progress::Running(_)))
+    }
+
+    /// Tells every thread to stop.
+    pub fn cancel(&mut self) {
+        for call in &self.calls {
+            if let Progress::Running(running) = &call.progress {
+                running.cancel();
+            }
+        }
+    }
+
+    fn next(&self) -> Next {
+        let is_answered = |call: &Call| matches!(call.progress, Progress::Answered(_));
+        let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
+        for (at, call) in self.calls.iter().enumerate().skip(first) {
+            match &call.progress {
+                Progress::Waiting(_, _, Permission::NotNeeded) => return Next::Start(at),
+                Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
+                Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
+                // What writes waits for all before it, and all behind it wait for it.
+                Progress::Waiting(..) => return Next::Wait,
+                Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
+                Progress::Running(_) | Progress::Answered(_) => {}
+            }
+        }
+        Next::Wait
+    }
+
+    fn reach(&self, at: usize) -> Reach {
+        tools::find(&self.calls[at].call.name).map_or(Reach::Writes, |spec| spec.reach)
+    }
+
+    /// Answers every call that has not begun.
+    fn refuse_waiting(&mut self, words: &str) {
+        self.asked = None;
+        for call in &mut self.calls {
+            if matches!(call.progress, Progress::Waiting(..)) {
+                call.progress = Progress::Answered(failed(&call.call, words));
+            }
+        }
+    }
+}
+
+fn plan(call: &ToolCall, environment: &Environment) -> Progress {
+    let Some(spec) = tools::find(&call.name) else {
+        let known: Vec<&str> = tools::TOOLS.iter().map(|spec| spec.declaration.name).collect();
+        let words = format!("there is no tool {:?}; there are: {}", call.name, known.join(", "));
+        return Progress::Answered(failed(call, &words));
+    };
+    match spec.prepare(&call.arguments, environment) {
+        Ok(prepared) => {
+            let permission = if spec.reach == Reach::Writes { Permission::Wanted } else { Permission::NotNeeded };
+            Progress::Waiting(spec, prepared, permission)
+        }
+        Err(words) => Progress::Answered(failed(call, &words)),
+    }
+}
+
+fn failed(call: &ToolCall, words: &str) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        content: words.to_owned(),
+        is_error: true,
+        duration: std::time::Duration::ZERO,
+    }
+}
+
+impl Agent {
+    /// Goes on with the calls as far as it can without waiting.
+    pub(super) fn advance_tools(&mut self, context: &mut Context) {
+        loop {
+            match self.work.next() {
+                Next::Start(at) => self.start_call(at, context),
+                Next::Ask(at) => return self.ask(at, context),
+                Next::Wait => return,
+                Next::Finished => return self.finish_tools(context),
+            }
+        }
+    }
+
+    fn start_call(&mut self, at: usize, context: &Context) {
+        let call = &mut self.work.calls[at];
+        let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
+        self.view.push(LineKind::ToolCall, &prepared.question.title);
+        let environment = self.talk.environment.clone();
+        let wake = context.wake.clone();
+        let started = Running::start(spec, call.call.clone(), prepared.arguments.clone(), environment, wake);
+        call.progress = match started {
+            Ok(running) => Progress::Running(running),
+            Err(error) => Progress::Answered(failed(&call.call, &error.message)),
+        };
+    }
+
+    fn ask(&mut self, at: usize, context: &mut Context) {
+        let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
+        self.work.questions += 1;
+        let question = prepared.question.clone();
+        self.work.asked = Some(Asked { number: self.work.questions, question, call: at });
+        self.enter(State::AwaitingApproval, context);
+        context.outbox.push(self.id(), Effect::Ask);
+    }
+
+    /// A person has decided. An answer to a question that is gone changes nothing, and says so by `false`.
+    pub fn answer(&mut self, number: u64, allowed: bool, context: &mut Context) -> bool {
+        if self.state != State::AwaitingApproval || self.work.asked.as_ref().is_none_or(|asked| asked.number != number)
+        {
+            return false;
+        }
+        let asked = self.work.asked.take().expect("there is a question");
+        let call = &mut self.work.calls[asked.call];
+        if allowed {
+            if let Progress::Waiting(_, _, permission) = &mut call.progress {
+                *permission = Permission::Given;
+            }
+        } else {
+            self.view.push(LineKind::ToolCall, &asked.question.title);
+            self.view.push(LineKind::Mark, "refused");
+            call.progress = Progress::Answered(failed(&call.call, "the person refused this call"));
+        }
+        self.enter(State::ExecutingTool, context);
+        self.advance_tools(context);
+        true
+    }
+
+    /// Looks at the completion flags of its tool threads, and goes on with what is complete.
+    pub fn poll_tools(&mut self, context: &mut Context) {
+        if self.state != State::ExecutingTool {
+            return;
+        }
+        let mut is_news = false;
+        for call in &mut self.work.calls {
+            if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
+                continue;
+            }
+            let empty = Progress::Answered(failed(&call.call, "the answer is being collected"));
+            let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
+            let result = running.collect();
+            self.view.show_result(&result);
+            call.progress = Progress::Answered(result);
+            is_news = true;
+        }
+        if is_news {
+            self.advance_tools(context);
+        }
+    }
+
+    pub(super) fn interrupt_tools(&mut self, context: &mut Context) {
+        if self.work.is_stopping {
+            return;
+        }
+        self.work.is_stopping = true;
+        self.work.refuse_waiting("the person interrupted before this call was run");
+        self.work.cancel();
+        if self.state == State::AwaitingApproval {
+            self.enter(State::ExecutingTool, context);
+        }
+        if !self.work.has_live_thread() {
+            self.finish_tools(context);
+        }
+    }
+
+    /// Whether running tools were told to stop and have not ended yet.
+    pub fn is_stopping(&self) -> bool {
+        self.work.is_stopping && self.state == State::ExecutingTool
+    }
+
+    fn finish_tools(&mut self, context: &mut Context) {
+        let calls = std::mem::take(&mut self.work.calls);
+        let mut results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
+        if std::mem::take(&mut self.work.is_stopping) {
+            self.view.push(LineKind::Mark, "interrupted");
+            results.push(Body::Interrupted("interrupted".into()));
+            return self.settle(results, AgentOutcome::Interrupted { partial: true }, context);
+        }
+        context.outbox.push(self.id(), Effect::Persist(results));
+        self.request_again(context);
+    }
+}
+
+impl Call {
+    fn into_result(self) -> Option<ToolResult> {
+        match self.progress {
+            Progress::Answered(result) => Some(result),
+            Progress::Waiting(..) | Progress::Running(_) => None,
+        }
+    }
+}

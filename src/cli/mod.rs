@@ -1,0 +1,110 @@
+//! From the command line to one of the modes to an exit code.
+
+mod arguments;
+mod endpoint;
+mod process;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorKind, Result};
+use crate::domain::config::{Config, Settings};
+use crate::domain::flow::Change;
+use crate::repl::{Device, Repl};
+use crate::store::Store;
+use crate::terminal::tty::Tty;
+use crate::tools::supervise;
+use arguments::Arguments;
+
+/// Exit codes that scripts rely on.
+mod code {
+    pub const DONE: u8 = 0;
+    pub const FAILED: u8 = 1;
+    pub const USAGE: u8 = 2;
+    pub const PROVIDER: u8 = 3;
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    // Before anything else: a supervisor must be small and start at once.
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.next_if(|first| first == supervise::FLAG).is_some() {
+        return supervise::main(words);
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => {
+            let code = if told.use_stderr() { code::USAGE } else { code::DONE };
+            // Nobody reads the help that was asked for: nothing to do about it.
+            drop(told.print());
+            return ExitCode::from(code);
+        }
+    };
+    match chat(arguments) {
+        Ok(()) => ExitCode::from(code::DONE),
+        Err(error) => {
+            eprintln!("polylogue: {error}");
+            ExitCode::from(match error.kind {
+                ErrorKind::Usage => code::USAGE,
+                ErrorKind::Auth => code::PROVIDER,
+                _ => code::FAILED,
+            })
+        }
+    }
+}
+
+/// The chat on the terminal that the program was started from.
+fn chat(arguments: Arguments) -> Result<()> {
+    process::prepare();
+    let config = configure(&arguments)?;
+    let store = match &config.data_directory {
+        Some(directory) => Store::open(directory)?,
+        None => Store::in_memory()?,
+    };
+    let mut tty = Tty::open()?;
+    process::restore_terminal_on_panic();
+    tty.enter()?;
+    let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
+    repl.catch_signals()?;
+    if let Some(prompt) = arguments.prompt() {
+        let root = repl.roster().nth(0).expect("there is at least agent 0");
+        repl.ask(root, Change::Submit(prompt))?;
+    }
+    let outcome = repl.run();
+    let kept = repl.roster().len();
+    drop(repl);
+    if outcome.is_ok() {
+        println!("{}", farewell(&arguments, kept));
+    }
+    outcome
+}
+
+fn farewell(arguments: &Arguments, agents: usize) -> String {
+    if arguments.ephemeral {
+        return "Nothing was kept (--ephemeral).".into();
+    }
+    let directory = arguments.data_dir.as_ref().map(|directory| format!(" --data-dir {}", directory.display()));
+    let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
+    format!("{who} kept. To go on: polylogue{}", directory.unwrap_or_default())
+}
+
+fn configure(arguments: &Arguments) -> Result<Config> {
+    let chosen = endpoint::choose(arguments.model.as_deref())?;
+    let data_directory = match (arguments.ephemeral, &arguments.data_dir) {
+        (true, _) => None,
+        (false, Some(directory)) => Some(directory.clone()),
+        (false, None) => Some(process::data_directory()?),
+    };
+    Ok(Config {
+        data_directory,
+        endpoint: chosen.endpoint,
+        hint: chosen.hint,
+        working_directory: std::env::current_dir()?,
+        supervisor: std::env::current_exe()?,
+        settings: Settings::default(),
+        working_limit: arguments.working_limit,
+        trace: arguments.trace.clone(),
+    })
+}

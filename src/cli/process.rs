@@ -1,0 +1,37 @@
+//! What the process needs of its surroundings.
+
+use std::path::PathBuf;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::terminal::tty;
+
+/// As many descriptors as are allowed, and no core dump that would hold keys and conversations.
+pub fn prepare() {
+    let limit = getrlimit(Resource::Nofile);
+    // A refusal leaves what there was: fewer agents at once, or a dump that the system allows anyhow.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
+/// A panic leaves the terminal as it was found, and its words readable.
+pub fn restore_terminal_on_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // A tool's thread may panic without the program ending: its call is answered with an error.
+        if std::thread::current().name() == Some("main") {
+            tty::restore_for_panic();
+            told(panic);
+        }
+    }));
+}
+
+/// `$XDG_DATA_HOME/polylogue`, by default `~/.local/share/polylogue` (XDG Base Directory Specification).
+pub fn data_directory() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")));
+    base.map(|base| base.join("polylogue")).ok_or_else(|| {
+        Error::new(ErrorKind::Usage, "neither XDG_DATA_HOME nor HOME is set: say --data-dir DIR or --ephemeral")
+    })
+}

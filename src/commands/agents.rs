@@ -1,0 +1,60 @@
+//! `/agents`: everybody, as a tree.
+
+use super::{CommandSpec, House, nothing, refuse_arguments};
+use crate::agent::{Agent, State};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::flow::InputResult;
+
+/// `/agents`.
+pub const AGENTS: CommandSpec = CommandSpec {
+    name: "agents",
+    aliases: &["ps"],
+    arguments: "",
+    about: "everybody as a tree: number, name, id, what it does, age, tokens",
+    run,
+    complete: nothing,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("agents", arguments)?;
+    let mut lines = Vec::new();
+    let is_root = |agent: &&Agent| agent.identity.parent.is_none_or(|parent| house.roster.get(parent).is_none());
+    let mut open: Vec<(AgentId, usize)> = house.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
+    open.reverse();
+    while let Some((id, depth)) = open.pop() {
+        let Some(agent) = house.roster.get(id) else { continue };
+        lines.push(line(house, agent, depth));
+        open.extend(house.roster.children(id).rev().map(|child| (child, depth + 1)));
+    }
+    Ok(InputResult::Continue(Some(lines.join("\n"))))
+}
+
+fn line(house: &House, agent: &Agent, depth: usize) -> String {
+    // A chain of a thousand is still read as a list.
+    let indent = "  ".repeat(depth.min(16));
+    let here = if agent.id() == house.current { "> " } else { "  " };
+    let state = match agent.state() {
+        State::Idle => "idle",
+        state => state.name(),
+    };
+    let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
+    let tokens = agent.used.input + agent.used.output;
+    format!(
+        "{here}{indent}{:<3} {:<12} {}  {state}{queued}  {}  {tokens} tokens  {}",
+        agent.identity.ordinal,
+        agent.identity.label(),
+        agent.id().short(),
+        age(house.unix_ms - agent.identity.created_at),
+        agent.talk.endpoint.full_name(),
+    )
+}
+
+fn age(ms: i64) -> String {
+    match ms.max(0) / 1000 {
+        s @ 0..=59 => format!("{s} s"),
+        s @ 60..=3599 => format!("{} min", s / 60),
+        s @ 3600..=86_399 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    }
+}

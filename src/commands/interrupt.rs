@@ -1,0 +1,27 @@
+//! `/interrupt`: the same as Esc while the agent works.
+
+use super::{CommandSpec, nothing, refuse_arguments};
+use crate::agent::State;
+use crate::base::error::Result;
+use crate::commands::House;
+use crate::domain::flow::{Change, InputResult};
+
+/// `/interrupt`.
+pub const INTERRUPT: CommandSpec = CommandSpec {
+    name: "interrupt",
+    aliases: &[],
+    arguments: "",
+    about: "stop what this agent does (Esc)",
+    run,
+    complete: nothing,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("interrupt", arguments)?;
+    let is_idle = house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle);
+    Ok(if is_idle {
+        InputResult::Continue(Some("nothing is under way".into()))
+    } else {
+        InputResult::NewState(Change::Interrupt, None)
+    })
+}

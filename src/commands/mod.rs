@@ -1,0 +1,138 @@
+//! What a person may ask of the house with a line that begins with `/`. One file a command: a const and a function that
+//! reads the house and returns a wish. Help and completion come from the table.
+
+mod agents;
+mod exit;
+mod fork;
+mod help;
+mod interrupt;
+mod switch;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::flow::InputResult;
+use crate::team::{NoSuchAgent, Roster};
+
+/// The house as a command may see it.
+pub struct House<'a> {
+    /// Everybody.
+    pub roster: &'a Roster,
+    /// Whom the person is talking with.
+    pub current: AgentId,
+    /// Milliseconds since 1970.
+    pub unix_ms: i64,
+}
+
+/// One command.
+pub struct CommandSpec {
+    /// What is typed, without the slash.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// What may follow the name.
+    pub arguments: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Reads the house and returns a wish.
+    pub run: fn(&House, &str) -> Result<InputResult>,
+    /// What could stand in the place of the argument that is being typed.
+    pub complete: fn(&House) -> Vec<String>,
+}
+
+/// All commands, as help lists them.
+pub const COMMANDS: &[&CommandSpec] =
+    &[&fork::FORK, &switch::SWITCH, &agents::AGENTS, &interrupt::INTERRUPT, &help::HELP, &exit::EXIT];
+
+/// Turns one line into what is wanted: a command into its result, everything else into a message.
+/// A line that begins with two slashes is a message that begins with one.
+///
+/// # Errors
+/// When the command is unknown, or cannot be carried out as it was typed.
+pub fn read(line: &str, house: &House) -> Result<InputResult> {
+    let Some(rest) = line.strip_prefix('/') else { return Ok(InputResult::Message(line.to_owned())) };
+    if rest.starts_with('/') {
+        return Ok(InputResult::Message(rest.to_owned()));
+    }
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let spec = find(name).ok_or_else(|| unknown(name))?;
+    (spec.run)(house, arguments.trim())
+}
+
+/// The command of this name.
+pub fn find(name: &str) -> Option<&'static CommandSpec> {
+    COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
+}
+
+/// What could follow what is typed so far: whole lines, best first. Empty if the line is no command.
+pub fn complete(line: &str, house: &House) -> Vec<String> {
+    let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
+        return Vec::new();
+    };
+    match rest.split_once(' ') {
+        None => {
+            COMMANDS.iter().filter(|spec| spec.name.starts_with(rest)).map(|spec| format!("/{} ", spec.name)).collect()
+        }
+        Some((name, typed)) => {
+            let candidates = find(name).map(|spec| (spec.complete)(house)).unwrap_or_default();
+            let fitting = candidates.into_iter().filter(|candidate| candidate.starts_with(typed) && candidate != typed);
+            fitting.map(|candidate| format!("/{name} {candidate}")).collect()
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let nearest = COMMANDS.iter().map(|spec| (distance(spec.name, name), spec.name)).min();
+    let words = match nearest {
+        Some((distance, nearest)) if distance <= 2 => format!("there is no /{name}: did you mean /{nearest}?"),
+        _ => format!("there is no /{name}: /help lists the commands (// begins a message with a slash)"),
+    };
+    Error::new(ErrorKind::Usage, words)
+}
+
+/// How many letters must be added, removed or changed (Levenshtein 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The agent that a person named.
+fn agent_called(house: &House, text: &str) -> Result<AgentId> {
+    house.roster.find(text).map_err(|error| {
+        Error::new(
+            ErrorKind::Usage,
+            match error {
+                NoSuchAgent::Unknown => format!("there is no agent {text:?}: /agents lists them"),
+                NoSuchAgent::Ambiguous(ids) => {
+                    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                    format!("{text:?} may be any of {}: type more of it", ids.join(", "))
+                }
+            },
+        )
+    })
+}
+
+/// Names under which agents can be called, for completion.
+fn agent_names(house: &House) -> Vec<String> {
+    let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
+    house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
+}
+
+fn nothing(_: &House) -> Vec<String> {
+    Vec::new()
+}
+
+fn refuse_arguments(name: &str, arguments: &str) -> Result<()> {
+    if arguments.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Usage, format!("/{name} takes nothing behind it, but {arguments:?} stands there")))
+}

@@ -1,0 +1,30 @@
+//! `/switch`: another agent on the screen.
+
+use super::{CommandSpec, House, agent_called, agent_names};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::flow::{Change, InputResult};
+
+/// `/switch`.
+pub const SWITCH: CommandSpec = CommandSpec {
+    name: "switch",
+    aliases: &["s"],
+    arguments: "NAME | NUMBER | ID",
+    about: "show another agent (Alt+1..9, Ctrl+arrows)",
+    run,
+    complete: agent_names,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    if arguments.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            "say which agent: /switch NAME, a number, or the beginning of its id",
+        ));
+    }
+    let id = agent_called(house, arguments)?;
+    Ok(if id == house.current {
+        InputResult::Continue(Some("this is the agent on the screen".into()))
+    } else {
+        InputResult::NewState(Change::Switch(id), None)
+    })
+}

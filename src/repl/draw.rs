@@ -1,0 +1,371 @@
+//! From an agent to a frame. At most once per turn, only for the agent on the screen, only if something that can be
+//! seen has changed.
+//!
+//! ```text
+//!   text of the conversation      scrolls
+//!   ⠹ waiting for the model 3 s   while the agent works
+//!   ── agent 0 ── 2 at work ───   separator
+//!   queued, question, notice
+//!   > what is typed
+//!   model            tokens       status line
+//! ```
+
+use crate::agent::{Agent, Asked, State, Wait};
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::frame::{Color, Frame, Row, Style};
+use crate::domain::scrollback::{LineKind, VisibleRow};
+use crate::repl::Repl;
+use crate::repl::timeout::SPINNER_STEP;
+
+/// Messages that are read from the store at a time, for the screen.
+const OLDER_MESSAGES: usize = 200;
+/// Columns on the left that tell who speaks.
+const GUTTER: u16 = 2;
+const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
+
+/// Everything that the last frame depended on: if it is the same, so is the frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    focus: AgentId,
+    size: (u16, u16),
+    revision: u64,
+    spinner: u128,
+    notice: Option<String>,
+    agents: usize,
+    at_work: usize,
+    asking: usize,
+    place: Option<usize>,
+}
+
+/// The columns that text of the conversation has on a terminal of this width.
+pub(super) fn text_width(columns: u16) -> u16 {
+    columns.saturating_sub(GUTTER).max(1)
+}
+
+impl Repl {
+    /// Draws the agent on the screen, if what can be seen of it has changed.
+    pub(super) fn render(&mut self) -> Result<()> {
+        let Some(seen) = self.look() else { return Ok(()) };
+        let now = self.shared.clock.now();
+        let Some(seat) = &mut self.seat else { return Ok(()) };
+        if seat.seen.as_ref() == Some(&seen) || !seat.is_ready() {
+            return Ok(());
+        }
+        let surroundings = self.surroundings(seen.focus);
+        let Some(seat) = &mut self.seat else { return Ok(()) };
+        let notice = seat.notice.clone();
+        let drawn = self.roster.with(seen.focus, |agent| {
+            let frame =
+                Painter { size: seen.size, now, spinner: seen.spinner, notice, surroundings, place: seen.place };
+            frame.paint(agent)
+        });
+        let Some((frame, text_rows)) = drawn else { return Ok(()) };
+        seat.text_rows = text_rows;
+        seat.seen = Some(seen);
+        seat.drawn_at = now;
+        seat.show(&frame)
+    }
+
+    fn look(&self) -> Option<Seen> {
+        let seat = self.seat.as_ref()?;
+        let agent = self.roster.get(seat.focus)?;
+        let elapsed = self.shared.clock.now() - agent.started();
+        Some(Seen {
+            focus: seat.focus,
+            size: seat.size,
+            revision: agent.view.revision(),
+            spinner: if agent.view.is_spinning() { elapsed.as_millis() / SPINNER_STEP.as_millis() } else { 0 },
+            notice: seat.notice.clone(),
+            agents: self.roster.len(),
+            at_work: self.roster.at_work().len(),
+            asking: self.roster.asking().len(),
+            place: self.roster.place_in_line(seat.focus),
+        })
+    }
+
+    /// Puts an agent on the screen: a change of pointer. What is stored of it is read when it is first shown.
+    pub(super) fn bring_to_screen(&mut self, id: AgentId) {
+        let Some(seat) = &mut self.seat else { return };
+        seat.focus = id;
+        seat.recalled = None;
+        if self.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
+            let typed = self.shared.store.draft(id).unwrap_or_default();
+            self.roster.with(id, |agent| agent.view.show_first(&typed));
+            self.show_older(id);
+        }
+    }
+
+    /// Reads the next older messages into the scrollback.
+    pub(super) fn show_older(&mut self, id: AgentId) {
+        let Some(before) = self.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
+        match self.shared.store.tail(id, before, OLDER_MESSAGES) {
+            Ok(older) => self.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Err(error) => self.note(id, LineKind::Error, &error.message),
+        }
+    }
+
+    /// What the separator tells of the others.
+    fn surroundings(&self, id: AgentId) -> Surroundings {
+        let parent = self.roster.get(id).and_then(|agent| agent.identity.parent);
+        let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
+        Surroundings {
+            parent: parent.and_then(|parent| self.roster.get(parent)).map(|parent| parent.identity.label()),
+            siblings: parent.map_or(0, |parent| self.roster.children(parent).count() - 1),
+            children: self.roster.children(id).count(),
+            at_work: others(self.roster.at_work()),
+            asking: self
+                .roster
+                .asking()
+                .iter()
+                .filter(|one| **one != id)
+                .filter_map(|one| self.roster.get(*one))
+                .map(|agent| agent.identity.label())
+                .collect(),
+            limit: self.shared.config.working_limit,
+        }
+    }
+}
+
+struct Surroundings {
+    parent: Option<String>,
+    siblings: usize,
+    children: usize,
+    at_work: usize,
+    asking: Vec<String>,
+    limit: usize,
+}
+
+struct Painter {
+    size: (u16, u16),
+    now: Moment,
+    spinner: u128,
+    notice: Option<String>,
+    surroundings: Surroundings,
+    place: Option<usize>,
+}
+
+impl Painter {
+    /// The frame, and how many of its rows are text.
+    fn paint(&self, agent: &mut Agent) -> (Frame, u16) {
+        let (width, height) = self.size;
+        let mut below = Vec::new();
+        below.extend(self.spinner_row(agent));
+        below.push(self.separator(agent));
+        below.extend(self.notice_rows(agent));
+        let before_input = below.len();
+        let (input, cursor) = self.input_rows(agent);
+        below.extend(input);
+        below.push(self.status(agent));
+        // On a tiny screen the input stays and what is above it goes.
+        let room = usize::from(height).saturating_sub(1).max(1);
+        let cut = below.len().saturating_sub(room);
+        below.drain(..cut);
+        let text_rows = height.saturating_sub(u16::try_from(below.len()).unwrap_or(height));
+        let mut rows = self.text_rows(agent, text_rows);
+        let cursor_row = rows.len() + (before_input + cursor.1).saturating_sub(cut);
+        rows.extend(below);
+        rows.truncate(usize::from(height));
+        let cursor =
+            u16::try_from(cursor_row).ok().filter(|row| *row < height).map(|row| (cursor.0.min(width - 1), row));
+        (Frame { width, rows, cursor, scrolling_rows: text_rows }, text_rows)
+    }
+
+    fn text_rows(&self, agent: &mut Agent, height: u16) -> Vec<Row> {
+        let scrollback = &mut agent.view.scrollback;
+        let visible = scrollback.visible(text_width(self.size.0), height);
+        let mut rows: Vec<Row> = visible.into_iter().map(text_row).collect();
+        rows.resize(usize::from(height), Row::default());
+        if !scrollback.is_at_bottom()
+            && let Some(last) = rows.last_mut()
+        {
+            *last = self.row(Row::of("  ↓ there is more below (Ctrl+End)", Style::DIM));
+        }
+        rows
+    }
+
+    fn spinner_row(&self, agent: &Agent) -> Option<Row> {
+        if !agent.view.is_spinning() {
+            return None;
+        }
+        let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
+        let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
+        row.push(self.doing(agent), Style::DIM);
+        Some(self.row(row))
+    }
+
+    fn doing(&self, agent: &Agent) -> String {
+        let seconds = (self.now - agent.started()).as_secs();
+        if agent.is_stopping() {
+            return "stopping …".into();
+        }
+        match (agent.state(), agent.wait()) {
+            (State::ExecutingTool, _) => format!("running a tool … {seconds} s (Esc stops it)"),
+            (_, Wait::Place) => {
+                let before = self.place.unwrap_or(0);
+                format!("waits for a place: {before} before it, {} may work at once", self.surroundings.limit)
+            }
+            (_, Wait::Retry { at, error }) => {
+                let left = (*at - self.now).as_millis().div_ceil(1000);
+                format!("{} - again in {left} s, retry {} (Esc cancels)", one_line(&error.message), agent.retries())
+            }
+            _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.talk.endpoint.model),
+            _ => format!("{} writes … {seconds} s (Esc stops it)", agent.talk.endpoint.model),
+        }
+    }
+
+    fn separator(&self, agent: &Agent) -> Row {
+        let around = &self.surroundings;
+        let mut parts = Vec::new();
+        parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
+        parts.extend(counted(around.siblings, "sibling", "siblings"));
+        parts.extend(counted(around.children, "child", "children"));
+        parts.extend((around.at_work > 0).then(|| format!("{} at work", around.at_work)));
+        let mut row = Row::of("── ", Style::DIM);
+        row.push(text::sanitise(&agent.identity.label()), Style::BOLD);
+        row.push(" ", Style::default());
+        for part in parts {
+            row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
+        }
+        if let [first, rest @ ..] = around.asking.as_slice() {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
+        }
+        let used = text::width(&row.text());
+        row.push("─".repeat(usize::from(self.size.0).saturating_sub(used)), Style::DIM);
+        self.row(row)
+    }
+
+    fn notice_rows(&self, agent: &Agent) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (at, queued) in agent.queue.iter().enumerate().take(3) {
+            rows.push(Row::of(format!("  queued {}: {}", at + 1, one_line(&queued.text)), Style::DIM));
+        }
+        if agent.queue.len() > 3 {
+            rows.push(Row::of(format!("  and {} more", agent.queue.len() - 3), Style::DIM));
+        }
+        if !agent.queue.is_empty() && agent.state() == State::Idle {
+            rows.push(Row::of("  the queue waits: Enter sends the next, Up takes the last one back", Style::DIM));
+        }
+        if let Some(asked) = agent.question() {
+            rows.extend(self.question_rows(asked));
+        }
+        if let Some(notice) = &self.notice {
+            let columns = usize::from(self.size.0);
+            for line in notice.lines().take(6) {
+                let line = text::sanitise(line);
+                rows.extend(
+                    text::wrap(&line, columns).take(6).map(|(_, part)| Row::of(part, Style::color(Color::Yellow))),
+                );
+            }
+        }
+        rows.into_iter().map(|row| self.row(row)).collect()
+    }
+
+    /// The exact command or change, and the question. What does not fit is said to be left out, never hidden.
+    fn question_rows(&self, asked: &Asked) -> Vec<Row> {
+        let columns = usize::from(self.size.0).saturating_sub(2).max(1);
+        let room = usize::from(self.size.1).saturating_sub(8).max(3);
+        let mut rows = Vec::new();
+        for line in &asked.question.detail {
+            let line = text::expand_tabs(line).into_owned();
+            let line = text::sanitise(&line).replace('\n', "␊");
+            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
+        }
+        let hidden = rows.len().saturating_sub(room);
+        if hidden > 0 {
+            rows.truncate(room);
+            rows.push(Row::of(
+                format!("  … and {hidden} more rows that do not fit this screen"),
+                Style::color(Color::Red),
+            ));
+        }
+        let title = one_line(&asked.question.title);
+        rows.insert(0, Row::of(format!("? may this run: {title}"), Style::color(Color::Yellow)));
+        rows.push(Row::of(
+            "  y runs it, n refuses it (Alt+Y, Alt+N while something is typed)",
+            Style::color(Color::Yellow),
+        ));
+        rows
+    }
+
+    fn input_rows(&self, agent: &Agent) -> (Vec<Row>, (u16, usize)) {
+        let layout = agent.view.draft.layout(self.size.0.saturating_sub(GUTTER).max(1));
+        let most = usize::from(self.size.1 / 3).max(1);
+        let (column, at) = layout.cursor;
+        // The rows around the cursor, if there are more than fit.
+        let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
+        let shown = layout.rows.iter().enumerate().skip(first).take(most);
+        let rows = shown.map(|(n, text)| {
+            let mut row = Row::of(if n == 0 { "> " } else { "  " }, Style::color(Color::Green));
+            row.push(text.as_str(), Style::default());
+            self.row(row)
+        });
+        (rows.collect(), (column + GUTTER, at - first))
+    }
+
+    fn status(&self, agent: &Agent) -> Row {
+        let used = agent.used.input + agent.used.output;
+        let mut left = format!("  {}", agent.talk.endpoint.full_name());
+        if used > 0 {
+            left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
+        }
+        if self.surroundings.at_work > 0 {
+            left.push_str(&format!("  {} more at work", self.surroundings.at_work));
+        }
+        let right = "/help ";
+        let space = usize::from(self.size.0).saturating_sub(text::width(&left) + right.len());
+        let left = text::sanitise(&left).into_owned();
+        let line = if space > 0 { format!("{left}{}{right}", " ".repeat(space)) } else { left };
+        self.row(Row::of(line, Style::DIM))
+    }
+
+    /// The row, no wider than the screen.
+    fn row(&self, row: Row) -> Row {
+        let mut cut = Row::default();
+        let mut left = usize::from(self.size.0);
+        for span in row.spans {
+            let part = text::truncate(&span.text, left);
+            left -= text::width(part);
+            cut.push(part, span.style);
+        }
+        cut
+    }
+}
+
+fn text_row(row: VisibleRow) -> Row {
+    let (sign, style) = look_of(row.kind);
+    if row.is_gap {
+        return Row::default();
+    }
+    let mut drawn = Row::of(if row.is_first_of_block { sign } else { "  " }, Style { dim: true, ..style });
+    drawn.push(row.text, style);
+    drawn
+}
+
+fn look_of(kind: LineKind) -> (&'static str, Style) {
+    match kind {
+        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::Green) }),
+        LineKind::Assistant => ("  ", Style::default()),
+        LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
+        LineKind::ToolCall => ("* ", Style::color(Color::Cyan)),
+        LineKind::ToolOutput => ("| ", Style::DIM),
+        LineKind::Note => ("  ", Style::color(Color::Blue)),
+        LineKind::Error => ("! ", Style::color(Color::Red)),
+        LineKind::Mark => ("- ", Style::DIM),
+    }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {many}")),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text::sanitise(text.lines().next().unwrap_or_default()).into_owned()
+}

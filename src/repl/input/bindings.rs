@@ -1,0 +1,189 @@
+//! Which key means what. Pure: a key and the situation in, an action out.
+
+use crate::domain::draft::Draft;
+use crate::domain::flow::Change;
+use crate::domain::key::{Key, KeyCode, Modifiers};
+
+/// What decides about the meaning of a key.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Situation {
+    /// The agent on the screen has a question.
+    pub is_asked: bool,
+    /// The agent on the screen is not idle.
+    pub is_busy: bool,
+    /// Nothing is typed.
+    pub is_draft_empty: bool,
+    /// Text is queued for the agent on the screen.
+    pub has_queue: bool,
+}
+
+/// What a key asks for.
+#[derive(Debug)]
+pub enum Action {
+    Nothing,
+    Edit(fn(&mut Draft) -> bool),
+    Type(String),
+    Paste(String),
+    Send,
+    Answer(bool),
+    Change(Change),
+    Scroll(Scroll),
+    Recall(bool),
+    Complete,
+    Go(Direction),
+    Redraw,
+    Suspend,
+    Leave,
+}
+
+/// How far the text moves; negative is towards older text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scroll {
+    Rows(isize),
+    Pages(isize),
+    Top,
+    Bottom,
+}
+
+/// From one agent to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Parent,
+    NewestChild,
+    Sibling(isize),
+    Nth(usize),
+}
+
+/// Rows that one notch of the wheel moves.
+const WHEEL_ROWS: isize = 3;
+
+/// What this key asks for in this situation.
+pub fn action_of(key: &Key, situation: &Situation) -> Action {
+    match key {
+        Key::Paste(text) => Action::Paste(text.clone()),
+        Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
+        Key::Focus(_) => Action::Nothing,
+        Key::Press(code, held) => match (held.ctrl, held.alt) {
+            (true, false) => with_ctrl(*code, situation),
+            (false, true) => with_alt(*code, situation),
+            (false, false) => plain(*code, *held, situation),
+            (true, true) => Action::Nothing,
+        },
+    }
+}
+
+fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
+    match code {
+        KeyCode::Char('y' | 'Y') if situation.is_asked && situation.is_draft_empty => Action::Answer(true),
+        KeyCode::Char('n' | 'N') if situation.is_asked && situation.is_draft_empty => Action::Answer(false),
+        KeyCode::Char(c) => Action::Type(c.to_string()),
+        KeyCode::Enter if held.shift => Action::Edit(newline),
+        KeyCode::Enter if !situation.is_draft_empty => Action::Send,
+        KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
+        KeyCode::Escape if situation.is_busy => Action::Change(Change::Interrupt),
+        KeyCode::Escape if !situation.is_draft_empty => Action::Edit(clear),
+        KeyCode::Backspace => Action::Edit(Draft::backspace),
+        KeyCode::Delete => Action::Edit(Draft::delete),
+        KeyCode::Tab => Action::Complete,
+        KeyCode::Left => Action::Edit(Draft::left),
+        KeyCode::Right => Action::Edit(Draft::right),
+        KeyCode::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
+        KeyCode::Up => Action::Recall(true),
+        KeyCode::Down => Action::Recall(false),
+        KeyCode::Home => Action::Edit(Draft::home),
+        KeyCode::End => Action::Edit(Draft::end),
+        KeyCode::PageUp => Action::Scroll(Scroll::Pages(-1)),
+        KeyCode::PageDown => Action::Scroll(Scroll::Pages(1)),
+        _ => Action::Nothing,
+    }
+}
+
+fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
+    match code {
+        KeyCode::Char('c') => Action::Leave,
+        KeyCode::Char('d') if situation.is_draft_empty => Action::Leave,
+        KeyCode::Char('d') => Action::Edit(Draft::delete),
+        KeyCode::Char('j') => Action::Edit(newline),
+        KeyCode::Char('a') => Action::Edit(Draft::home),
+        KeyCode::Char('e') => Action::Edit(Draft::end),
+        KeyCode::Char('b') => Action::Edit(Draft::left),
+        KeyCode::Char('f') => Action::Edit(Draft::right),
+        KeyCode::Char('h') => Action::Edit(Draft::backspace),
+        KeyCode::Char('k') => Action::Edit(Draft::kill_to_end),
+        KeyCode::Char('u') => Action::Edit(Draft::kill_to_start),
+        KeyCode::Char('w') => Action::Edit(Draft::kill_word_back),
+        KeyCode::Char('y') => Action::Edit(Draft::yank),
+        KeyCode::Char('_' | '/') => Action::Edit(Draft::undo),
+        KeyCode::Char('p') => Action::Recall(true),
+        KeyCode::Char('n') => Action::Recall(false),
+        KeyCode::Char('l') => Action::Redraw,
+        KeyCode::Char('z') => Action::Suspend,
+        KeyCode::Up => Action::Go(Direction::Parent),
+        KeyCode::Down => Action::Go(Direction::NewestChild),
+        KeyCode::Left => Action::Go(Direction::Sibling(-1)),
+        KeyCode::Right => Action::Go(Direction::Sibling(1)),
+        KeyCode::Home => Action::Scroll(Scroll::Top),
+        KeyCode::End => Action::Scroll(Scroll::Bottom),
+        _ => Action::Nothing,
+    }
+}
+
+fn with_alt(code: KeyCode, situation: &Situation) -> Action {
+    match code {
+        KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
+        KeyCode::Char('y') if situation.is_asked => Action::Answer(true),
+        KeyCode::Char('n') if situation.is_asked => Action::Answer(false),
+        KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
+        KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
+        KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
+        KeyCode::Backspace => Action::Edit(Draft::kill_word_back),
+        KeyCode::Enter => Action::Edit(newline),
+        KeyCode::Up => Action::Edit(Draft::up),
+        KeyCode::Down => Action::Edit(Draft::down),
+        _ => Action::Nothing,
+    }
+}
+
+fn newline(draft: &mut Draft) -> bool {
+    draft.newline();
+    true
+}
+
+fn clear(draft: &mut Draft) -> bool {
+    draft.set("");
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(code: KeyCode) -> Key {
+        Key::Press(code, Modifiers::default())
+    }
+
+    #[test]
+    fn a_y_is_an_answer_only_where_a_question_stands_and_nothing_is_typed() {
+        let asked = Situation { is_asked: true, is_busy: true, is_draft_empty: true, has_queue: false };
+        assert!(matches!(action_of(&press(KeyCode::Char('y')), &asked), Action::Answer(true)));
+        let typing = Situation { is_draft_empty: false, ..asked };
+        assert!(matches!(action_of(&press(KeyCode::Char('y')), &typing), Action::Type(_)));
+        let unasked = Situation { is_asked: false, ..asked };
+        assert!(matches!(action_of(&press(KeyCode::Char('y')), &unasked), Action::Type(_)));
+    }
+
+    #[test]
+    fn escape_stops_the_agent_before_it_touches_the_draft() {
+        let busy = Situation { is_busy: true, ..Situation::default() };
+        assert!(matches!(action_of(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
+        assert!(matches!(action_of(&press(KeyCode::Escape), &Situation::default()), Action::Edit(_)));
+        let nothing = Situation { is_draft_empty: true, ..Situation::default() };
+        assert!(matches!(action_of(&press(KeyCode::Escape), &nothing), Action::Nothing));
+    }
+
+    #[test]
+    fn a_paste_never_answers_and_never_sends() {
+        let asked = Situation { is_asked: true, is_busy: true, is_draft_empty: true, has_queue: true };
+        assert!(matches!(action_of(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
+    }
+}

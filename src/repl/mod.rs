@@ -1,0 +1,288 @@
+//! The loop: the only place where everything meets. One thread, one poll; every agent is served in every turn,
+//! whether it is on the screen or not.
+//!
+//! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
+//! time. Agents are handed out one by one through [`Repl::with_agent`]; what they ask for is carried out in `apply`.
+
+mod apply;
+mod draw;
+mod exit;
+mod input;
+mod seat;
+mod timeout;
+mod trace;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::agent::{Agent, Context, Outbox, Wake};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::config::Config;
+use crate::domain::flow::Change;
+use crate::domain::scrollback::LineKind;
+use crate::net::Trust;
+use crate::reactor::{News, Reactor, Signal, Signals, Source};
+use crate::store::Store;
+use crate::team::{Nursery, Roster};
+pub use seat::{Device, MemoryTerminal, Seat};
+pub use timeout::{Timeout, Why};
+use trace::Trace;
+
+/// Whether the loop goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It does.
+    Continue,
+    /// Somebody asked to leave.
+    Exit,
+}
+
+/// What all share and no agent may reach.
+struct SharedContext {
+    config: Config,
+    store: Store,
+    clock: Clock,
+    trust: Trust,
+    wake: Wake,
+    trace: Trace,
+}
+
+/// A change that waits until the agent's tools are done.
+struct Parked {
+    who: AgentId,
+    change: Change,
+}
+
+/// The loop and all that it holds.
+pub struct Repl {
+    shared: SharedContext,
+    roster: Roster,
+    reactor: Reactor,
+    signals: Option<Signals>,
+    seat: Option<Seat>,
+    outbox: Outbox,
+    parked: Vec<Parked>,
+    /// Idle agents that still hold a connection, the longest idle first.
+    resting: VecDeque<AgentId>,
+    tools_looked_at: Moment,
+}
+
+/// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
+const RESTING_CONNECTIONS: usize = 16;
+/// The promise for a wake that is lost: tool threads are looked at this often.
+const TOOL_POLL: Duration = Duration::from_millis(50);
+
+impl Repl {
+    /// The house as the store left it; with agent 0, if nobody is there yet. `seat` is the terminal, if there is one.
+    ///
+    /// # Errors
+    /// When the store cannot be read or the kernel gives no descriptors.
+    pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+        let reactor = Reactor::new()?;
+        let now = clock.now();
+        let was_cut = store.recover(clock.unix_ms())?;
+        let nursery = Nursery::new(&config);
+        let roll = store.load_agents()?;
+        let mut roster = Roster::default();
+        for row in &roll.agents {
+            roster.add(nursery.from_row(row));
+        }
+        let is_fresh = roster.is_empty();
+        if is_fresh {
+            let environment = config.working_directory.display().to_string();
+            let id = AgentId::random();
+            let row = store.create_root(id, Some(&config.endpoint.full_name()), Some(&environment), clock.unix_ms())?;
+            roster.add(nursery.from_row(&row));
+        }
+        let root = roster.nth(0).expect("there is at least agent 0");
+        let shared = SharedContext {
+            trace: Trace::open(config.trace.as_deref())?,
+            wake: reactor.waker(),
+            trust: Trust::probe(),
+            store,
+            clock,
+            config,
+        };
+        let mut repl = Self {
+            shared,
+            roster,
+            reactor,
+            signals: None,
+            seat: device.map(|device| Seat::new(device, root)),
+            outbox: Outbox::default(),
+            parked: Vec::new(),
+            resting: VecDeque::new(),
+            tools_looked_at: now,
+        };
+        repl.read_queues()?;
+        repl.greet(root, is_fresh, &roll.damaged, was_cut.len());
+        repl.bring_to_screen(root);
+        repl.render()?;
+        Ok(repl)
+    }
+
+    /// Signals reach the loop from now on. For a process of its own; not for a library user's.
+    ///
+    /// # Errors
+    /// When the kernel gives no descriptors.
+    pub fn catch_signals(&mut self) -> Result<()> {
+        self.signals = Some(Signals::catch()?);
+        Ok(())
+    }
+
+    /// Turns until somebody asks to leave, then leaves in order.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll or the terminal is gone.
+    pub fn run(&mut self) -> Result<()> {
+        while self.turn(None)? == Turn::Continue {}
+        self.leave()
+    }
+
+    /// One turn. Waits for news at most as long as `limit`, if there is one.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll; never because of one agent.
+    pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
+        self.setup_interests()?;
+        let timeout = self.compute_timeout();
+        let mut news = Vec::new();
+        self.reactor.wait(timeout.within(limit), &mut news)?;
+        self.shared.trace.begin(&timeout, &news);
+        if self.handle_signals(&news)? == Turn::Exit || self.handle_input(&news)? == Turn::Exit {
+            self.shared.trace.end();
+            return Ok(Turn::Exit);
+        }
+        let named = self.handle_curl_events(&news);
+        for id in self.with_news(named, &news) {
+            self.with_agent(id, |agent, context| {
+                agent.absorb_stream(context);
+                agent.poll_tools(context);
+                agent.keep_deadlines(context);
+            });
+        }
+        self.apply_outbox();
+        self.render()?;
+        self.shared.trace.end();
+        Ok(Turn::Continue)
+    }
+
+    /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
+    fn setup_interests(&mut self) -> Result<()> {
+        if let Some(signals) = &self.signals
+            && !self.reactor.is_watched(Source::Signals)
+        {
+            self.reactor.watch(Source::Signals, signals.fd(), true, false)?;
+        }
+        if let Some(seat) = &mut self.seat {
+            seat.watch(&mut self.reactor)?;
+        }
+        Ok(())
+    }
+
+    /// Drives the connections whose sockets are ready or whose timer is due. Returns the agents that this concerns.
+    fn handle_curl_events(&mut self, news: &[News]) -> BTreeSet<AgentId> {
+        let now = self.shared.clock.now();
+        let mut named = BTreeSet::new();
+        for one in news {
+            let Source::Socket(id, fd) = one.source else { continue };
+            self.with_agent(id, |agent, _| agent.connection().on_socket(fd, one.readiness, now));
+            // libcurl does not read or write until it is told "again": without this no further news would come.
+            if let Err(error) = self.reactor.rearm(one.source) {
+                self.note(id, LineKind::Error, &error.message);
+            }
+            named.insert(id);
+        }
+        for id in self.roster.due(now) {
+            self.with_agent(id, |agent, _| {
+                if agent.connection().timer().is_some_and(|at| at <= now) {
+                    agent.connection().on_timer(now);
+                }
+            });
+            named.insert(id);
+        }
+        named
+    }
+
+    /// Who has to be looked at: named by libcurl or the deadlines, with work left over, or with a tool thread.
+    fn with_news(&mut self, mut named: BTreeSet<AgentId>, news: &[News]) -> BTreeSet<AgentId> {
+        let now = self.shared.clock.now();
+        named.extend(self.roster.with_leftover());
+        let is_woken = news.iter().any(|one| one.source == Source::Waker);
+        if is_woken || now - self.tools_looked_at >= TOOL_POLL {
+            self.tools_looked_at = now;
+            named.extend(self.roster.with_live_tools());
+        }
+        named
+    }
+
+    fn handle_signals(&mut self, news: &[News]) -> Result<Turn> {
+        if !news.iter().any(|one| one.source == Source::Signals) {
+            return Ok(Turn::Continue);
+        }
+        let signals = self.signals.as_mut().map(Signals::take).unwrap_or_default();
+        self.reactor.rearm(Source::Signals)?;
+        for signal in signals {
+            match (signal, &mut self.seat) {
+                (Signal::Leave, _) => return Ok(Turn::Exit),
+                (Signal::Resized, Some(seat)) => seat.measure(),
+                (Signal::Suspend, Some(seat)) => seat.suspend()?,
+                (Signal::Resume, Some(seat)) => seat.resume()?,
+                (_, None) => {}
+            }
+        }
+        Ok(Turn::Continue)
+    }
+
+    /// Hands one agent to `act`, then carries out what its connection wants of the poll, before anything else can
+    /// happen: descriptors are reused at once.
+    fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
+        let mut context = Context {
+            now: self.shared.clock.now(),
+            settings: &self.shared.config.settings,
+            trust: &self.shared.trust,
+            wake: &self.shared.wake,
+            outbox: &mut self.outbox,
+        };
+        let (outcome, wishes) = self.roster.with(id, |agent| {
+            let outcome = act(agent, &mut context);
+            (outcome, agent.take_wishes())
+        })?;
+        if let Err(error) = self.reactor.grant(id, wishes) {
+            self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
+        }
+        Some(outcome)
+    }
+
+    /// Says something to whoever looks at this agent; no model is told.
+    fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
+        self.roster.with(id, |agent| agent.view.push(kind, text));
+    }
+
+    /// Everybody, to look at.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The store, to look at.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// The terminal, if there is one.
+    pub fn seat(&mut self) -> Option<&mut Seat> {
+        self.seat.as_mut()
+    }
+
+    /// Asks the house for a change on behalf of an agent, as a command or a tool would.
+    ///
+    /// # Errors
+    /// When it cannot be carried out; the house is as it was.
+    pub fn ask(&mut self, who: AgentId, change: Change) -> Result<()> {
+        self.apply_change(who, change)?;
+        self.apply_outbox();
+        self.render()
+    }
+}

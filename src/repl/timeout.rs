@@ -1,0 +1,76 @@
+//! How long one wait may last: until the soonest need of any agent, on the screen or not.
+
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::repl::{Repl, TOOL_POLL};
+
+/// How long a wait lasts, and whose need ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeout {
+    /// `None`: for ever.
+    pub after: Option<Duration>,
+    /// The need.
+    pub why: Why,
+}
+
+/// The need that ends a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Nobody needs anything: only news ends the wait.
+    Nothing,
+    /// Work is left over from the bounded work of the last turn.
+    Leftover,
+    /// The soonest deadline of an agent, by its name: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`.
+    Agent(AgentId, &'static str),
+    /// A tool thread lives somewhere, and its wake could be lost.
+    Tools,
+    /// The sign of work on the screen moves on.
+    Spinner,
+    /// Bytes of a key may be incomplete.
+    Keys,
+}
+
+/// How long one picture of the sign of work stands.
+pub const SPINNER_STEP: Duration = Duration::from_millis(80);
+
+impl Timeout {
+    /// The wait, no longer than `limit`.
+    pub fn within(&self, limit: Option<Duration>) -> Option<Duration> {
+        self.after.into_iter().chain(limit).min()
+    }
+}
+
+impl Repl {
+    /// The minimum over all agents and the terminal. The current agent counts like any other, but for its spinner.
+    pub fn compute_timeout(&self) -> Timeout {
+        let now = self.shared.clock.now();
+        let is_leftover = !self.roster.with_leftover().is_empty()
+            || !self.outbox.is_empty()
+            || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
+        if is_leftover {
+            return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
+        }
+        let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
+        let has_tools = !self.roster.with_live_tools().is_empty();
+        let tools = has_tools.then(|| (now + TOOL_POLL, Why::Tools));
+        let keys = self.seat.as_ref().and_then(|seat| seat.key_deadline()).map(|at| (at, Why::Keys));
+        let spinner = self.spinner_shows().then(|| (self.next_spinner_step(now), Why::Spinner));
+        let soonest = agent.into_iter().chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
+        match soonest {
+            Some((at, why)) => Timeout { after: Some(at - now), why },
+            None => Timeout { after: None, why: Why::Nothing },
+        }
+    }
+
+    fn spinner_shows(&self) -> bool {
+        let focus = self.seat.as_ref().map(|seat| seat.focus);
+        focus.and_then(|id| self.roster.get(id)).is_some_and(|agent| agent.view.is_spinning())
+    }
+
+    fn next_spinner_step(&self, now: Moment) -> Moment {
+        let seat = self.seat.as_ref().expect("a spinner shows on a terminal");
+        (seat.drawn_at + SPINNER_STEP).max(now)
+    }
+}

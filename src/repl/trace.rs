@@ -1,0 +1,100 @@
+//! One JSON line a turn, for a person or a test that wants to see what the loop did and why. Holds no text of any
+//! conversation and no credential.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::agent::Effect;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::flow::Change;
+use crate::reactor::{News, Source};
+use crate::repl::timeout::{Timeout, Why};
+
+/// Where turns are written down, if anywhere.
+#[derive(Default)]
+pub struct Trace {
+    file: Option<BufWriter<File>>,
+    turn: u64,
+    line: Option<Value>,
+}
+
+impl Trace {
+    /// Appends to the file; without one, nothing is written.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        let open = |path: &Path| {
+            let file = File::options().create(true).append(true).open(path);
+            file.map_err(|error| crate::base::error::Error::from(error).context(format!("--trace {}", path.display())))
+        };
+        let file = path.map(open).transpose()?.map(BufWriter::new);
+        Ok(Self { file, ..Self::default() })
+    }
+
+    /// A wait is over.
+    pub fn begin(&mut self, timeout: &Timeout, news: &[News]) {
+        self.turn += 1;
+        if self.file.is_none() {
+            return;
+        }
+        let ready: Vec<String> = news.iter().map(|one| source_name(one.source)).collect();
+        self.line = Some(json!({
+            "turn": self.turn,
+            "timeout_ms": timeout.after.map(|after| after.as_secs_f64() * 1000.0),
+            "why": why_name(timeout.why),
+            "ready": ready,
+            "effects": [],
+            "changes": [],
+        }));
+    }
+
+    /// An agent asked for something.
+    pub fn effect(&mut self, agent: AgentId, effect: &Effect) {
+        let moved = if let Effect::Moved(from, to) = effect { Some([from.name(), to.name()]) } else { None };
+        self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
+    }
+
+    /// A person, or somebody for an agent, asked for something.
+    pub fn change(&mut self, agent: AgentId, change: &Change) {
+        self.add("changes", || json!({"agent": agent.to_string(), "change": change.name()}));
+    }
+
+    fn add(&mut self, list: &str, entry: impl FnOnce() -> Value) {
+        if let Some(list) = self.line.as_mut().and_then(|line| line[list].as_array_mut()) {
+            list.push(entry());
+        }
+    }
+
+    /// The turn is over. A trace that can no longer be written ends, and the loop goes on.
+    pub fn end(&mut self) {
+        let (Some(file), Some(line)) = (&mut self.file, self.line.take()) else { return };
+        if writeln!(file, "{line}").and_then(|()| file.flush()).is_err() {
+            self.file = None;
+        }
+    }
+}
+
+fn source_name(source: Source) -> String {
+    match source {
+        Source::Terminal => "terminal".into(),
+        Source::Signals => "signals".into(),
+        Source::Waker => "waker".into(),
+        Source::Socket(id, fd) => format!("socket {id} {fd}"),
+    }
+}
+
+fn why_name(why: Why) -> String {
+    match why {
+        Why::Nothing => "nothing".into(),
+        Why::Leftover => "leftover".into(),
+        Why::Agent(id, what) => format!("{what} {id}"),
+        Why::Tools => "tools".into(),
+        Why::Spinner => "spinner".into(),
+        Why::Keys => "keys".into(),
+    }
+}

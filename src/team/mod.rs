@@ -1,0 +1,7 @@
+//! Many agents: who there is, how they come to be, and which of them need to be looked at.
+
+mod birth;
+mod roster;
+
+pub use birth::{Nursery, identity_of};
+pub use roster::{NoSuchAgent, Roster};
