@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
+mod background;
 mod provider;
 mod store;
 mod support;

@@ -1,11 +1,12 @@
 //! What the tests stand on: scripted servers, a server for thousands of streams, and a real terminal.
 //!
-//! Nothing here knows the crate under test, so that a mistake of ours cannot hide in its own mirror.
+//! Only the harness knows the crate under test: a mistake of ours cannot hide in its own mirror.
 //! The benchmark includes this folder by path and uses its own part of it.
 
 #![allow(dead_code)]
 
 pub mod flood;
+pub mod harness;
 pub mod http;
 pub mod openai;
 pub mod peer;

@@ -1,0 +1,248 @@
+//! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
+//! test moves (or the real one).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use polylogue::agent::{Agent, State};
+use polylogue::base::clock::Clock;
+use polylogue::base::id::AgentId;
+use polylogue::domain::config::{Config, Settings};
+use polylogue::domain::endpoint::Endpoint;
+use polylogue::domain::flow::Change;
+use polylogue::domain::message::{Body, Message};
+use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
+use polylogue::store::Store;
+use tempfile::TempDir;
+
+use super::peer::{Exchange, Peer};
+
+/// How long a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a house under test is set up.
+pub struct Plan {
+    /// Columns and rows of the terminal; `None` is a house without one.
+    pub size: Option<(u16, u16)>,
+    /// The model that all agents talk to.
+    pub endpoint: Endpoint,
+    /// The limits.
+    pub settings: Settings,
+    /// Agents at work at once; 0 is no limit.
+    pub working_limit: usize,
+    /// Time passes by itself.
+    pub real_time: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            size: Some((80, 24)),
+            endpoint: Endpoint::echo(),
+            settings: Settings::default(),
+            working_limit: 0,
+            real_time: false,
+        }
+    }
+}
+
+impl Plan {
+    /// Agents that talk to an OpenAI-compatible server.
+    pub fn peer(url: &str) -> Self {
+        let endpoint = Endpoint {
+            provider: "openai".into(),
+            kind: "openai".into(),
+            model: "test".into(),
+            base_url: url.into(),
+            key: None,
+            headers: Vec::new(),
+        };
+        Self { endpoint, ..Self::default() }
+    }
+}
+
+/// A house under test.
+pub struct Harness {
+    /// The loop.
+    pub repl: Repl,
+    /// Its clock.
+    pub clock: Clock,
+    /// The same plan is used after a restart.
+    plan: Plan,
+    directory: TempDir,
+    screen: vt100::Parser,
+    /// All bytes that the terminal was sent.
+    pub sent: Vec<u8>,
+}
+
+impl Harness {
+    /// A fresh house.
+    pub fn new(plan: Plan) -> Self {
+        Self::open(plan, TempDir::new().expect("a directory for the store"))
+    }
+
+    fn open(plan: Plan, directory: TempDir) -> Self {
+        let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
+        let config = Config {
+            data_directory: Some(directory.path().into()),
+            endpoint: plan.endpoint.clone(),
+            hint: None,
+            working_directory: directory.path().into(),
+            supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
+            settings: plan.settings,
+            working_limit: plan.working_limit,
+            trace: None,
+        };
+        let device = plan.size.map(|size| Device::Memory(MemoryTerminal { size, ..MemoryTerminal::default() }));
+        let store = Store::open(directory.path()).expect("the store opens");
+        let repl = Repl::open(config, store, clock.clone(), device).expect("the house opens");
+        let (columns, rows) = plan.size.unwrap_or((80, 24));
+        let screen = vt100::Parser::new(rows, columns, 0);
+        Self { repl, clock, plan, directory, screen, sent: Vec::new() }
+    }
+
+    /// The program dies without a word, and is started again.
+    pub fn crash_and_restart(self) -> Self {
+        let Self { repl, plan, directory, .. } = self;
+        // Dropping asks nothing of the agents: what was not stored is gone, as after SIGKILL.
+        drop(repl);
+        Self::open(plan, directory)
+    }
+
+    /// Where the store and the tools' files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// One turn that waits for news as long as the loop itself would, but no longer than `limit`. With a clock of the
+    /// test's, libcurl's own short timers pass by themselves; every other deadline comes when the test moves the clock.
+    pub fn turn_within(&mut self, limit: Duration) -> Turn {
+        let timeout = self.repl.compute_timeout();
+        if !self.plan.real_time
+            && let (Some(after), polylogue::repl::Why::Agent(_, "curl timer")) = (timeout.after, timeout.why)
+            && after < Duration::from_secs(1)
+        {
+            self.clock.advance(after);
+        }
+        let turn = self.repl.turn(Some(limit)).expect("the loop turns");
+        self.take_output();
+        turn
+    }
+
+    /// One turn that does not wait.
+    pub fn turn(&mut self) -> Turn {
+        self.turn_within(Duration::ZERO)
+    }
+
+    /// Turns until something holds.
+    pub fn turn_until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let start = Instant::now();
+        while !holds(self) {
+            assert!(start.elapsed() < PATIENCE, "never came: {what}\n{}", self.screen_text());
+            self.turn_within(Duration::from_millis(20));
+        }
+    }
+
+    /// Turns until the peer has the whole of a request.
+    pub fn accept(&mut self, peer: &Peer) -> Exchange {
+        let mut exchange = None;
+        self.turn_until("a request", |_| {
+            exchange = exchange.take().or_else(|| peer.try_accept());
+            exchange.is_some()
+        });
+        exchange.expect("a request came")
+    }
+
+    /// Turns until nobody is busy.
+    pub fn turn_until_idle(&mut self) {
+        self.turn_until("everybody is idle", |house| house.repl.roster().busy().is_empty());
+    }
+
+    /// Types bytes, and turns until they were looked at.
+    pub fn type_bytes(&mut self, bytes: &[u8]) -> Turn {
+        self.terminal().input.extend_from_slice(bytes);
+        let mut turn = self.turn();
+        while turn == Turn::Continue && !self.terminal().input.is_empty() {
+            turn = self.turn();
+        }
+        turn
+    }
+
+    /// Types a line and Enter.
+    pub fn enter(&mut self, line: &str) -> Turn {
+        self.type_bytes(format!("{line}\r").as_bytes())
+    }
+
+    /// What the person sees.
+    pub fn screen_text(&mut self) -> String {
+        self.take_output();
+        self.screen.screen().contents()
+    }
+
+    /// The terminal has another size from now on; the loop is told as by SIGWINCH.
+    pub fn terminal(&mut self) -> &mut MemoryTerminal {
+        self.repl.seat().and_then(|seat| seat.memory()).expect("a house with a terminal in memory")
+    }
+
+    fn take_output(&mut self) {
+        if let Some(memory) = self.repl.seat().and_then(|seat| seat.memory()) {
+            let output = std::mem::take(&mut memory.output);
+            self.screen.process(&output);
+            self.sent.extend_from_slice(&output);
+        }
+    }
+
+    /// The `n`th agent by birth.
+    pub fn id(&self, n: usize) -> AgentId {
+        self.repl.roster().nth(n).expect("so many agents")
+    }
+
+    /// The `n`th agent by birth, to look at.
+    pub fn agent(&self, n: usize) -> &Agent {
+        self.repl.roster().get(self.id(n)).expect("the agent lives")
+    }
+
+    /// What the `n`th agent does.
+    pub fn state(&self, n: usize) -> State {
+        self.agent(n).state()
+    }
+
+    /// Asks for a change on behalf of the `n`th agent.
+    pub fn ask(&mut self, n: usize, change: Change) {
+        let id = self.id(n);
+        self.repl.ask(id, change).expect("the change can be carried out");
+        self.take_output();
+    }
+
+    /// Says something to the `n`th agent, whether or not it is on the screen.
+    pub fn say(&mut self, n: usize, text: &str) {
+        self.ask(n, Change::Submit(text.into()));
+    }
+
+    /// A child of the `n`th agent; the screen goes there.
+    pub fn fork(&mut self, n: usize) {
+        self.ask(n, Change::Fork { prompt: None, name: None });
+    }
+
+    /// The `n`th agent comes to the screen.
+    pub fn switch(&mut self, n: usize) {
+        let id = self.id(n);
+        self.ask(n, Change::Switch(id));
+    }
+
+    /// The whole log of the `n`th agent, as the store has it, ancestors included.
+    pub fn log(&self, n: usize) -> Vec<Message> {
+        let (messages, damaged) = self.repl.store().replay(self.id(n)).expect("the log can be read");
+        assert_eq!(damaged, Vec::<String>::new());
+        messages
+    }
+
+    /// The texts of all replies in the log of the `n`th agent.
+    pub fn replies(&self, n: usize) -> Vec<String> {
+        let text = |message: Message| match message.body {
+            Body::Assistant(reply) => Some(reply.text),
+            _ => None,
+        };
+        self.log(n).into_iter().filter_map(text).collect()
+    }
+}
