@@ -146,7 +146,7 @@ fn the_tail_pages_backwards_without_gap_or_overlap() {
     let whole = store.replay(child).unwrap().0;
     let mut pages = Vec::new();
     let mut before = None;
-    loop {
+    while pages.len() < whole.len() {
         let page = store.tail(child, before, 3).unwrap();
         let Some(oldest) = page.first() else { break };
         before = Some(oldest.id);
