@@ -169,7 +169,7 @@ impl Repl {
             (Some(at), false) => at.checked_sub(1),
         };
         seat.recalled = next;
-        let text = next.and_then(|at| inputs.get(at)).map_or("", String::as_str);
+        let text = next.and_then(|at| inputs.iter().rev().nth(at)).map_or("", String::as_str);
         self.roster.with(who, |agent| {
             agent.view.draft.set(text);
             agent.view.touch();
