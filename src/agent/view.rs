@@ -130,7 +130,8 @@ fn lines_of(body: &Body) -> Vec<(LineKind, String)> {
         Body::Clear => vec![(LineKind::Mark, "cleared: what is above is no longer told to the model".into())],
         Body::Mark(label) => vec![(LineKind::Mark, format!("mark {label}"))],
         Body::Rewind(_) => vec![(LineKind::Mark, "rewound".into())],
-        Body::Fork(note) => vec![(LineKind::Mark, note.clone())],
+        // In a parent's log the id is the child's, in a child's log the parent's.
+        Body::Fork(other) => vec![(LineKind::Mark, format!("fork, {}", other.get(..6).unwrap_or(other)))],
         Body::Interrupted(why) => vec![(LineKind::Mark, why.clone())],
         Body::AgentKilled => vec![(LineKind::Mark, "killed".into())],
         Body::Command(text) => vec![(LineKind::Note, text.clone())],

@@ -281,6 +281,7 @@ impl Repl {
             let mut child = Nursery::fork(parent, &forked.row);
             parent.view.show(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
+            child.view.show(&forked.in_child.body);
             child.remember(vec![forked.in_child]);
             child
         });
