@@ -47,13 +47,13 @@ doc: ## build the documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items $(FEATURES)
 
 bench: ## measure the figures (release build, several minutes)
-	$(CARGO) bench $(FEATURES) -- $(ARGS)
+	$(CARGO) bench $(FEATURES) --bench figures -- $(ARGS)
 
 soak: ## run random users against a hostile provider: ARGS="--minutes 60"
-	$(CARGO) bench $(FEATURES) -- soak $(ARGS)
+	$(CARGO) bench $(FEATURES) --bench figures -- soak $(ARGS)
 
 fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
-	$(CARGO) bench $(FEATURES) -- fuzz $(ARGS)
+	$(CARGO) bench $(FEATURES) --bench figures -- fuzz $(ARGS)
 
 install: release ## install into PREFIX/bin, by default ~/.local/bin
 	install -d "$(DESTDIR)$(PREFIX)/bin"
@@ -66,8 +66,8 @@ dist: ## build the one-file static program and show its size and what it needs
 	@ls -lh $(TARGET)/$(HOST)/release/polylogue
 	@ldd $(TARGET)/$(HOST)/release/polylogue || true
 
-demo: release ## play a scripted tour: fork, switch while streaming, kill
-	@exec $(PROGRAM) --demo $(ARGS)
+demo: ## play a scripted tour with echo agents: ARGS="--pictures DIR" draws its screens as well
+	$(CARGO) bench --quiet $(FEATURES) --bench demo -- $(ARGS)
 
 clean: ## remove everything that was built
 	$(CARGO) clean

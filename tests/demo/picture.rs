@@ -1,0 +1,94 @@
+//! A screen as an SVG picture: every run of cells that look alike is one text element.
+
+use std::fmt::Write;
+
+const CELL: (f32, f32) = (8.4, 18.0);
+const MARGIN: f32 = 12.0;
+const PAPER: &str = "#16181d";
+const INK: &str = "#d7dae0";
+/// The eight colours of a terminal, dark ones first, in the order of their numbers.
+const COLOURS: [&str; 8] = ["#5c6370", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#abb2bf"];
+
+#[derive(PartialEq, Clone, Copy)]
+struct Look {
+    ink: &'static str,
+    bold: bool,
+    italic: bool,
+    dim: bool,
+}
+
+/// The whole picture.
+pub fn draw(screen: &vt100::Screen) -> String {
+    let (rows, columns) = screen.size();
+    let width = f32::from(columns) * CELL.0 + 2.0 * MARGIN;
+    let height = f32::from(rows) * CELL.1 + 2.0 * MARGIN;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         font-family=\"ui-monospace, Menlo, Consolas, monospace\" font-size=\"14\" xml:space=\"preserve\">\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{PAPER}\"/>\n"
+    );
+    for row in 0..rows {
+        for (column, text, look) in runs(screen, row, columns) {
+            let x = f32::from(column) * CELL.0 + MARGIN;
+            let y = (f32::from(row) + 0.75) * CELL.1 + MARGIN;
+            let length = text.chars().count() as f32 * CELL.0;
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{}>{}</text>",
+                look.ink,
+                attributes(look),
+                escape(&text)
+            );
+        }
+    }
+    let (row, column) = screen.cursor_position();
+    let (x, y) = (f32::from(column) * CELL.0 + MARGIN, f32::from(row) * CELL.1 + MARGIN);
+    let _ =
+        writeln!(svg, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{}\" height=\"{}\" fill=\"{INK}\"/>", CELL.0, CELL.1);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn runs(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, String, Look)> {
+    let mut runs: Vec<(u16, String, Look)> = Vec::new();
+    for column in 0..columns {
+        let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else { continue };
+        let text = if cell.has_contents() { cell.contents() } else { " " };
+        let look = look_of(cell);
+        match runs.last_mut() {
+            Some((_, run, last)) if *last == look => run.push_str(text),
+            _ => runs.push((column, text.to_owned(), look)),
+        }
+    }
+    if let Some((_, run, _)) = runs.last_mut() {
+        run.truncate(run.trim_end().len());
+    }
+    runs.retain(|(_, run, _)| !run.trim().is_empty());
+    runs
+}
+
+fn look_of(cell: &vt100::Cell) -> Look {
+    let ink = match cell.fgcolor() {
+        vt100::Color::Idx(number) => COLOURS[usize::from(number % 8)],
+        _ => INK,
+    };
+    Look { ink, bold: cell.bold(), italic: cell.italic(), dim: cell.dim() }
+}
+
+fn attributes(look: Look) -> String {
+    let mut text = String::new();
+    if look.bold {
+        text.push_str(" font-weight=\"bold\"");
+    }
+    if look.italic {
+        text.push_str(" font-style=\"italic\"");
+    }
+    if look.dim {
+        text.push_str(" opacity=\"0.6\"");
+    }
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
