@@ -10,7 +10,7 @@ use crate::base::id::AgentId;
 use crate::domain::config::Settings;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
-use crate::net::Trust;
+use crate::net::Network;
 
 /// Ends the loop's wait, from any thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -21,8 +21,8 @@ pub struct Context<'a> {
     pub now: Moment,
     /// The limits.
     pub settings: &'a Settings,
-    /// How peers are verified.
-    pub trust: &'a Trust,
+    /// What all connections share.
+    pub network: &'a Network,
     /// For tool threads.
     pub wake: &'a Wake,
     /// Where the agent puts what it asks for.
@@ -73,26 +73,45 @@ impl Effect {
 
 /// What all agents asked for and was not carried out yet, in order.
 #[derive(Debug, Default)]
-pub struct Outbox(VecDeque<(AgentId, Effect)>);
+pub struct Outbox {
+    effects: VecDeque<(AgentId, Effect)>,
+    /// What agents were told in this turn, if anybody wants to know.
+    heard: Option<Vec<Heard>>,
+}
+
+/// An agent was told something: which agent, what, and how many bytes of text that was.
+pub type Heard = (AgentId, &'static str, usize);
 
 impl Outbox {
     /// Adds one more, at the end.
     pub fn push(&mut self, agent: AgentId, effect: Effect) {
-        self.0.push_back((agent, effect));
+        self.effects.push_back((agent, effect));
     }
 
     /// The oldest.
     pub fn pop(&mut self) -> Option<(AgentId, Effect)> {
-        self.0.pop_front()
+        self.effects.pop_front()
     }
 
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.effects.is_empty()
     }
 
-    /// Forgets all that this agent asked for.
-    pub fn forget(&mut self, agent: AgentId) {
-        self.0.retain(|(who, _)| *who != agent);
+    /// From now on what agents are told is kept, until it is taken.
+    pub fn listen(&mut self) {
+        self.heard = Some(Vec::new());
+    }
+
+    /// An agent was told something.
+    pub(super) fn note_heard(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
+        if let Some(heard) = &mut self.heard {
+            heard.push((agent, what, bytes));
+        }
+    }
+
+    /// What agents were told since the last call. Empties.
+    pub fn take_heard(&mut self) -> Vec<Heard> {
+        self.heard.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

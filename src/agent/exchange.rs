@@ -120,7 +120,7 @@ impl Agent {
         match self.open(context) {
             Ok(Opening::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
-                if let Err(error) = self.connection.start(&request, context.trust, context.now) {
+                if let Err(error) = self.connection.start(&request, context.network, context.now) {
                     self.fail(error, context);
                 }
             }
@@ -177,7 +177,7 @@ impl Agent {
             self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
             decoder.feed(&bytes, &mut events);
         }
-        match self.connection.take_end() {
+        match self.connection.take_end(context.network, context.now) {
             Some(Ok(())) => decoder.end(&mut events),
             Some(Err(error)) => events.push(StreamEvent::Error(error)),
             None => {}
@@ -199,6 +199,7 @@ impl Agent {
     }
 
     fn on_stream_event(&mut self, event: StreamEvent, context: &mut Context) {
+        context.outbox.note_heard(self.id(), event.name(), event.len());
         match event {
             StreamEvent::Text(text) => {
                 self.view.extend(LineKind::Assistant, &text);

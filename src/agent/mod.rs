@@ -25,7 +25,7 @@ use crate::domain::stream::Usage;
 use crate::net::Connection;
 use crate::store::QueueId;
 use crate::tools::Environment;
-pub use context::{Context, Effect, Outbox, Wake};
+pub use context::{Context, Effect, Heard, Outbox, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
 pub use state::State;

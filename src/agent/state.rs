@@ -49,7 +49,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::State::{self, AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
+    use super::State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
 
     #[test]
     fn every_state_leads_back_to_idle_and_none_to_itself() {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_call_is_never_asked_about_before_the_reply_is_whole() {
-        assert!(!State::WaitingForLlm.leads_to(AwaitingApproval));
-        assert!(!State::Idle.leads_to(ExecutingTool));
+        assert!(!WaitingForLlm.leads_to(AwaitingApproval));
+        assert!(!Idle.leads_to(ExecutingTool));
     }
 }

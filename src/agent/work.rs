@@ -207,6 +207,7 @@ impl Agent {
             let empty = Progress::Answered(failed(&call.call, "the answer is being collected"));
             let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
             let result = running.collect();
+            context.outbox.note_heard(self.identity.id, "tool_result", result.content.len());
             self.view.show_result(&result);
             call.progress = Progress::Answered(result);
             is_news = true;

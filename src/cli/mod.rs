@@ -59,11 +59,11 @@ pub fn main() -> ExitCode {
 fn chat(arguments: Arguments) -> Result<()> {
     process::prepare();
     let config = configure(&arguments)?;
+    let mut tty = Tty::open()?;
     let store = match &config.data_directory {
         Some(directory) => Store::open(directory)?,
         None => Store::in_memory()?,
     };
-    let mut tty = Tty::open()?;
     process::restore_terminal_on_panic();
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;

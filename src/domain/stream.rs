@@ -30,6 +30,35 @@ pub enum StreamEvent {
     Done,
 }
 
+impl StreamEvent {
+    /// A stable name, for the trace.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Thinking(_) => "thinking",
+            Self::ToolCall { .. } => "tool_call",
+            Self::Usage(_) => "usage",
+            Self::Finish(_) => "finish",
+            Self::Error(_) => "error",
+            Self::Done => "done",
+        }
+    }
+
+    /// Bytes of text or arguments that it carries.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::ToolCall { arguments, .. } => arguments.len(),
+            Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
+        }
+    }
+
+    /// Whether it carries no text and no arguments.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {

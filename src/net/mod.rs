@@ -5,6 +5,7 @@
 //! kept. Whoever calls a method of a [`Connection`] then takes its wishes to the reactor, before anything else is done.
 
 mod inbox;
+mod network;
 mod trust;
 
 use std::os::fd::RawFd;
@@ -19,7 +20,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::socket::{Readiness, SocketWish};
 use inbox::Inbox;
-pub use trust::Trust;
+pub use network::Network;
+use trust::Trust;
 
 /// How long a connection may take to come about, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -61,9 +63,9 @@ impl Connection {
     ///
     /// # Errors
     /// When the URL or a header cannot be used, or no descriptor is left.
-    pub fn start(&mut self, request: &HttpRequest, trust: &Trust, now: Moment) -> Result<()> {
+    pub fn start(&mut self, request: &HttpRequest, network: &Network, now: Moment) -> Result<()> {
         self.cancel(now);
-        let easy = prepare(request, trust).map_err(|error| explain(&error, &request.url))?;
+        let easy = prepare(request, network, now).map_err(|error| explain(&error, &request.url))?;
         let multi = match self.multi.take() {
             Some(multi) => multi,
             None => new_multi(&self.wishes).map_err(|error| Error::new(ErrorKind::System, error.to_string()))?,
@@ -129,11 +131,17 @@ impl Connection {
     }
 
     /// How the transfer ended, once it did and all its bytes were read. Empties.
-    pub fn take_end(&mut self) -> Option<Result<()>> {
+    pub fn take_end(&mut self, network: &Network, now: Moment) -> Option<Result<()>> {
         if self.has_bytes() {
             return None;
         }
-        self.ended.take().map(|(_, outcome)| outcome)
+        let (inbox, outcome) = self.ended.take()?;
+        match (&outcome, &inbox.address) {
+            (Ok(()), Some(address)) => network.learn(&inbox.url, address, now),
+            (Ok(()), None) => {}
+            (Err(_), _) => network.forget(&inbox.url),
+        }
+        Some(outcome)
     }
 
     /// Whether the transfer has ended; bytes may be left to read.
@@ -179,7 +187,9 @@ impl Connection {
         let url = live.get_ref().url.clone();
         let Some(Ok(mut easy)) = self.live.take().map(|live| multi.remove2(live)) else { return };
         let outcome = outcome.map_err(|error| explain(&error, &url));
-        let inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
+        let address = easy.primary_ip().ok().flatten().map(str::to_owned);
+        let mut inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
+        inbox.address = address;
         self.ended = Some((inbox, outcome));
     }
 
@@ -233,7 +243,7 @@ fn new_multi(wishes: &Arc<Mutex<Wishes>>) -> std::result::Result<Multi, curl::Mu
     Ok(multi)
 }
 
-fn prepare(request: &HttpRequest, trust: &Trust) -> std::result::Result<Easy2<Inbox>, curl::Error> {
+fn prepare(request: &HttpRequest, network: &Network, now: Moment) -> std::result::Result<Easy2<Inbox>, curl::Error> {
     let mut easy = Easy2::new(Inbox::new(&request.url, request.body.clone()));
     easy.url(&request.url)?;
     easy.post(true)?;
@@ -249,7 +259,7 @@ fn prepare(request: &HttpRequest, trust: &Trust) -> std::result::Result<Easy2<In
     easy.http_version(HttpVersion::V2TLS)?;
     easy.connect_timeout(CONNECT_TIMEOUT)?;
     easy.follow_location(false)?;
-    trust.apply(&mut easy)?;
+    network.apply(&mut easy, &request.url, now)?;
     Ok(easy)
 }
 
@@ -316,7 +326,8 @@ mod tests {
 
     #[test]
     fn this_build_of_libcurl_uses_poll() {
-        assert!(HAS_POLL, ".cargo/config.toml sets CFLAGS for the bundled libcurl");
+        // .cargo/config.toml sets CFLAGS for the bundled libcurl.
+        const { assert!(HAS_POLL) };
     }
 
     #[test]
@@ -326,7 +337,7 @@ mod tests {
         let request = HttpRequest { url, headers: Vec::new(), body: b"{}"[..].into() };
         for _ in 0..50 {
             let mut connection = Connection::default();
-            connection.start(&request, &Trust::probe(), Moment::default()).unwrap();
+            connection.start(&request, &Network::default(), Moment::default()).unwrap();
             connection.on_timer(Moment::default());
             assert!(connection.is_live());
             drop(connection);

@@ -22,7 +22,7 @@ use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
-use crate::net::Trust;
+use crate::net::Network;
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{Nursery, Roster};
@@ -44,7 +44,7 @@ struct SharedContext {
     config: Config,
     store: Store,
     clock: Clock,
-    trust: Trust,
+    network: Network,
     wake: Wake,
     trace: Trace,
 }
@@ -100,7 +100,7 @@ impl Repl {
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
-            trust: Trust::probe(),
+            network: Network::default(),
             store,
             clock,
             config,
@@ -116,6 +116,9 @@ impl Repl {
             resting: VecDeque::new(),
             tools_looked_at: now,
         };
+        if repl.shared.trace.is_open() {
+            repl.outbox.listen();
+        }
         repl.read_queues()?;
         repl.greet(root, is_fresh, &roll.damaged, was_cut.len());
         repl.bring_to_screen(root);
@@ -163,6 +166,7 @@ impl Repl {
                 agent.keep_deadlines(context);
             });
         }
+        self.shared.trace.heard(self.outbox.take_heard());
         self.apply_outbox();
         self.render()?;
         self.shared.trace.end();
@@ -242,7 +246,7 @@ impl Repl {
         let mut context = Context {
             now: self.shared.clock.now(),
             settings: &self.shared.config.settings,
-            trust: &self.shared.trust,
+            network: &self.shared.network,
             wake: &self.shared.wake,
             outbox: &mut self.outbox,
         };

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::agent::Effect;
+use crate::agent::{Effect, Heard};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::Change;
@@ -48,9 +48,22 @@ impl Trace {
             "timeout_ms": timeout.after.map(|after| after.as_secs_f64() * 1000.0),
             "why": why_name(timeout.why),
             "ready": ready,
+            "callbacks": [],
             "effects": [],
             "changes": [],
         }));
+    }
+
+    /// Whether anything is written.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Agents were told something.
+    pub fn heard(&mut self, heard: Vec<Heard>) {
+        for (agent, what, bytes) in heard {
+            self.add("callbacks", || json!({"agent": agent.to_string(), "callback": what, "bytes": bytes}));
+        }
     }
 
     /// An agent asked for something.

@@ -1,6 +1,6 @@
 //! How agents come to be: from their row in the store, or by a fork. Both give the same agent.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub fn identity_of(row: &AgentRow) -> Identity {
     }
 }
 
-fn system_prompt(working_directory: &PathBuf) -> String {
+fn system_prompt(working_directory: &Path) -> String {
     format!(
         "You are a helpful assistant in a terminal. Answer in plain, concise language. \
          You can read and write files and run commands through your tools; writes and commands are shown to the \
