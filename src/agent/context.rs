@@ -8,7 +8,7 @@ use crate::agent::State;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::config::Settings;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Request};
 use crate::domain::message::Body;
 use crate::net::Network;
 
@@ -36,6 +36,8 @@ pub enum Effect {
     Persist(Vec<Body>),
     /// The same, and the checkpoints of the reply are superseded.
     Settle(Vec<Body>),
+    /// The same, and the agent is idle from then on.
+    Finish(Vec<Body>),
     /// Keep a further piece of a reply that is still streaming.
     Checkpoint {
         /// More of the text.
@@ -46,7 +48,11 @@ pub enum Effect {
     /// The next request is to be sent, when there is a place.
     Request,
     /// A person has to decide about a call.
-    Ask,
+    Question,
+    /// The house is to carry out the call with this id, and to answer it.
+    Ask(String, Request),
+    /// The time that a call was to wait is over: it is to be answered with what there is.
+    WaitOver(String),
     /// Text goes back to the person, who has to send it again.
     ReturnText(String),
     /// The turn has ended; the agent is idle.
@@ -61,9 +67,12 @@ impl Effect {
         match self {
             Self::Persist(_) => "persist",
             Self::Settle(_) => "settle",
+            Self::Finish(_) => "finish",
             Self::Checkpoint { .. } => "checkpoint",
             Self::Request => "request",
-            Self::Ask => "ask",
+            Self::Question => "question",
+            Self::Ask(..) => "ask",
+            Self::WaitOver(_) => "wait_over",
             Self::ReturnText(_) => "return_text",
             Self::Settled(_) => "settled",
             Self::Moved(..) => "moved",
@@ -83,6 +92,11 @@ pub struct Outbox {
 pub type Heard = (AgentId, &'static str, usize);
 
 impl Outbox {
+    /// Forgets all that this agent asked for.
+    pub fn forget(&mut self, agent: AgentId) {
+        self.effects.retain(|(who, _)| *who != agent);
+    }
+
     /// Adds one more, at the end.
     pub fn push(&mut self, agent: AgentId, effect: Effect) {
         self.effects.push_back((agent, effect));

@@ -3,8 +3,10 @@
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
+use crate::base::id::{AgentId, MessageId};
 use crate::base::random::chance;
 use crate::domain::flow::AgentOutcome;
+use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
@@ -47,6 +49,8 @@ pub struct Exchange {
     pub wait: Wait,
     pub reply: Reply,
     pub started: Moment,
+    /// The person's message that this turn answers.
+    pub message: Option<(MessageId, String)>,
     decoder: Option<Box<dyn Decode>>,
     is_head_told: bool,
     calls: Vec<ToolCall>,
@@ -64,14 +68,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A turn that begins now.
-    pub fn begun(now: Moment) -> Self {
-        Self { started: now, wait: Wait::Place, ..Self::default() }
+    /// A turn that begins now and answers this message.
+    pub fn begun(now: Moment, message: Option<(MessageId, String)>) -> Self {
+        Self { started: now, message, wait: Wait::Place, ..Self::default() }
     }
 
     /// The turn goes on with a further request.
-    fn next(&self) -> Self {
-        Self { iterations: self.iterations + 1, ..Self::begun(self.started) }
+    fn next(&mut self) -> Self {
+        Self { iterations: self.iterations + 1, ..Self::begun(self.started, self.message.take()) }
     }
 
     /// Whether a reply is being received.
@@ -79,7 +83,7 @@ impl Exchange {
         matches!(self.wait, Wait::Transfer | Wait::Script { .. })
     }
 
-    /// Retries of the request that is under way.
+    /// The soonest moment at which something is to be done about it, and what.
     pub fn deadline(&self) -> Option<(Moment, &'static str)> {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
@@ -153,7 +157,7 @@ impl Agent {
         }
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
-            Wait::Script { .. } => self.play_script(context.now),
+            Wait::Script { .. } => self.play_script(context),
             Wait::Nothing | Wait::Place | Wait::Retry { .. } => return,
         };
         for event in events {
@@ -185,13 +189,15 @@ impl Agent {
         events
     }
 
-    fn play_script(&mut self, now: Moment) -> Vec<StreamEvent> {
+    fn play_script(&mut self, context: &Context) -> Vec<StreamEvent> {
         let mut events = Vec::new();
+        let now = context.now;
         let Wait::Script { script, due } = &mut self.exchange.wait else { return events };
         for _ in 0..STEPS_PER_TURN {
             let Some(at) = due.filter(|at| *at <= now) else { break };
             let step = script.steps.pop_front().expect("a step that is due is there");
             events.extend(step.event);
+            self.exchange.stall_at = Some(now + context.settings.stall_timeout);
             // From when it was due, not from now: a late turn does not slow a script down.
             *due = script.steps.front().map(|next| at + next.wait);
         }
@@ -219,11 +225,14 @@ impl Agent {
 
     fn on_call_piece(&mut self, index: usize, id: String, name: String, arguments: &str) {
         let calls = &mut self.exchange.calls;
-        if index == calls.len() {
-            calls.push(ToolCall { id, name, arguments: String::new() });
+        // A server may begin its calls in any order; decoders bound how many there are.
+        while calls.len() <= index {
+            calls.push(ToolCall { id: String::new(), name: String::new(), arguments: String::new() });
         }
-        // Decoders count calls from 0 in the order of appearance: a piece never names one that is not there.
-        let call = calls.get_mut(index).expect("pieces of calls come in order");
+        let call = &mut calls[index];
+        if call.name.is_empty() {
+            (call.id, call.name) = (id, name);
+        }
         call.arguments.push_str(arguments);
     }
 
@@ -236,8 +245,11 @@ impl Agent {
         }
     }
 
-    /// Does what has come due: a retry, a stall, a checkpoint. Script steps are played by [`Agent::absorb_stream`].
+    /// Does what has come due: a retry, a stall, a checkpoint, the end of a wait for letters. Script steps are played by [`Agent::absorb_stream`].
     pub fn keep_deadlines(&mut self, context: &mut Context) {
+        if self.state == State::ExecutingTool {
+            self.end_waits(context);
+        }
         if self.state != State::WaitingForLlm {
             return;
         }
@@ -258,13 +270,16 @@ impl Agent {
     }
 
     fn on_reply_whole(&mut self, context: &mut Context) {
-        self.stop_transfer(context);
+        self.let_transfer_end(context);
         self.view.close();
-        let calls = std::mem::take(&mut self.exchange.calls);
+        let mut calls = std::mem::take(&mut self.exchange.calls);
+        make_ids_unique(&mut calls);
         let finish = self.exchange.finish;
         let mut bodies: Vec<Body> = self.exchange.take_reply(finish == Some(Finish::Length)).into_iter().collect();
         self.count(&mut bodies);
-        if calls.is_empty() || finish == Some(Finish::Length) || finish == Some(Finish::ContentFilter) {
+        let were_tools_offered = self.exchange.iterations < context.settings.tool_iterations;
+        let is_cut = matches!(finish, Some(Finish::Length | Finish::ContentFilter));
+        if calls.is_empty() || is_cut || !were_tools_offered {
             return self.end_turn(bodies, finish, calls.len(), context);
         }
         // The calls stand directly behind the reply that made them.
@@ -272,7 +287,7 @@ impl Agent {
         bodies.splice(behind..behind, calls.iter().cloned().map(Body::ToolCall));
         context.outbox.push(self.id(), Effect::Settle(bodies));
         self.enter(State::ExecutingTool, context);
-        self.work.plan(calls, &self.talk.environment);
+        self.plan_tools(calls);
         self.advance_tools(context);
     }
 
@@ -302,7 +317,13 @@ impl Agent {
             self.view.push(LineKind::Mark, note);
             bodies.push(Body::Interrupted(note.to_owned()));
         }
-        self.settle(bodies, AgentOutcome::Completed, context);
+        let outcome = match finish {
+            Some(Finish::ContentFilter) => {
+                AgentOutcome::Error(Error::new(ErrorKind::Refused, "the provider's content filter cut the reply"))
+            }
+            _ => AgentOutcome::Completed,
+        };
+        self.settle(bodies, outcome, context);
     }
 
     /// All calls of the reply are answered: the model is told.
@@ -355,22 +376,75 @@ impl Agent {
 
     /// A message that no model has seen goes back to the person, and out of the conversation.
     fn take_message_back(&mut self, context: &mut Context) -> Option<Body> {
-        let history = self.talk.history.as_ref()?;
-        let message = history.delta().iter().rev().find(|message| matches!(message.body, Body::User(_)))?;
-        let Body::User(text) = &message.body else { return None };
-        context.outbox.push(self.identity.id, Effect::ReturnText(text.clone()));
-        Some(Body::Rewind(crate::base::id::MessageId(message.id.0 - 1)))
+        let (id, text) = self.exchange.message.take()?;
+        context.outbox.push(self.id(), Effect::ReturnText(text));
+        Some(Body::Rewind(MessageId(id.0 - 1)))
     }
 
-    /// Retries of the request that is under way, and how many there may be.
+    /// The checkpoint with so many bytes of text and thinking could not be written: the next one has them again.
+    pub fn unkeep(&mut self, text: usize, thinking: usize) {
+        let (kept_text, kept_thinking) = self.exchange.kept;
+        self.exchange.kept = (kept_text.saturating_sub(text), kept_thinking.saturating_sub(thinking));
+    }
+
+    /// The person's message that is being answered.
+    pub fn turn_message(&self) -> Option<MessageId> {
+        self.exchange.message.as_ref().filter(|_| self.state != State::Idle).map(|(id, _)| *id)
+    }
+
+    /// What a child inherits that is forked by a call of this turn: what came before the turn. `None` where that has to
+    /// be read from the store, because a later fork has put the turn's beginning out of reach.
+    pub fn fork_history_before_turn(&mut self) -> Option<History> {
+        let turn = self.turn_message()?;
+        let history = self.talk.history.as_mut()?;
+        let at = history.delta().iter().position(|message| message.id >= turn)?;
+        Some(history.fork_at(at))
+    }
+
+    /// Retries of the request that is under way.
     pub fn retries(&self) -> u32 {
         self.exchange.retries
     }
 
+    /// The reply is whole, but its transfer may still have to say so: then the connection can serve the next request.
+    fn let_transfer_end(&mut self, context: &Context) {
+        self.connection.drain(context.now);
+        self.forget_wait();
+    }
+
     fn stop_transfer(&mut self, context: &Context) {
         self.connection.cancel(context.now);
+        self.forget_wait();
+    }
+
+    fn forget_wait(&mut self) {
         self.exchange.wait = Wait::Nothing;
         self.exchange.stall_at = None;
         self.exchange.checkpoint_at = None;
+    }
+}
+
+/// Answers are matched by id, and not every provider gives one, or a different one to each call.
+fn make_ids_unique(calls: &mut [ToolCall]) {
+    for at in 0..calls.len() {
+        let (before, rest) = calls.split_at_mut(at);
+        if rest[0].id.is_empty() || before.iter().any(|call| call.id == rest[0].id) {
+            rest[0].id = format!("call_{}", AgentId::random());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_without_an_id_or_with_one_twice_get_their_own() {
+        let call = |id: &str| ToolCall { id: id.into(), name: "bash".into(), arguments: "{}".into() };
+        let mut calls = [call(""), call("a"), call(""), call("a")];
+        make_ids_unique(&mut calls);
+        let ids: std::collections::BTreeSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids.len(), 4);
+        assert_eq!(calls[1].id, "a");
     }
 }

@@ -24,7 +24,7 @@ use crate::domain::socket::SocketWish;
 use crate::domain::stream::Usage;
 use crate::net::Connection;
 use crate::store::QueueId;
-use crate::tools::Environment;
+use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Heard, Outbox, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
@@ -88,6 +88,8 @@ pub struct Agent {
     pub view: View,
     /// What is to be said next, oldest first.
     pub queue: VecDeque<Queued>,
+    /// Letters that it has not read.
+    pub unread: usize,
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
     state: State,
@@ -104,6 +106,7 @@ impl Agent {
             talk,
             view: View::default(),
             queue: VecDeque::new(),
+            unread: 0,
             used: Usage::default(),
             state: State::Idle,
             exchange: Exchange::default(),
@@ -140,7 +143,7 @@ impl Agent {
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
     pub fn holds_place(&self) -> bool {
         match self.state {
-            State::ExecutingTool => true,
+            State::ExecutingTool => self.work.has_live_thread(),
             State::WaitingForLlm => self.exchange.is_under_way(),
             State::Idle | State::AwaitingApproval => false,
         }
@@ -163,7 +166,11 @@ impl Agent {
     /// The soonest moment at which it has to be looked at, and why, libcurl's timer included.
     pub fn deadline(&self) -> Option<(Moment, &'static str)> {
         let curl = self.connection.timer().map(|at| (at, "curl timer"));
-        let own = if self.state == State::WaitingForLlm { self.exchange.deadline() } else { None };
+        let own = match self.state {
+            State::WaitingForLlm => self.exchange.deadline(),
+            State::ExecutingTool => self.work.deadline().map(|at| (at, "wait")),
+            State::Idle | State::AwaitingApproval => None,
+        };
         curl.into_iter().chain(own).min()
     }
 
@@ -197,8 +204,9 @@ impl Agent {
     pub fn begin(&mut self, message: Message, context: &mut Context) {
         assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
         self.view.show(&message.body);
+        let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
+        self.exchange = Exchange::begun(context.now, Some((message.id, text)));
         self.remember(vec![message]);
-        self.exchange = Exchange::begun(context.now);
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);
     }
@@ -212,10 +220,12 @@ impl Agent {
         }
     }
 
-    /// Ends all work at once, for good: nothing is asked of the house any more.
-    pub fn abandon(&mut self, now: Moment) {
+    /// Ends all work at once, for good: nothing is asked of the house any more. What still runs was told to stop, and
+    /// is handed over to be joined.
+    pub fn abandon(&mut self, now: Moment) -> Vec<Running> {
         self.connection.close(now);
         self.work.cancel();
+        self.work.take_running()
     }
 
     fn enter(&mut self, next: State, context: &mut Context) {
@@ -227,7 +237,7 @@ impl Agent {
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
-        context.outbox.push(self.id(), Effect::Settle(bodies));
+        context.outbox.push(self.id(), Effect::Finish(bodies));
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

@@ -70,6 +70,12 @@ impl View {
         self.touch();
     }
 
+    /// Adds a whole block that is no part of the conversation: above a reply that is being written, never in it.
+    pub fn insert(&mut self, kind: LineKind, text: &str) {
+        self.scrollback.insert(kind, text);
+        self.touch();
+    }
+
     /// Adds to the block that is being written.
     pub fn extend(&mut self, kind: LineKind, text: &str) {
         self.scrollback.extend(kind, text);

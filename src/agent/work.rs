@@ -3,12 +3,20 @@
 //! Calls that only read run side by side. A call that writes or runs something waits until all before it are answered,
 //! is shown to a person, and runs alone. The answers go back in the order of the calls, all together.
 
+use std::time::Duration;
+
 use crate::agent::{Agent, Context, Effect, State};
+use crate::base::clock::Moment;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
-use crate::tools::{self, Environment, Prepared, Question, Running, ToolSpec};
+use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
+
+/// A question of more lines than this stands in the scrollback too, where all of it can be read on any screen.
+const LONG_QUESTION: usize = 6;
+/// How long tools may take to end when they are told to. Longer than what ends a command: that takes 2 s at most.
+const STOP_PATIENCE: Duration = Duration::from_secs(4);
 
 /// What a person has to decide.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +35,8 @@ pub struct Work {
     asked: Option<Asked>,
     /// Questions asked so far.
     questions: u64,
-    is_stopping: bool,
+    /// Until when the tools that were told to stop may take.
+    stopping: Option<Moment>,
 }
 
 struct Call {
@@ -38,6 +47,8 @@ struct Call {
 enum Progress {
     Waiting(&'static ToolSpec, Prepared, Permission),
     Running(Running),
+    /// The house carries it out; perhaps it may take no longer than until this moment.
+    Asked(Option<Moment>),
     Answered(ToolResult),
 }
 
@@ -57,12 +68,6 @@ enum Next {
 }
 
 impl Work {
-    /// Takes the calls of a reply. What cannot be run is answered at once, in words that the model can mend.
-    pub fn plan(&mut self, calls: Vec<ToolCall>, environment: &Environment) {
-        self.is_stopping = false;
-        self.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
-    }
-
     pub fn question(&self) -> Option<&Asked> {
         self.asked.as_ref()
     }
@@ -80,6 +85,12 @@ impl Work {
         }
     }
 
+    /// Hands over what runs.
+    pub fn take_running(&mut self) -> Vec<Running> {
+        let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
+        std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
+    }
+
     fn next(&self) -> Next {
         let is_answered = |call: &Call| matches!(call.progress, Progress::Answered(_));
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
@@ -91,7 +102,8 @@ impl Work {
                 // What writes waits for all before it, and all behind it wait for it.
                 Progress::Waiting(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Running(_) | Progress::Answered(_) => {}
+                Progress::Asked(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
+                Progress::Running(_) | Progress::Asked(_) | Progress::Answered(_) => {}
             }
         }
         Next::Wait
@@ -101,11 +113,17 @@ impl Work {
         tools::find(&self.calls[at].call.name).map_or(Reach::Writes, |spec| spec.reach)
     }
 
-    /// Answers every call that has not begun.
+    /// The soonest moment at which a call has waited long enough.
+    pub fn deadline(&self) -> Option<Moment> {
+        let until = |call: &Call| if let Progress::Asked(until) = call.progress { until } else { None };
+        self.calls.iter().filter_map(until).chain(self.stopping).min()
+    }
+
+    /// Answers every call that no thread carries out.
     fn refuse_waiting(&mut self, words: &str) {
         self.asked = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..)) {
+            if matches!(call.progress, Progress::Waiting(..) | Progress::Asked(_)) {
                 call.progress = Progress::Answered(failed(&call.call, words));
             }
         }
@@ -133,11 +151,24 @@ fn failed(call: &ToolCall, words: &str) -> ToolResult {
         name: call.name.clone(),
         content: words.to_owned(),
         is_error: true,
-        duration: std::time::Duration::ZERO,
+        duration: Duration::ZERO,
     }
 }
 
 impl Agent {
+    /// Takes the calls of a reply. What cannot be run is answered at once, in words that the model can mend.
+    pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
+        self.work.stopping = None;
+        let environment = &self.talk.environment;
+        self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
+        for call in &self.work.calls {
+            if let Progress::Answered(result) = &call.progress {
+                self.view.push(LineKind::ToolCall, &format!("{}: {}", call.call.name, call.call.arguments));
+                self.view.show_result(result);
+            }
+        }
+    }
+
     /// Goes on with the calls as far as it can without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
         loop {
@@ -150,10 +181,16 @@ impl Agent {
         }
     }
 
-    fn start_call(&mut self, at: usize, context: &Context) {
+    fn start_call(&mut self, at: usize, context: &mut Context) {
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
         self.view.push(LineKind::ToolCall, &prepared.question.title);
+        if let Run::ByHouse(request) = spec.run {
+            let request = request(&prepared.arguments);
+            context.outbox.push(self.identity.id, Effect::Ask(call.call.id.clone(), request));
+            call.progress = Progress::Asked(None);
+            return;
+        }
         let environment = self.talk.environment.clone();
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), prepared.arguments.clone(), environment, wake);
@@ -164,12 +201,19 @@ impl Agent {
     }
 
     fn ask(&mut self, at: usize, context: &mut Context) {
-        let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
+        let call = &mut self.work.calls[at];
+        // What ran before it may have changed what the question has to show.
+        call.progress = plan(&call.call, &self.talk.environment);
+        let Progress::Waiting(_, prepared, _) = &call.progress else { return self.advance_tools(context) };
         self.work.questions += 1;
         let question = prepared.question.clone();
+        let bytes: usize = question.detail.iter().map(String::len).sum();
+        if question.detail.len() > LONG_QUESTION || bytes > LONG_QUESTION * 60 {
+            self.view.push(LineKind::ToolOutput, &question.detail.join("\n"));
+        }
         self.work.asked = Some(Asked { number: self.work.questions, question, call: at });
         self.enter(State::AwaitingApproval, context);
-        context.outbox.push(self.id(), Effect::Ask);
+        context.outbox.push(self.id(), Effect::Question);
     }
 
     /// A person has decided. An answer to a question that is gone changes nothing, and says so by `false`.
@@ -192,6 +236,57 @@ impl Agent {
         self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
+    }
+
+    /// The house has carried out the call with this id, or could not. Whether the call still waited for that.
+    pub fn answer_call(&mut self, id: &str, answer: Result<String, String>, context: &mut Context) -> bool {
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::Asked(_));
+        let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
+        let is_error = answer.is_err();
+        let content = answer.unwrap_or_else(|words| words);
+        let result = ToolResult { is_error, ..failed(&call.call, &content) };
+        context.outbox.note_heard(self.identity.id, "tool_result", content.len());
+        self.view.show_result(&result);
+        call.progress = Progress::Answered(result);
+        self.advance_tools(context);
+        true
+    }
+
+    /// The call with this id waits for something that the house will tell, but no longer than until then.
+    pub fn park_call(&mut self, id: &str, until: Moment) {
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::Asked(_));
+        if let Some(call) = self.work.calls.iter_mut().find(waits) {
+            call.progress = Progress::Asked(Some(until));
+        }
+    }
+
+    /// Whether this call still waits for the house.
+    pub fn is_waiting_call(&self, id: &str) -> bool {
+        self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::Asked(_)))
+    }
+
+    /// Tells the house of calls that have waited long enough.
+    pub(super) fn end_waits(&mut self, context: &mut Context) {
+        if self.work.stopping.is_some_and(|until| until <= context.now) {
+            return self.give_up_tools(context);
+        }
+        for call in &mut self.work.calls {
+            if matches!(call.progress, Progress::Asked(Some(until)) if until <= context.now) {
+                call.progress = Progress::Asked(None);
+                context.outbox.push(self.identity.id, Effect::WaitOver(call.call.id.clone()));
+            }
+        }
+    }
+
+    /// A tool hangs where nothing can stop it (in the kernel, on a dead disk): the agent goes on without it.
+    fn give_up_tools(&mut self, context: &mut Context) {
+        for call in &mut self.work.calls {
+            if matches!(call.progress, Progress::Running(_)) {
+                call.progress = Progress::Answered(failed(&call.call, "it could not be stopped and may still run"));
+            }
+        }
+        self.view.push(LineKind::Error, "a tool could not be stopped and may still run");
+        self.finish_tools(context);
     }
 
     /// Looks at the completion flags of its tool threads, and goes on with what is complete.
@@ -218,10 +313,10 @@ impl Agent {
     }
 
     pub(super) fn interrupt_tools(&mut self, context: &mut Context) {
-        if self.work.is_stopping {
+        if self.work.stopping.is_some() {
             return;
         }
-        self.work.is_stopping = true;
+        self.work.stopping = Some(context.now + STOP_PATIENCE);
         self.work.refuse_waiting("the person interrupted before this call was run");
         self.work.cancel();
         if self.state == State::AwaitingApproval {
@@ -234,13 +329,13 @@ impl Agent {
 
     /// Whether running tools were told to stop and have not ended yet.
     pub fn is_stopping(&self) -> bool {
-        self.work.is_stopping && self.state == State::ExecutingTool
+        self.work.stopping.is_some() && self.state == State::ExecutingTool
     }
 
     fn finish_tools(&mut self, context: &mut Context) {
         let calls = std::mem::take(&mut self.work.calls);
         let mut results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
-        if std::mem::take(&mut self.work.is_stopping) {
+        if self.work.stopping.take().is_some() {
             self.view.push(LineKind::Mark, "interrupted");
             results.push(Body::Interrupted("interrupted".into()));
             return self.settle(results, AgentOutcome::Interrupted { partial: true }, context);
@@ -254,7 +349,7 @@ impl Call {
     fn into_result(self) -> Option<ToolResult> {
         match self.progress {
             Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) => None,
+            Progress::Waiting(..) | Progress::Running(_) | Progress::Asked(_) => None,
         }
     }
 }

@@ -1,16 +1,18 @@
-//! Which model new agents talk to: from `--model` and the variables that the ecosystem knows.
+//! Which models there are, and which one new agents talk to: from `--model` and the variables that the ecosystem knows.
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::endpoint::{Endpoint, Secret};
+use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry, Secret};
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 /// What is asked for where a key, but no model, is named.
-const OPENAI_MODEL: &str = "gpt-5-mini";
+const OPENAI_MODEL: &str = "openai/gpt-5-mini";
 const SET_UP: &str = "No model is configured, so echo answers. For a real one: export OPENAI_API_KEY=… (or \
                       OPENAI_BASE_URL=http://localhost:8080/v1 for a local server) and start again with -m openai/MODEL";
 
-/// An endpoint, and what a person should be told about it.
+/// What is configured, what is chosen, and what a person should be told about it.
+#[derive(Debug)]
 pub struct Chosen {
+    pub catalog: Catalog,
     pub endpoint: Endpoint,
     pub hint: Option<String>,
 }
@@ -22,35 +24,25 @@ pub fn choose(name: Option<&str>) -> Result<Chosen> {
 }
 
 fn choose_from(name: Option<&str>, key: Option<&str>, base_url: Option<&str>) -> Result<Chosen> {
-    let model = match name.map(|name| name.split_once('/').unwrap_or((name, ""))) {
-        Some(("echo", _)) => return Ok(Chosen { endpoint: Endpoint::echo(), hint: None }),
-        Some(("openai", "")) => return Err(usage("say which model: -m openai/NAME")),
-        Some(("openai", model)) => model,
-        Some((provider, _)) => {
-            return Err(usage(&format!("there is no provider {provider:?}: there are openai/MODEL and echo")));
-        }
-        None if key.is_none() && base_url.is_none() => {
-            return Ok(Chosen { endpoint: Endpoint::echo(), hint: Some(SET_UP.into()) });
-        }
-        None => OPENAI_MODEL,
-    };
-    if key.is_none() && base_url.is_none() {
+    let is_configured = key.is_some() || base_url.is_some();
+    let catalog = Catalog(is_configured.then(|| openai(key, base_url)).into_iter().collect());
+    let hint = (name.is_none() && !is_configured).then(|| SET_UP.to_owned());
+    let name = name.unwrap_or(if is_configured { OPENAI_MODEL } else { "echo" });
+    if !is_configured && name.starts_with("openai/") {
         let words = "no key for openai: export OPENAI_API_KEY=…, or OPENAI_BASE_URL for a server that needs none";
         return Err(Error::new(ErrorKind::Auth, words));
     }
-    let endpoint = Endpoint {
-        provider: "openai".into(),
+    Ok(Chosen { endpoint: catalog.find(name)?, catalog, hint })
+}
+
+fn openai(key: Option<&str>, base_url: Option<&str>) -> ProviderEntry {
+    ProviderEntry {
+        name: "openai".into(),
         kind: "openai".into(),
-        model: model.into(),
         base_url: base_url.unwrap_or(OPENAI_BASE_URL).trim_end_matches('/').into(),
         key: key.map(Secret::new),
         headers: Vec::new(),
-    };
-    Ok(Chosen { endpoint, hint: None })
-}
-
-fn usage(words: &str) -> Error {
-    Error::new(ErrorKind::Usage, words)
+    }
 }
 
 #[cfg(test)]
@@ -73,9 +65,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_the_way_out() {
-        let kind = |name| choose_from(Some(name), None, None).err().map(|error| error.kind);
-        assert_eq!(kind("openai/x"), Some(ErrorKind::Auth));
-        assert_eq!(kind("openai"), Some(ErrorKind::Usage));
-        assert_eq!(kind("nobody/x"), Some(ErrorKind::Usage));
+        let kind = |name| choose_from(Some(name), None, None).unwrap_err().kind;
+        assert_eq!(kind("openai/x"), ErrorKind::Auth);
+        assert_eq!(kind("nobody/x"), ErrorKind::Usage);
+        assert_eq!(choose_from(Some("openai"), Some("k"), None).unwrap_err().kind, ErrorKind::Usage);
     }
 }

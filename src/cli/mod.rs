@@ -4,6 +4,7 @@ mod arguments;
 mod endpoint;
 mod process;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -12,6 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, Result};
 use crate::domain::config::{Config, Settings};
 use crate::domain::flow::Change;
+use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
 use crate::terminal::tty::Tty;
@@ -45,7 +47,8 @@ pub fn main() -> ExitCode {
     match chat(arguments) {
         Ok(()) => ExitCode::from(code::DONE),
         Err(error) => {
-            eprintln!("polylogue: {error}");
+            // The terminal may be gone, and then nobody is left to tell.
+            let _ = writeln!(std::io::stderr(), "polylogue: {error}");
             ExitCode::from(match error.kind {
                 ErrorKind::Usage => code::USAGE,
                 ErrorKind::Auth => code::PROVIDER,
@@ -65,9 +68,11 @@ fn chat(arguments: Arguments) -> Result<()> {
         None => Store::in_memory()?,
     };
     process::restore_terminal_on_panic();
+    // Before the terminal is changed: from then on every signal has to give it back.
+    let signals = Signals::catch()?;
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
-    repl.catch_signals()?;
+    repl.listen_to(signals);
     if let Some(prompt) = arguments.prompt() {
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         repl.ask(root, Change::Submit(prompt))?;
@@ -76,7 +81,7 @@ fn chat(arguments: Arguments) -> Result<()> {
     let kept = repl.roster().len();
     drop(repl);
     if outcome.is_ok() {
-        println!("{}", farewell(&arguments, kept));
+        let _ = writeln!(std::io::stdout(), "{}", farewell(&arguments, kept));
     }
     outcome
 }
@@ -99,10 +104,11 @@ fn configure(arguments: &Arguments) -> Result<Config> {
     };
     Ok(Config {
         data_directory,
+        catalog: chosen.catalog,
         endpoint: chosen.endpoint,
         hint: chosen.hint,
         working_directory: std::env::current_dir()?,
-        supervisor: std::env::current_exe()?,
+        supervisor: process::own_binary()?,
         settings: Settings::default(),
         working_limit: arguments.working_limit,
         trace: arguments.trace.clone(),

@@ -27,6 +27,12 @@ pub fn restore_terminal_on_panic() {
     }));
 }
 
+/// Our own binary, also after it was replaced by a newer one.
+pub fn own_binary() -> Result<PathBuf> {
+    let link = PathBuf::from("/proc/self/exe");
+    if link.exists() { Ok(link) } else { Ok(std::env::current_exe()?) }
+}
+
 /// `$XDG_DATA_HOME/polylogue`, by default `~/.local/share/polylogue` (XDG Base Directory Specification).
 pub fn data_directory() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,7 +1,7 @@
 //! `/agents`: everybody, as a tree.
 
 use super::{CommandSpec, House, nothing, refuse_arguments};
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::InputResult;
@@ -18,8 +18,13 @@ pub const AGENTS: CommandSpec = CommandSpec {
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
     refuse_arguments("agents", arguments)?;
+    Ok(InputResult::Continue(Some(agent_tree(house))))
+}
+
+/// All living agents, children below their nearest living ancestor.
+pub fn agent_tree(house: &House) -> String {
     let mut lines = Vec::new();
-    let is_root = |agent: &&Agent| agent.identity.parent.is_none_or(|parent| house.roster.get(parent).is_none());
+    let is_root = |agent: &&Agent| house.roster.parent(agent.id()).is_none();
     let mut open: Vec<(AgentId, usize)> = house.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
     open.reverse();
     while let Some((id, depth)) = open.pop() {
@@ -27,21 +32,24 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
         lines.push(line(house, agent, depth));
         open.extend(house.roster.children(id).rev().map(|child| (child, depth + 1)));
     }
-    Ok(InputResult::Continue(Some(lines.join("\n"))))
+    lines.join("\n")
 }
 
 fn line(house: &House, agent: &Agent, depth: usize) -> String {
     // A chain of a thousand is still read as a list.
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == house.current { "> " } else { "  " };
-    let state = match agent.state() {
-        State::Idle => "idle",
-        state => state.name(),
+    let state = match (agent.state(), agent.wait()) {
+        (State::WaitingForLlm, Wait::Place) => "waiting for a place",
+        (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
+        (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
+        (state, _) => state.name(),
     };
+    let mail = if agent.unread == 0 { String::new() } else { format!(", {} unread letters", agent.unread) };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
     let tokens = agent.used.input + agent.used.output;
     format!(
-        "{here}{indent}{:<3} {:<12} {}  {state}{queued}  {}  {tokens} tokens  {}",
+        "{here}{indent}{:<3} {:<12} {}  {state}{queued}{mail}  {}  {tokens} tokens  {}",
         agent.identity.ordinal,
         agent.identity.label(),
         agent.id().short(),

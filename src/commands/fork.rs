@@ -1,51 +1,47 @@
 //! `/fork`: a child of this agent, with its history.
 
-use super::{CommandSpec, House, nothing};
-use crate::base::error::{Error, ErrorKind, Result};
+use super::{CommandSpec, House, checked_name, nothing, unquoted, usage};
+use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 /// `/fork`.
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
-    arguments: "[--name NAME] [PROMPT]",
+    arguments: "[--name NAME] [--model PROVIDER/MODEL] [PROMPT]",
     about: "a child that knows what this agent knows; a prompt is sent to it at once",
     run,
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
-    let (name, prompt) = parse(arguments)?;
-    if let Some(name) = &name
-        && house.roster.iter().any(|agent| agent.identity.name.as_ref() == Some(name))
-    {
-        return Err(Error::new(ErrorKind::Usage, format!("an agent is called {name:?} already: choose another name")));
-    }
-    Ok(InputResult::NewState(Change::Fork { prompt, name }, None))
+fn run(_: &House, arguments: &str) -> Result<InputResult> {
+    parse(arguments).map(|change| InputResult::NewState(change, None))
 }
 
-fn parse(arguments: &str) -> Result<(Option<String>, Option<String>)> {
-    let (name, rest) = match arguments.strip_prefix("--name") {
-        Some(rest) if rest.is_empty() || rest.starts_with([' ', '=']) => {
-            let rest = rest.trim_start_matches([' ', '=']);
-            let (name, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            (Some(checked(name)?), rest.trim())
+/// Options stand in front; what follows them is the prompt, quoted or not.
+fn parse(arguments: &str) -> Result<Change> {
+    let (mut name, mut model, mut rest) = (None, None, arguments);
+    loop {
+        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+        let slot = match option {
+            "--name" => &mut name,
+            "--model" => &mut model,
+            _ => break,
+        };
+        let (value, after) = match value {
+            Some(value) => (value, after),
+            None => after.trim_start().split_once(char::is_whitespace).unwrap_or((after.trim_start(), "")),
+        };
+        if value.is_empty() {
+            return Err(usage(&format!("{option} wants a word behind it")));
         }
-        _ => (None, arguments),
-    };
-    let prompt = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(rest);
-    Ok((name, (!prompt.is_empty()).then(|| prompt.to_owned())))
-}
-
-fn checked(name: &str) -> Result<String> {
-    let is_fine = name.starts_with(char::is_alphabetic)
-        && name.chars().count() <= 32
-        && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-    if is_fine {
-        return Ok(name.to_owned());
+        *slot = Some(value.to_owned());
+        rest = after.trim_start();
     }
-    let words = format!("{name:?} is no name: a letter, then up to 31 letters, digits, - or _");
-    Err(Error::new(ErrorKind::Usage, words))
+    let name = name.map(|name| checked_name(&name)).transpose()?;
+    let prompt = unquoted(rest.trim());
+    Ok(Change::Fork { prompt: (!prompt.is_empty()).then(|| prompt.to_owned()), name, model })
 }
 
 #[cfg(test)]
@@ -53,23 +49,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_and_a_prompt_are_told_apart() {
+    fn options_and_a_prompt_are_told_apart() {
         let some = |text: &str| Some(text.to_owned());
-        for (typed, name, prompt) in [
-            ("", None, None),
-            ("say hello", None, some("say hello")),
-            ("\"say hello\"", None, some("say hello")),
-            ("--name scout", some("scout"), None),
-            ("--name=scout look around", some("scout"), some("look around")),
-            ("--names are hard", None, some("--names are hard")),
+        for (typed, name, model, prompt) in [
+            ("", None, None, None),
+            ("say hello", None, None, some("say hello")),
+            ("\"say hello\"", None, None, some("say hello")),
+            ("--name scout", some("scout"), None, None),
+            ("--name=scout look  around", some("scout"), None, some("look  around")),
+            ("--model a/b --name scout go", some("scout"), some("a/b"), some("go")),
+            ("--names are hard", None, None, some("--names are hard")),
         ] {
-            assert_eq!(parse(typed).unwrap(), (name, prompt), "{typed}");
+            assert_eq!(parse(typed).unwrap(), Change::Fork { prompt, name, model }, "{typed}");
         }
     }
 
     #[test]
     fn what_could_be_taken_for_a_number_or_an_option_is_no_name() {
-        for typed in ["--name", "--name 7", "--name -x", "--name a/b"] {
+        for typed in ["--name", "--name 7", "--name -x", "--name a/b", "--model", "--model="] {
             assert!(parse(typed).is_err(), "{typed}");
         }
     }

@@ -6,21 +6,40 @@ mod exit;
 mod fork;
 mod help;
 mod interrupt;
+mod kill;
+mod mail;
+mod name;
+mod past;
 mod switch;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::InputResult;
+use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
+pub use agents::agent_tree;
+pub use mail::mail_lines;
 
 /// The house as a command may see it.
 pub struct House<'a> {
     /// Everybody.
     pub roster: &'a Roster,
+    /// What is stored.
+    pub store: &'a Store,
     /// Whom the person is talking with.
     pub current: AgentId,
     /// Milliseconds since 1970.
     pub unix_ms: i64,
+}
+
+impl House<'_> {
+    /// What people call an agent: its name, else its id, which the dead keep.
+    pub fn name_of(&self, id: AgentId) -> String {
+        match self.roster.get(id) {
+            Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
+            None => format!("{id} (dead)"),
+        }
+    }
 }
 
 /// One command.
@@ -40,8 +59,24 @@ pub struct CommandSpec {
 }
 
 /// All commands, as help lists them.
-pub const COMMANDS: &[&CommandSpec] =
-    &[&fork::FORK, &switch::SWITCH, &agents::AGENTS, &interrupt::INTERRUPT, &help::HELP, &exit::EXIT];
+pub const COMMANDS: &[&CommandSpec] = &[
+    &fork::FORK,
+    &switch::SWITCH,
+    &agents::AGENTS,
+    &name::NAME,
+    &kill::KILL,
+    &interrupt::INTERRUPT,
+    &past::MARK,
+    &past::REWIND,
+    &past::CLEAR,
+    &mail::SEND,
+    &mail::CHECK_MAIL,
+    &mail::READ_MAIL,
+    &mail::FILTER_MAIL,
+    &mail::DELETE_MAIL,
+    &help::HELP,
+    &exit::EXIT,
+];
 
 /// Turns one line into what is wanted: a command into its result, everything else into a message.
 /// A line that begins with two slashes is a message that begins with one.
@@ -105,8 +140,11 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// The agent that a person named.
-fn agent_called(house: &House, text: &str) -> Result<AgentId> {
-    house.roster.find(text).map_err(|error| {
+///
+/// # Errors
+/// Nobody or more than one is.
+pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
+    roster.find(text).map_err(|error| {
         Error::new(
             ErrorKind::Usage,
             match error {
@@ -124,6 +162,29 @@ fn agent_called(house: &House, text: &str) -> Result<AgentId> {
 fn agent_names(house: &House) -> Vec<String> {
     let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
     house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
+}
+
+/// A name that a person or a model may give: nothing that could be taken for a number or an option.
+///
+/// # Errors
+/// It is none.
+pub fn checked_name(name: &str) -> Result<String> {
+    let is_fine = name.starts_with(char::is_alphabetic)
+        && name.chars().count() <= 32
+        && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    if is_fine {
+        return Ok(name.to_owned());
+    }
+    Err(usage(&format!("{name:?} is no name: a letter, then up to 31 letters, digits, - or _")))
+}
+
+/// The text without the quotes around it, if there are any.
+fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text)
+}
+
+fn usage(words: &str) -> Error {
+    Error::new(ErrorKind::Usage, words)
 }
 
 fn nothing(_: &House) -> Vec<String> {

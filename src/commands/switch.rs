@@ -21,7 +21,7 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
             "say which agent: /switch NAME, a number, or the beginning of its id",
         ));
     }
-    let id = agent_called(house, arguments)?;
+    let id = agent_called(house.roster, arguments)?;
     Ok(if id == house.current {
         InputResult::Continue(Some("this is the agent on the screen".into()))
     } else {

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Catalog, Endpoint};
 
 /// Everything the program was told at its start.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where the store lives; `None` keeps nothing.
     pub data_directory: Option<PathBuf>,
+    /// Every provider that is configured.
+    pub catalog: Catalog,
     /// What agent 0 runs on, and agents whose stored endpoint is not configured any more.
     pub endpoint: Endpoint,
     /// One line that says how to set up a real model, where none is configured.
@@ -70,7 +72,7 @@ impl Default for Settings {
             bytes_per_turn: 64 * 1024,
             bash_timeout: Duration::from_secs(120),
             output_cap: 32 * 1024,
-            exit_patience: Duration::from_secs(2),
+            exit_patience: Duration::from_secs(4),
         }
     }
 }

@@ -123,6 +123,8 @@ impl Draft {
 
     fn insert_or_fold(&mut self, text: &str, fold: bool) {
         let marker = u32::try_from(self.pastes.len()).ok().and_then(|number| char::from_u32(FIRST_MARKER + number));
+        // Text that holds characters of our own is folded too: so they stay what they are.
+        let fold = fold || text.chars().any(is_marker);
         match marker.filter(|&c| fold && is_marker(c)) {
             Some(marker) => {
                 let label = layout::label(self.pastes.len() + 1, text);

@@ -1,7 +1,10 @@
 //! What every layer returns: what happened, and what is to happen next. No flag is set here and read elsewhere.
 
+use std::time::Duration;
+
 use crate::base::error::Error;
 use crate::base::id::AgentId;
+use crate::domain::mail::MailId;
 
 /// What came of one line that a person entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +44,35 @@ pub enum Change {
         prompt: Option<String>,
         /// Its name.
         name: Option<String>,
+        /// Its model, as `provider/model`; the parent's if none is named.
+        model: Option<String>,
     },
+    /// The agent dies, for good; with all its descendants, if told so.
+    Kill {
+        /// Who.
+        who: AgentId,
+        /// The descendants too.
+        cascade: bool,
+    },
+    /// The agent has another name, or none.
+    Name(Option<String>),
+    /// Everything so far is forgotten by the model.
+    Clear,
+    /// A place to come back to.
+    Mark(String),
+    /// Back to the newest mark of this label, or to the newest of all.
+    Rewind(Option<String>),
+    /// A letter to another agent.
+    Send {
+        /// To whom.
+        to: AgentId,
+        /// What it says.
+        body: String,
+    },
+    /// Show a letter and mark it read: this one, or the oldest unread.
+    ReadMail(Option<MailId>),
+    /// Throw a letter away.
+    DeleteMail(MailId),
     /// Another agent on the screen.
     Switch(AgentId),
     /// Text for the model; queued while the agent works.
@@ -66,6 +97,14 @@ impl Change {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fork { .. } => "fork",
+            Self::Kill { .. } => "kill",
+            Self::Name(_) => "name",
+            Self::Clear => "clear",
+            Self::Mark(_) => "mark",
+            Self::Rewind(_) => "rewind",
+            Self::Send { .. } => "send",
+            Self::ReadMail(_) => "read_mail",
+            Self::DeleteMail(_) => "delete_mail",
             Self::Switch(_) => "switch",
             Self::Submit(_) => "submit",
             Self::Interrupt => "interrupt",
@@ -74,4 +113,45 @@ impl Change {
             Self::Resume => "resume",
         }
     }
+}
+
+/// What a model asks of the house through a tool. Agents are named as a model names them: by name or id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// A child that starts at once with this prompt.
+    Fork {
+        /// What the child is to do.
+        prompt: String,
+        /// Its name.
+        name: Option<String>,
+        /// Its model, as `provider/model`.
+        model: Option<String>,
+    },
+    /// An agent dies.
+    Kill {
+        /// Who.
+        who: String,
+        /// The descendants too.
+        cascade: bool,
+    },
+    /// A letter.
+    SendMail {
+        /// To whom.
+        to: String,
+        /// What it says.
+        body: String,
+    },
+    /// What letters there are.
+    CheckMail,
+    /// A letter: this one, or the oldest unread.
+    ReadMail(Option<MailId>),
+    /// Until letters come.
+    Wait {
+        /// The longest wait.
+        timeout: Duration,
+        /// Until each of these has written, gone idle or died; empty: until any letter comes.
+        from: Vec<String>,
+    },
+    /// Who there is.
+    Agents,
 }

@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 
+use crate::base::id::MessageId;
 use crate::domain::message::{Body, Message};
 
 /// A frozen stretch of a conversation, shared by all who came after it.
@@ -65,6 +66,26 @@ impl History {
         History { inherited: self.inherited.clone(), delta: Vec::new() }
     }
 
+    /// The newest message's id.
+    pub fn last_id(&self) -> MessageId {
+        let last = self.delta.last().or_else(|| self.inherited.as_ref()?.messages.last());
+        last.map_or(MessageId(0), |message| message.id)
+    }
+
+    /// The newest mark of this label (or of any) that stands after the message `after` and is still remembered.
+    pub fn find_mark(&self, label: Option<&str>, after: MessageId) -> Option<MessageId> {
+        let mut marks: Vec<(MessageId, &str)> = Vec::new();
+        for message in self.iter().filter(|message| message.id > after) {
+            match &message.body {
+                Body::Clear => marks.clear(),
+                Body::Rewind(to) => marks.retain(|(id, _)| id <= to),
+                Body::Mark(text) => marks.push((message.id, text)),
+                _ => {}
+            }
+        }
+        marks.iter().rev().find(|(_, text)| label.is_none_or(|label| label == *text)).map(|(id, _)| *id)
+    }
+
     /// The agent's messages since the last fork or load, oldest first.
     pub fn delta(&self) -> &[Message] {
         &self.delta
@@ -99,7 +120,6 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::MessageId;
 
     fn said(id: i64) -> Message {
         Message { id: MessageId(id), body: Body::User(id.to_string()), created_at: 0 }

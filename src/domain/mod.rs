@@ -8,6 +8,7 @@ pub mod frame;
 pub mod history;
 pub mod http;
 pub mod key;
+pub mod mail;
 pub mod message;
 pub mod scrollback;
 pub mod socket;

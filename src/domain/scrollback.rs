@@ -147,6 +147,20 @@ impl Scrollback {
         }
     }
 
+    /// Adds a whole block above the block that is open, or at the end if none is.
+    pub fn insert(&mut self, kind: LineKind, text: &str) {
+        let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
+        let begins = self.lines.iter().rposition(|line| line.start == Start::Block).unwrap_or(0);
+        let written = self.lines.split_off(begins);
+        let before = self.lines.len();
+        self.open = None;
+        self.push(kind, text);
+        let added = self.lines.len() - before;
+        self.lines.extend(written);
+        self.open = Some(open);
+        self.shift_view_after(before, added);
+    }
+
     /// Puts older blocks in front, given from old to new. What is on the screen stays where it is.
     pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
         let mut front = Self::new();

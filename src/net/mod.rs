@@ -23,6 +23,8 @@ use inbox::Inbox;
 pub use network::Network;
 use trust::Trust;
 
+/// How long the transfer of a reply that is whole may take to end by itself.
+const DRAIN: Duration = Duration::from_millis(250);
 /// How long a connection may take to come about, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -48,6 +50,8 @@ pub struct Connection {
     ended: Option<(Inbox, Result<()>)>,
     wishes: Arc<Mutex<Wishes>>,
     timer: Option<Moment>,
+    /// The reply is whole and nobody reads on; until then the transfer may come to its own end.
+    drains_until: Option<Moment>,
 }
 
 /// What libcurl asked for during the last call into it.
@@ -68,7 +72,10 @@ impl Connection {
         let easy = prepare(request, network, now).map_err(|error| explain(&error, &request.url))?;
         let multi = match self.multi.take() {
             Some(multi) => multi,
-            None => new_multi(&self.wishes).map_err(|error| Error::new(ErrorKind::System, error.to_string()))?,
+            None => {
+                require_descriptors()?;
+                new_multi(&self.wishes).map_err(|error| Error::new(ErrorKind::System, error.to_string()))?
+            }
         };
         let added = multi.add2(easy);
         self.multi = Some(multi);
@@ -86,13 +93,18 @@ impl Connection {
 
     /// The moment of [`Connection::timer`] has come.
     pub fn on_timer(&mut self, now: Moment) {
-        self.timer = None;
-        self.drive(now, Multi::timeout);
+        if self.drains_until.is_some_and(|until| until <= now) {
+            self.cancel(now);
+        }
+        if self.timer.is_some_and(|at| at <= now) {
+            self.timer = None;
+            self.drive(now, Multi::timeout);
+        }
     }
 
-    /// When libcurl wants [`Connection::on_timer`] to be called.
+    /// When [`Connection::on_timer`] wants to be called.
     pub fn timer(&self) -> Option<Moment> {
-        self.timer
+        self.timer.into_iter().chain(self.drains_until).min()
     }
 
     /// What is to be done about this connection's descriptors, in order.
@@ -106,7 +118,7 @@ impl Connection {
         let bytes = inbox.take(limit);
         if inbox.wants_to_resume() {
             inbox.is_paused = false;
-            // Unpausing calls back at once and may finish the transfer; it cannot fail for a transfer that is there.
+            // Unpausing hands over what was held back; if that ends the transfer, libcurl's timer tells so.
             if let Some(live) = &self.live {
                 drop(live.unpause_write());
             }
@@ -127,7 +139,7 @@ impl Connection {
 
     /// Whether a transfer is under way.
     pub fn is_live(&self) -> bool {
-        self.live.is_some()
+        self.live.is_some() && self.drains_until.is_none()
     }
 
     /// How the transfer ended, once it did and all its bytes were read. Empties.
@@ -149,8 +161,19 @@ impl Connection {
         self.ended.is_some()
     }
 
+    /// Nothing more is wanted of this transfer. It may come to its own end within a moment, so that the connection can
+    /// serve the next request; then it is cancelled.
+    pub fn drain(&mut self, now: Moment) {
+        self.ended = None;
+        if let Some(live) = &mut self.live {
+            live.get_mut().take(usize::MAX);
+            self.drains_until = Some(now + DRAIN);
+        }
+    }
+
     /// Ends the transfer, if there is one, and forgets what it brought.
     pub fn cancel(&mut self, now: Moment) {
+        self.drains_until = None;
         self.ended = None;
         if let (Some(live), Some(multi)) = (self.live.take(), &self.multi) {
             drop(multi.remove2(live));
@@ -164,11 +187,6 @@ impl Connection {
         self.multi = None;
         self.timer = None;
         lock(&self.wishes).timer = None;
-    }
-
-    /// Whether descriptors are held.
-    pub fn is_open(&self) -> bool {
-        self.multi.is_some()
     }
 
     fn drive(&mut self, now: Moment, call: impl FnOnce(&Multi) -> std::result::Result<u32, curl::MultiError>) {
@@ -190,7 +208,8 @@ impl Connection {
         let address = easy.primary_ip().ok().flatten().map(str::to_owned);
         let mut inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
         inbox.address = address;
-        self.ended = Some((inbox, outcome));
+        let is_wanted = self.drains_until.take().is_none();
+        self.ended = is_wanted.then_some((inbox, outcome));
     }
 
     fn note_timer(&mut self, now: Moment) {
@@ -219,6 +238,15 @@ impl Connection {
 fn lock(wishes: &Mutex<Wishes>) -> std::sync::MutexGuard<'_, Wishes> {
     // Only this thread ever locks it, and never across a call into libcurl.
     wishes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A multi handle that gets no descriptors panics: so it is seen first that there are some.
+fn require_descriptors() -> Result<()> {
+    let free = [rustix::pipe::pipe(), rustix::pipe::pipe(), rustix::pipe::pipe()];
+    match free.iter().all(std::result::Result::is_ok) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::System, "no descriptors are left: raise the limit (ulimit -n)")),
+    }
 }
 
 fn new_multi(wishes: &Arc<Mutex<Wishes>>) -> std::result::Result<Multi, curl::MultiError> {

@@ -34,7 +34,8 @@ impl Network {
             return Ok(());
         };
         let mut known = List::new();
-        known.append(&format!("{}:{address}", host.unwrap_or_default()))?;
+        // With a plus the entry expires like one that libcurl has resolved itself.
+        known.append(&format!("+{}:{address}", host.unwrap_or_default()))?;
         easy.resolve(known)
     }
 

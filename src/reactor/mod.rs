@@ -64,8 +64,8 @@ pub struct Reactor {
 
 /// Token 0 is the waker's for ever.
 const WAKER: Token = Token(0);
-/// How many pieces of news one wait hands over; what does not fit comes with the next.
-const EVENTS_PER_WAIT: usize = 1024;
+/// How many pieces of news one wait hands over; what does not fit comes with the next, so that a turn stays short.
+const EVENTS_PER_WAIT: usize = 256;
 
 impl Reactor {
     /// A poll that watches nothing but its waker.

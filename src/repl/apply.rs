@@ -1,38 +1,52 @@
 //! The only writer of the roster and the store: carries out what agents, commands and tools asked for.
 
-use crate::agent::{Agent, Effect, Queued, State};
+use crate::agent::{Agent, Effect, Queued, State, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::domain::flow::{AgentOutcome, Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::repl::{Parked, RESTING_CONNECTIONS, Repl, Turn};
-use crate::store::{NewAgent, Store};
-use crate::team::Nursery;
+use crate::repl::{RESTING_CONNECTIONS, Repl, Turn};
+use crate::store::Store;
+
+/// How many requests are sent in one turn; the others are sent in the next.
+const REQUESTS_PER_TURN: usize = 64;
+/// Descriptors that are left for everything but agents at work, and how many one of those needs.
+const OWN_DESCRIPTORS: u64 = 64;
+const DESCRIPTORS_PER_AGENT: u64 = 6;
+
+/// A way to write to the log: adding to it, ending a reply, ending a turn.
+type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
 impl Repl {
-    /// Carries out all that was asked for in this turn, in order.
+    /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
     pub(super) fn apply_outbox(&mut self) {
-        while let Some((who, effect)) = self.outbox.pop() {
-            self.shared.trace.effect(who, &effect);
-            self.apply_effect(who, effect);
-            if self.outbox.is_empty() {
-                self.fill_places();
+        for _ in 0..REQUESTS_PER_TURN {
+            while let Some((who, effect)) = self.outbox.pop() {
+                self.shared.trace.effect(who, &effect);
+                self.apply_effect(who, effect);
             }
+            let Some(who) = self.roster.take_next_in_line(self.places()) else { return };
+            self.with_agent(who, |agent, context| {
+                if matches!(agent.wait(), Wait::Place) {
+                    agent.send_request(context);
+                }
+            });
         }
     }
 
     fn apply_effect(&mut self, who: AgentId, effect: Effect) {
         match effect {
-            Effect::Persist(bodies) => self.persist(who, bodies, false),
-            Effect::Settle(bodies) => self.persist(who, bodies, true),
-            Effect::Checkpoint { text, thinking } => {
-                let kept = self.shared.store.append_partial(who, &text, &thinking);
-                self.say_if_not_kept(who, kept);
-            }
+            Effect::Persist(bodies) => self.persist(who, bodies, Store::append),
+            Effect::Settle(bodies) => self.persist(who, bodies, Store::settle_reply),
+            Effect::Finish(bodies) => self.persist(who, bodies, Store::finish_turn),
+            Effect::Checkpoint { text, thinking } => self.keep_checkpoint(who, &text, &thinking),
             Effect::Request => self.roster.queue_for_place(who),
-            Effect::Ask => self.roster.with(who, |agent| agent.view.touch()).unwrap_or_default(),
+            // The question is part of the agent, and its change of state has been noticed already.
+            Effect::Question => {}
+            Effect::Ask(call, request) => self.on_request(who, call, request),
+            Effect::WaitOver(call) => self.end_wait(who, &call),
             Effect::ReturnText(text) => self.return_text(who, &text),
             Effect::Moved(from, to) => self.on_moved(who, from, to),
             Effect::Settled(outcome) => self.on_settled(who, &outcome),
@@ -40,56 +54,44 @@ impl Repl {
     }
 
     /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
-    fn persist(&mut self, who: AgentId, bodies: Vec<Body>, supersedes_checkpoints: bool) {
+    fn persist(&mut self, who: AgentId, bodies: Vec<Body>, write: Write) {
         let now = self.shared.clock.unix_ms();
-        let store = &self.shared.store;
-        let written = match supersedes_checkpoints {
-            true => store.settle_reply(who, bodies.clone(), now),
-            false => store.append(who, bodies.clone(), now),
-        };
-        let messages = written.unwrap_or_else(|error| {
+        let messages = write(&self.shared.store, who, bodies.clone(), now).unwrap_or_else(|error| {
             self.note(who, LineKind::Error, &format!("not saved, only in memory: {error}"));
-            let unsaved = |body| Message { id: MessageId(i64::MAX), body, created_at: now };
+            let last = self.roster.get(who).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
+            let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
             bodies.into_iter().map(unsaved).collect()
         });
         self.roster.with(who, |agent| agent.remember(messages));
     }
 
-    fn say_if_not_kept<T>(&mut self, who: AgentId, outcome: Result<T>) {
-        if let Err(error) = outcome {
+    fn keep_checkpoint(&mut self, who: AgentId, text: &str, thinking: &str) {
+        if let Err(error) = self.shared.store.append_partial(who, text, thinking) {
             self.note(who, LineKind::Error, &error.message);
+            self.roster.with(who, |agent| agent.unkeep(text.len(), thinking.len()));
         }
     }
 
-    fn fill_places(&mut self) {
-        while let Some(who) = self.roster.take_next_in_line(self.places()) {
-            self.with_agent(who, |agent, context| {
-                if matches!(agent.wait(), crate::agent::Wait::Place) {
-                    agent.send_request(context);
-                }
-            });
-        }
-    }
-
-    /// How many agents may be at work; 0 is no limit.
-    fn places(&self) -> usize {
-        let limit = self.shared.config.working_limit;
-        match crate::net::HAS_POLL {
-            true => limit,
-            false if limit == 0 => crate::net::AGENTS_WITHOUT_POLL,
-            false => limit.min(crate::net::AGENTS_WITHOUT_POLL),
-        }
+    /// How many agents may be at work: as many as the settings, the descriptors and this build of libcurl allow.
+    pub(super) fn places(&self) -> usize {
+        let limit = match self.shared.config.working_limit {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        let agents = descriptors.saturating_sub(OWN_DESCRIPTORS) / DESCRIPTORS_PER_AGENT;
+        let limit = limit.min(usize::try_from(agents).unwrap_or(usize::MAX).max(1));
+        if crate::net::HAS_POLL { limit } else { limit.min(crate::net::AGENTS_WITHOUT_POLL) }
     }
 
     fn on_moved(&mut self, who: AgentId, from: State, to: State) {
-        if from == State::Idle || to == State::Idle {
-            let kept = self.shared.store.set_busy(who, to != State::Idle);
-            self.say_if_not_kept(who, kept);
+        if from == State::Idle
+            && let Err(error) = self.shared.store.set_busy(who, true)
+        {
+            self.note(who, LineKind::Error, &error.message);
         }
-        let tools_are_done = matches!(to, State::Idle | State::WaitingForLlm);
-        if tools_are_done && let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
-            let parked = self.parked.remove(at);
-            self.apply_or_say(who, parked.change);
+        if matches!(to, State::Idle | State::WaitingForLlm) {
+            self.unpark(who);
         }
     }
 
@@ -99,6 +101,7 @@ impl Repl {
         if *outcome == AgentOutcome::Completed {
             self.resume(who);
         }
+        self.look_at_waits();
     }
 
     /// Keeps the connections of the agents that became idle last, and closes the others.
@@ -117,43 +120,43 @@ impl Repl {
     }
 
     /// What a line came to.
-    pub(super) fn carry_out(&mut self, who: AgentId, result: InputResult) -> Turn {
-        match result {
-            InputResult::Exit => return Turn::Exit,
-            InputResult::Continue(note) => self.note_if_any(who, note),
-            InputResult::NewState(change, note) => {
-                if self.apply_or_say(who, change) {
-                    self.note_if_any(who, note);
-                }
-            }
-            InputResult::Message(text) => {
-                self.apply_or_say(who, Change::Submit(text));
-            }
-        }
-        Turn::Continue
-    }
-
-    fn note_if_any(&mut self, who: AgentId, note: Option<String>) {
+    ///
+    /// # Errors
+    /// It cannot be carried out; the house is as it was, and the line is the person's again.
+    pub(super) fn carry_out(&mut self, who: AgentId, result: InputResult) -> Result<Turn> {
+        let note = match result {
+            InputResult::Exit => return Ok(Turn::Exit),
+            InputResult::Continue(note) => note,
+            InputResult::NewState(change, note) => self.apply_change(who, change).map(|()| note)?,
+            InputResult::Message(text) => self.apply_change(who, Change::Submit(text)).map(|()| None)?,
+        };
         if let Some(note) = note {
             self.note(who, LineKind::Note, &note);
         }
+        Ok(Turn::Continue)
     }
 
     pub(super) fn apply_or_say(&mut self, who: AgentId, change: Change) -> bool {
-        match self.apply_change(who, change) {
-            Ok(()) => true,
-            Err(error) => {
-                self.note(who, LineKind::Error, &error.message);
-                false
-            }
+        let outcome = self.apply_change(who, change);
+        if let Err(error) = &outcome {
+            self.note(who, LineKind::Error, &error.message);
         }
+        outcome.is_ok()
     }
 
     /// Carries a change out, or leaves everything as it was and says why.
     pub(super) fn apply_change(&mut self, who: AgentId, change: Change) -> Result<()> {
         self.shared.trace.change(who, &change);
         match change {
-            Change::Fork { prompt, name } => self.fork(who, prompt, name),
+            Change::Fork { prompt, name, model } => self.fork_by_person(who, prompt, name, model),
+            Change::Kill { who: victim, cascade } => self.kill(victim, cascade),
+            Change::Name(name) => self.name(who, name),
+            Change::Clear => self.log_event(who, Body::Clear),
+            Change::Mark(label) => self.log_event(who, Body::Mark(label)),
+            Change::Rewind(label) => self.rewind(who, label.as_deref()),
+            Change::Send { to, body } => self.send_mail(who, to, &body).map(drop),
+            Change::ReadMail(id) => self.show_mail(who, id),
+            Change::DeleteMail(id) => self.delete_mail(who, id),
             Change::Switch(to) => self.switch(to),
             Change::Submit(text) => self.submit(who, text),
             Change::Interrupt => {
@@ -172,53 +175,33 @@ impl Repl {
         }
     }
 
-    /// An interrupt takes back what waited for the tools.
-    fn drop_parked(&mut self, who: AgentId) {
-        if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
-            let parked = self.parked.remove(at);
-            self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
-        }
-    }
-
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
     fn submit(&mut self, who: AgentId, text: String) -> Result<()> {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         let now = self.shared.clock.unix_ms();
         if agent.state() != State::Idle || !agent.queue.is_empty() {
-            let id = self.give_back(who, &text, |store| store.enqueue(who, &text, now))?;
-            let queued = Queued { id, text };
-            let is_idle = self.roster.with(who, |agent| {
-                agent.queue.push_back(queued);
+            let id = self.shared.store.enqueue(who, &text, now)?;
+            self.roster.with(who, |agent| {
+                agent.queue.push_back(Queued { id, text });
                 agent.view.touch();
-                agent.state() == State::Idle
             });
-            if is_idle == Some(true) {
-                self.resume(who);
-            }
+            self.resume(who);
             return Ok(());
         }
         self.load(who)?;
-        let bodies = vec![Body::User(text.clone())];
-        let mut stored = self.give_back(who, &text, |store| store.append(who, bodies, now))?;
+        let mut stored = self.shared.store.append(who, vec![Body::User(text)], now)?;
         let message = stored.pop().expect("one row gives one message");
         self.with_agent(who, |agent, context| agent.begin(message, context));
         Ok(())
     }
 
-    /// Writes text of a person; if that fails the text is theirs again.
-    fn give_back<T>(&mut self, who: AgentId, text: &str, write: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-        write(&self.shared.store).map_err(|error| {
-            self.return_text(who, text);
-            error.context("not sent, because it cannot be saved")
-        })
-    }
-
-    fn return_text(&mut self, who: AgentId, text: &str) {
+    /// Text is the person's again: in front of what they have typed meanwhile.
+    pub(super) fn return_text(&mut self, who: AgentId, text: &str) {
         self.roster.with(who, |agent| {
-            if agent.view.draft.is_empty() {
-                agent.view.draft.set(text);
-                agent.view.touch();
-            }
+            let typed = agent.view.draft.take();
+            let between = if typed.is_empty() { "" } else { "\n" };
+            agent.view.draft.set(&format!("{text}{between}{typed}"));
+            agent.view.touch();
         });
     }
 
@@ -243,6 +226,8 @@ impl Repl {
     fn unqueue(&mut self, who: AgentId) -> Result<()> {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         let Some(last) = agent.queue.back().cloned() else { return Ok(()) };
+        // First the one, then the other: a crash in between leaves it twice, never nowhere.
+        self.shared.store.set_draft(who, &last.text)?;
         self.shared.store.unqueue(last.id)?;
         self.roster.with(who, |agent| {
             agent.queue.pop_back();
@@ -260,53 +245,8 @@ impl Repl {
         Ok(())
     }
 
-    /// One transaction in the store, then the child in memory; a failure leaves no trace in either.
-    fn fork(&mut self, who: AgentId, prompt: Option<String>, name: Option<String>) -> Result<()> {
-        let parent = self.roster.get(who).ok_or_else(nobody)?;
-        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(who, Change::Fork { prompt, name });
-        }
-        self.load(who)?;
-        let now = self.shared.clock.unix_ms();
-        let new = NewAgent {
-            id: AgentId::random(),
-            name,
-            parent: who,
-            fork_point: self.shared.store.last_own_message(who)?,
-            endpoint: self.roster.get(who).map(|parent| parent.talk.endpoint.full_name()),
-            environment: Some(self.shared.config.working_directory.display().to_string()),
-        };
-        let forked = self.shared.store.fork(&new, now)?;
-        let child = self.roster.with(who, |parent| {
-            let mut child = Nursery::fork(parent, &forked.row);
-            parent.view.show(&forked.in_parent.body);
-            parent.remember(vec![forked.in_parent]);
-            child.view.show(&forked.in_child.body);
-            child.remember(vec![forked.in_child]);
-            child
-        });
-        let child = child.ok_or_else(nobody)?;
-        let id = child.id();
-        self.roster.add(child);
-        self.bring_to_screen(id);
-        if let Some(prompt) = prompt {
-            self.apply_or_say(id, Change::Submit(prompt));
-        }
-        Ok(())
-    }
-
-    /// The change waits until the tools of this reply are done, and the loop goes on.
-    fn park(&mut self, who: AgentId, change: Change) -> Result<()> {
-        if self.parked.iter().any(|parked| parked.who == who) {
-            return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
-        }
-        self.note(who, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
-        self.parked.push(Parked { who, change });
-        Ok(())
-    }
-
     /// Reads an agent's conversation from the store, if that was not done yet.
-    fn load(&mut self, who: AgentId) -> Result<()> {
+    pub(super) fn load(&mut self, who: AgentId) -> Result<()> {
         if self.roster.get(who).is_none_or(|agent| agent.talk.history.is_some()) {
             return Ok(());
         }
@@ -323,15 +263,20 @@ impl Repl {
     /// Text that was queued before the program ended is queued again.
     pub(super) fn read_queues(&mut self) -> Result<()> {
         for id in self.shared.store.agents_with_queue()? {
-            let queued = self.shared.store.queued(id)?;
-            self.roster.with(id, |agent| {
-                agent.queue.extend(queued.into_iter().map(|(id, text)| Queued { id, text }));
-            });
+            match self.shared.store.queued(id) {
+                Ok(queued) => self.roster.with(id, |agent| {
+                    agent.queue.extend(queued.into_iter().map(|(id, text)| Queued { id, text }));
+                }),
+                Err(error) => {
+                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
+                    None
+                }
+            };
         }
         Ok(())
     }
 }
 
-fn nobody() -> Error {
+pub(super) fn nobody() -> Error {
     Error::new(ErrorKind::Usage, "this agent is gone: /agents lists those that are there")
 }

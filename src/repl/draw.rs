@@ -22,6 +22,10 @@ use crate::repl::timeout::SPINNER_STEP;
 
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
+/// Queued texts that are shown.
+const QUEUE_ROWS: usize = 3;
+/// On fewer rows than this a question cannot be shown so that it could be answered.
+const ROWS_TO_ASK: u16 = 8;
 /// Columns on the left that tell who speaks.
 const GUTTER: u16 = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
@@ -36,8 +40,16 @@ pub(super) struct Seen {
     notice: Option<String>,
     agents: usize,
     at_work: usize,
-    asking: usize,
+    asking: Vec<AgentId>,
     place: Option<usize>,
+    question: Option<u64>,
+}
+
+impl Seen {
+    /// Whether this question of this agent was to be seen.
+    pub(super) fn has_shown(&self, who: AgentId, question: u64) -> bool {
+        self.focus == who && self.question == Some(question)
+    }
 }
 
 /// The columns that text of the conversation has on a terminal of this width.
@@ -66,7 +78,8 @@ impl Repl {
         seat.text_rows = text_rows;
         seat.seen = Some(seen);
         seat.drawn_at = now;
-        seat.show(&frame)
+        seat.show(&frame);
+        Ok(())
     }
 
     fn look(&self) -> Option<Seen> {
@@ -81,16 +94,18 @@ impl Repl {
             notice: seat.notice.clone(),
             agents: self.roster.len(),
             at_work: self.roster.at_work().len(),
-            asking: self.roster.asking().len(),
+            asking: self.roster.asking().iter().copied().collect(),
             place: self.roster.place_in_line(seat.focus),
+            question: agent.question().map(|asked| asked.number).filter(|_| seat.size.1 >= ROWS_TO_ASK),
         })
     }
 
     /// Puts an agent on the screen: a change of pointer. What is stored of it is read when it is first shown.
     pub(super) fn bring_to_screen(&mut self, id: AgentId) {
         let Some(seat) = &mut self.seat else { return };
-        seat.focus = id;
+        let left = std::mem::replace(&mut seat.focus, id);
         seat.recalled = None;
+        self.keep_draft(left);
         if self.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
             let typed = self.shared.store.draft(id).unwrap_or_default();
             self.roster.with(id, |agent| agent.view.show_first(&typed));
@@ -109,11 +124,11 @@ impl Repl {
 
     /// What the separator tells of the others.
     fn surroundings(&self, id: AgentId) -> Surroundings {
-        let parent = self.roster.get(id).and_then(|agent| agent.identity.parent);
+        let parent = self.roster.parent(id);
         let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
         Surroundings {
             parent: parent.and_then(|parent| self.roster.get(parent)).map(|parent| parent.identity.label()),
-            siblings: parent.map_or(0, |parent| self.roster.children(parent).count() - 1),
+            siblings: parent.map_or(0, |parent| self.roster.children(parent).count().saturating_sub(1)),
             children: self.roster.children(id).count(),
             at_work: others(self.roster.at_work()),
             asking: self
@@ -150,34 +165,36 @@ struct Painter {
 impl Painter {
     /// The frame, and how many of its rows are text.
     fn paint(&self, agent: &mut Agent) -> (Frame, u16) {
-        let (width, height) = self.size;
-        let mut below = Vec::new();
-        below.extend(self.spinner_row(agent));
-        below.push(self.separator(agent));
-        below.extend(self.notice_rows(agent));
-        let before_input = below.len();
-        let (input, cursor) = self.input_rows(agent);
-        below.extend(input);
-        below.push(self.status(agent));
-        // On a tiny screen the input stays and what is above it goes.
-        let room = usize::from(height).saturating_sub(1).max(1);
-        let cut = below.len().saturating_sub(room);
-        below.drain(..cut);
-        let text_rows = height.saturating_sub(u16::try_from(below.len()).unwrap_or(height));
+        let height = usize::from(self.size.1);
+        let most = if agent.question().is_some() { 1 } else { (height / 3).max(1) };
+        let (input, cursor) = self.input_rows(agent, most);
+        // On a tiny screen the input stays, and what is around it goes.
+        let mut room = height.saturating_sub(input.len());
+        let mut take = |rows: usize| {
+            let is_room = room >= rows;
+            room -= if is_room { rows } else { 0 };
+            is_room
+        };
+        let status = take(1).then(|| self.status(agent));
+        let separator = take(1).then(|| self.separator(agent));
+        let notices = self.notice_rows(agent, room);
+        room -= notices.len();
+        let spinner = self.spinner_row(agent).filter(|_| room > 1);
+        let text_rows = room - usize::from(spinner.is_some());
         let mut rows = self.text_rows(agent, text_rows);
-        let cursor_row = rows.len() + (before_input + cursor.1).saturating_sub(cut);
-        rows.extend(below);
-        rows.truncate(usize::from(height));
-        let cursor =
-            u16::try_from(cursor_row).ok().filter(|row| *row < height).map(|row| (cursor.0.min(width - 1), row));
-        (Frame { width, rows, cursor, scrolling_rows: text_rows }, text_rows)
+        rows.extend(spinner.into_iter().chain(separator).chain(notices));
+        let cursor_row = rows.len() + cursor.1;
+        rows.extend(input.into_iter().chain(status));
+        let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
+        let text_rows = u16::try_from(text_rows).unwrap_or(0);
+        (Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows: text_rows }, text_rows)
     }
 
-    fn text_rows(&self, agent: &mut Agent, height: u16) -> Vec<Row> {
+    fn text_rows(&self, agent: &mut Agent, height: usize) -> Vec<Row> {
         let scrollback = &mut agent.view.scrollback;
-        let visible = scrollback.visible(text_width(self.size.0), height);
-        let mut rows: Vec<Row> = visible.into_iter().map(text_row).collect();
-        rows.resize(usize::from(height), Row::default());
+        let visible = scrollback.visible(text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
+        let mut rows: Vec<Row> = visible.into_iter().map(|row| self.row(text_row(row))).collect();
+        rows.resize(height, Row::default());
         if !scrollback.is_at_bottom()
             && let Some(last) = rows.last_mut()
         {
@@ -238,62 +255,60 @@ impl Painter {
         self.row(row)
     }
 
-    fn notice_rows(&self, agent: &Agent) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for (at, queued) in agent.queue.iter().enumerate().take(3) {
-            rows.push(Row::of(format!("  queued {}: {}", at + 1, one_line(&queued.text)), Style::DIM));
+    /// What a person should see above the input, in so many rows: the question first, then words of the house, then what
+    /// is queued.
+    fn notice_rows(&self, agent: &Agent, room: usize) -> Vec<Row> {
+        let mut rows = match agent.question() {
+            Some(asked) => self.question_rows(asked, room),
+            None => Vec::new(),
+        };
+        let columns = usize::from(self.size.0).max(1);
+        for line in self.notice.iter().flat_map(|notice| notice.lines()) {
+            let line = text::sanitise(line);
+            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(part, Style::color(Color::Yellow))));
         }
-        if agent.queue.len() > 3 {
-            rows.push(Row::of(format!("  and {} more", agent.queue.len() - 3), Style::DIM));
+        let queued = agent.queue.iter().enumerate().take(QUEUE_ROWS);
+        rows.extend(
+            queued.map(|(at, text)| Row::of(format!("  queued {}: {}", at + 1, one_line(&text.text)), Style::DIM)),
+        );
+        if agent.queue.len() > QUEUE_ROWS {
+            rows.push(Row::of(format!("  and {} more", agent.queue.len() - QUEUE_ROWS), Style::DIM));
         }
         if !agent.queue.is_empty() && agent.state() == State::Idle {
             rows.push(Row::of("  the queue waits: Enter sends the next, Up takes the last one back", Style::DIM));
         }
-        if let Some(asked) = agent.question() {
-            rows.extend(self.question_rows(asked));
-        }
-        if let Some(notice) = &self.notice {
-            let columns = usize::from(self.size.0);
-            for line in notice.lines().take(6) {
-                let line = text::sanitise(line);
-                rows.extend(
-                    text::wrap(&line, columns).take(6).map(|(_, part)| Row::of(part, Style::color(Color::Yellow))),
-                );
-            }
-        }
+        rows.truncate(room);
         rows.into_iter().map(|row| self.row(row)).collect()
     }
 
-    /// The exact command or change, and the question. What does not fit is said to be left out, never hidden.
-    fn question_rows(&self, asked: &Asked) -> Vec<Row> {
+    /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
+    /// above; where not even that can be said, nothing can be answered.
+    fn question_rows(&self, asked: &Asked, room: usize) -> Vec<Row> {
+        let yellow = Style::color(Color::Yellow);
+        if self.size.1 < ROWS_TO_ASK {
+            return vec![Row::of("? asks something: make the terminal larger", yellow)];
+        }
         let columns = usize::from(self.size.0).saturating_sub(2).max(1);
-        let room = usize::from(self.size.1).saturating_sub(8).max(3);
         let mut rows = Vec::new();
         for line in &asked.question.detail {
             let line = text::expand_tabs(line).into_owned();
             let line = text::sanitise(&line).replace('\n', "␊");
             rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
         }
-        let hidden = rows.len().saturating_sub(room);
-        if hidden > 0 {
-            rows.truncate(room);
-            rows.push(Row::of(
-                format!("  … and {hidden} more rows that do not fit this screen"),
-                Style::color(Color::Red),
-            ));
+        // The title, the way to answer, and a row that tells what is left out.
+        let shown = room.saturating_sub(3);
+        if rows.len() > shown + 1 {
+            let hidden = rows.len() - shown;
+            rows.truncate(shown);
+            rows.push(Row::of(format!("  … {hidden} more rows: PgUp shows all of it"), Style::color(Color::Red)));
         }
-        let title = one_line(&asked.question.title);
-        rows.insert(0, Row::of(format!("? may this run: {title}"), Style::color(Color::Yellow)));
-        rows.push(Row::of(
-            "  y runs it, n refuses it (Alt+Y, Alt+N while something is typed)",
-            Style::color(Color::Yellow),
-        ));
+        rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
+        rows.push(Row::of("  y runs it, n refuses it (Alt+Y, Alt+N while something is typed)", yellow));
         rows
     }
 
-    fn input_rows(&self, agent: &Agent) -> (Vec<Row>, (u16, usize)) {
-        let layout = agent.view.draft.layout(self.size.0.saturating_sub(GUTTER).max(1));
-        let most = usize::from(self.size.1 / 3).max(1);
+    fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {
+        let layout = agent.view.draft.layout(text_width(self.size.0));
         let (column, at) = layout.cursor;
         // The rows around the cursor, if there are more than fit.
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
@@ -312,8 +327,8 @@ impl Painter {
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
         }
-        if self.surroundings.at_work > 0 {
-            left.push_str(&format!("  {} more at work", self.surroundings.at_work));
+        if agent.unread > 0 {
+            left.push_str(&format!("  {} unread letters", agent.unread));
         }
         let right = "/help ";
         let space = usize::from(self.size.0).saturating_sub(text::width(&left) + right.len());

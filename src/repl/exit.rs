@@ -43,14 +43,13 @@ impl Repl {
     pub fn leave(&mut self) -> Result<()> {
         let start = self.shared.clock.now();
         let patience = self.shared.config.settings.exit_patience;
-        self.keep_drafts();
         for id in self.roster.ids() {
-            self.parked.retain(|parked| parked.who != id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
             drop(self.apply_change(id, Change::Interrupt));
         }
         self.apply_outbox();
-        while !self.roster.with_live_tools().is_empty() {
+        self.keep_drafts();
+        while !self.roster.with_live_tools().is_empty() || !self.dying.is_empty() {
             let waited = self.shared.clock.now() - start;
             if waited >= patience {
                 break;
@@ -60,6 +59,7 @@ impl Repl {
             for id in self.roster.with_live_tools().clone() {
                 self.with_agent(id, |agent, context| agent.poll_tools(context));
             }
+            self.join_dying();
             self.apply_outbox();
         }
         if let Some(seat) = &mut self.seat {
@@ -69,12 +69,18 @@ impl Repl {
     }
 
     /// What was typed and not sent is there again after a restart.
-    fn keep_drafts(&mut self) {
-        for agent in self.roster.iter() {
-            if agent.view.was_shown() {
-                // The store has said on the screen what it cannot do; leaving goes on.
-                drop(self.shared.store.set_draft(agent.id(), &agent.view.draft.expanded()));
-            }
+    fn keep_drafts(&self) {
+        for id in self.roster.ids() {
+            self.keep_draft(id);
+        }
+    }
+
+    /// What is typed to this agent and not sent will be there again.
+    pub(super) fn keep_draft(&self, id: AgentId) {
+        if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
+        {
+            // A store that refuses says so when a message is sent; what is typed stays in memory.
+            drop(self.shared.store.set_draft(id, &agent.view.draft.expanded()));
         }
     }
 }

@@ -7,7 +7,12 @@
 mod apply;
 mod draw;
 mod exit;
+mod fork;
 mod input;
+mod kill;
+mod log;
+mod mail;
+mod request;
 mod seat;
 mod timeout;
 mod trace;
@@ -19,6 +24,7 @@ use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::commands::House;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
@@ -26,6 +32,7 @@ use crate::net::Network;
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{Nursery, Roster};
+use crate::tools::Running;
 pub use seat::{Device, MemoryTerminal, Seat};
 pub use timeout::{Timeout, Why};
 use trace::Trace;
@@ -46,6 +53,7 @@ struct SharedContext {
     clock: Clock,
     network: Network,
     wake: Wake,
+    nursery: Nursery,
     trace: Trace,
 }
 
@@ -66,11 +74,18 @@ pub struct Repl {
     parked: Vec<Parked>,
     /// Idle agents that still hold a connection, the longest idle first.
     resting: VecDeque<AgentId>,
+    /// What still runs of agents that died: joined as it ends.
+    dying: Vec<Running>,
+    /// Calls that wait for letters.
+    waits: Vec<mail::Waiting>,
     tools_looked_at: Moment,
 }
 
 /// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
 const RESTING_CONNECTIONS: usize = 16;
+/// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
+/// in the next, before the same ones come again.
+const AGENTS_PER_TURN: usize = 128;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -83,23 +98,28 @@ impl Repl {
         let reactor = Reactor::new()?;
         let now = clock.now();
         let was_cut = store.recover(clock.unix_ms())?;
-        let nursery = Nursery::new(&config);
+        let mut nursery = Nursery::new(&config);
         let roll = store.load_agents()?;
         let mut roster = Roster::default();
         for row in &roll.agents {
-            roster.add(nursery.from_row(row));
+            let parent = match row.parent {
+                Some(parent) if roster.get(parent).is_none() => store.living_ancestor(row.id)?,
+                parent => parent,
+            };
+            roster.add(nursery.from_row(row), parent);
         }
         let is_fresh = roster.is_empty();
         if is_fresh {
             let environment = config.working_directory.display().to_string();
             let id = AgentId::random();
             let row = store.create_root(id, Some(&config.endpoint.full_name()), Some(&environment), clock.unix_ms())?;
-            roster.add(nursery.from_row(&row));
+            roster.add(nursery.from_row(&row), None);
         }
         let root = roster.nth(0).expect("there is at least agent 0");
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
+            nursery,
             network: Network::default(),
             store,
             clock,
@@ -114,12 +134,15 @@ impl Repl {
             outbox: Outbox::default(),
             parked: Vec::new(),
             resting: VecDeque::new(),
+            dying: Vec::new(),
+            waits: Vec::new(),
             tools_looked_at: now,
         };
         if repl.shared.trace.is_open() {
             repl.outbox.listen();
         }
         repl.read_queues()?;
+        repl.count_mail()?;
         repl.greet(root, is_fresh, &roll.damaged, was_cut.len());
         repl.bring_to_screen(root);
         repl.render()?;
@@ -127,12 +150,8 @@ impl Repl {
     }
 
     /// Signals reach the loop from now on. For a process of its own; not for a library user's.
-    ///
-    /// # Errors
-    /// When the kernel gives no descriptors.
-    pub fn catch_signals(&mut self) -> Result<()> {
-        self.signals = Some(Signals::catch()?);
-        Ok(())
+    pub fn listen_to(&mut self, signals: Signals) {
+        self.signals = Some(signals);
     }
 
     /// Turns until somebody asks to leave, then leaves in order.
@@ -140,8 +159,15 @@ impl Repl {
     /// # Errors
     /// When the kernel refuses to poll or the terminal is gone.
     pub fn run(&mut self) -> Result<()> {
-        while self.turn(None)? == Turn::Continue {}
-        self.leave()
+        let outcome = loop {
+            match self.turn(None) {
+                Ok(Turn::Continue) => {}
+                Ok(Turn::Exit) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // Whatever ended the loop: what was said is kept, and nothing goes on running.
+        self.leave().and(outcome)
     }
 
     /// One turn. Waits for news at most as long as `limit`, if there is one.
@@ -159,6 +185,7 @@ impl Repl {
             return Ok(Turn::Exit);
         }
         let named = self.handle_curl_events(&news);
+        self.join_dying();
         for id in self.with_news(named, &news) {
             self.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
@@ -199,7 +226,7 @@ impl Repl {
             }
             named.insert(id);
         }
-        for id in self.roster.due(now) {
+        for id in self.roster.due(now, AGENTS_PER_TURN) {
             self.with_agent(id, |agent, _| {
                 if agent.connection().timer().is_some_and(|at| at <= now) {
                     agent.connection().on_timer(now);
@@ -213,7 +240,7 @@ impl Repl {
     /// Who has to be looked at: named by libcurl or the deadlines, with work left over, or with a tool thread.
     fn with_news(&mut self, mut named: BTreeSet<AgentId>, news: &[News]) -> BTreeSet<AgentId> {
         let now = self.shared.clock.now();
-        named.extend(self.roster.with_leftover());
+        named.extend(self.roster.take_leftover(AGENTS_PER_TURN));
         let is_woken = news.iter().any(|one| one.source == Source::Waker);
         if is_woken || now - self.tools_looked_at >= TOOL_POLL {
             self.tools_looked_at = now;
@@ -232,7 +259,7 @@ impl Repl {
             match (signal, &mut self.seat) {
                 (Signal::Leave, _) => return Ok(Turn::Exit),
                 (Signal::Resized, Some(seat)) => seat.measure(),
-                (Signal::Suspend, Some(seat)) => seat.suspend()?,
+                (Signal::Suspend, _) => self.suspend()?,
                 (Signal::Resume, Some(seat)) => seat.resume()?,
                 (_, None) => {}
             }
@@ -262,7 +289,12 @@ impl Repl {
 
     /// Says something to whoever looks at this agent; no model is told.
     fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
-        self.roster.with(id, |agent| agent.view.push(kind, text));
+        self.roster.with(id, |agent| agent.view.insert(kind, text));
+    }
+
+    /// The house as a command may see it.
+    fn house(&self, current: AgentId) -> House<'_> {
+        House { roster: &self.roster, store: &self.shared.store, current, unix_ms: self.shared.clock.unix_ms() }
     }
 
     /// Everybody, to look at.

@@ -130,6 +130,11 @@ impl Seat {
         Ok(())
     }
 
+    /// Whether this question of this agent was in the last frame.
+    pub(super) fn has_shown(&self, who: AgentId, question: u64) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.has_shown(who, question))
+    }
+
     /// Whether the terminal has hung up.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
@@ -171,24 +176,24 @@ impl Seat {
     }
 
     /// Sends what changed, as far as the terminal takes it.
-    pub(super) fn show(&mut self, frame: &Frame) -> Result<()> {
+    pub(super) fn show(&mut self, frame: &Frame) {
         match &mut self.device {
             Device::Terminal(tty) => {
                 self.drawn.clear();
                 self.screen.draw(frame, &mut self.drawn);
                 tty.queue(&self.drawn);
-                tty.flush()?;
+                // A terminal that cannot be written any more is gone: the loop leaves in order.
+                self.is_gone |= tty.flush().is_err();
             }
             Device::Memory(memory) => self.screen.draw(frame, &mut memory.output),
         }
-        Ok(())
     }
 
     /// Sends what the terminal did not take before.
-    pub(super) fn flush(&mut self) -> Result<()> {
+    pub(super) fn flush(&mut self) {
         match &mut self.device {
-            Device::Terminal(tty) => tty.flush().map(drop),
-            Device::Memory(_) => Ok(()),
+            Device::Terminal(tty) => self.is_gone |= tty.flush().is_err(),
+            Device::Memory(_) => {}
         }
     }
 

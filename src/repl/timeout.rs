@@ -48,12 +48,13 @@ impl Repl {
         let now = self.shared.clock.now();
         let is_leftover = !self.roster.with_leftover().is_empty()
             || !self.outbox.is_empty()
+            || self.roster.has_free_place(self.places())
             || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
         }
         let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
-        let has_tools = !self.roster.with_live_tools().is_empty();
+        let has_tools = !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
         let tools = has_tools.then(|| (now + TOOL_POLL, Why::Tools));
         let keys = self.seat.as_ref().and_then(|seat| seat.key_deadline()).map(|at| (at, Why::Keys));
         let spinner = self.spinner_shows().then(|| (self.next_spinner_step(now), Why::Spinner));
@@ -65,8 +66,9 @@ impl Repl {
     }
 
     fn spinner_shows(&self) -> bool {
-        let focus = self.seat.as_ref().map(|seat| seat.focus);
-        focus.and_then(|id| self.roster.get(id)).is_some_and(|agent| agent.view.is_spinning())
+        // A terminal that takes nothing is drawn when it does.
+        let seat = self.seat.as_ref().filter(|seat| seat.is_ready());
+        seat.and_then(|seat| self.roster.get(seat.focus)).is_some_and(|agent| agent.view.is_spinning())
     }
 
     fn next_spinner_step(&self, now: Moment) -> Moment {

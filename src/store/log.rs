@@ -28,6 +28,19 @@ impl Store {
         })
     }
 
+    /// The same as [`Store::settle_reply`], and the agent is idle from then on: all in one transaction.
+    ///
+    /// # Errors
+    /// As for [`Store::append`].
+    pub fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            drop_partial(conn, ordinal)?;
+            conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([ordinal])?;
+            insert_all(conn, ordinal, bodies, now_ms)
+        })
+    }
+
     /// Adds these messages, which say in full what the pieces said in part, and drops the pieces, in one transaction.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod agents;
 mod fault;
 mod lock;
 mod log;
+mod mail;
 mod queue;
 mod recover;
 mod replay;

@@ -70,6 +70,16 @@ impl Store {
         Ok(texts)
     }
 
+    /// The input before the `newer` newest ones.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn input(&self, newer: usize) -> Result<Option<String>> {
+        let newer = i64::try_from(newer).unwrap_or(i64::MAX);
+        let sql = "SELECT content FROM inputs ORDER BY id DESC LIMIT 1 OFFSET ?1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([newer], |row| row.get(0)).optional()?)
+    }
+
     /// The value remembered under `key`.
     ///
     /// # Errors

@@ -5,15 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::agent::{Agent, Identity, Talk};
+use crate::base::error::Result;
 use crate::domain::config::Config;
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
 use crate::store::AgentRow;
 use crate::tools::Environment;
 
 /// What all agents are born with.
 pub struct Nursery {
-    endpoint: Rc<Endpoint>,
+    catalog: Catalog,
+    /// The usual one, and those that were asked for: agents share them.
+    endpoints: Vec<Rc<Endpoint>>,
     system: Rc<str>,
     environment: Arc<Environment>,
 }
@@ -24,7 +27,8 @@ impl Nursery {
         let output_directory =
             config.data_directory.as_ref().map_or_else(std::env::temp_dir, |directory| directory.join("outputs"));
         Self {
-            endpoint: Rc::new(config.endpoint.clone()),
+            catalog: config.catalog.clone(),
+            endpoints: vec![Rc::new(config.endpoint.clone())],
             system: system_prompt(&config.working_directory).into(),
             environment: Arc::new(Environment {
                 working_directory: config.working_directory.clone(),
@@ -36,10 +40,25 @@ impl Nursery {
         }
     }
 
-    /// An agent that the store knows; its conversation is read when it is first needed.
-    pub fn from_row(&self, row: &AgentRow) -> Agent {
+    /// The endpoint of this name.
+    ///
+    /// # Errors
+    /// It is not configured.
+    pub fn endpoint(&mut self, full_name: &str) -> Result<Rc<Endpoint>> {
+        if let Some(known) = self.endpoints.iter().find(|endpoint| endpoint.full_name() == full_name) {
+            return Ok(known.clone());
+        }
+        let found = Rc::new(self.catalog.find(full_name)?);
+        self.endpoints.push(found.clone());
+        Ok(found)
+    }
+
+    /// An agent that the store knows; its conversation is read when it is first needed. One whose endpoint is not
+    /// configured any more gets the usual one.
+    pub fn from_row(&mut self, row: &AgentRow) -> Agent {
+        let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let talk = Talk {
-            endpoint: self.endpoint.clone(),
+            endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
             system: self.system.clone(),
             environment: self.environment.clone(),
             history: None,
@@ -48,12 +67,13 @@ impl Nursery {
     }
 
     /// A child that was just entered into the store: everything it inherits is shared.
-    pub fn fork(parent: &mut Agent, row: &AgentRow) -> Agent {
+    /// `history` is what it inherits; `None`: it is read from the store when it is first needed.
+    pub fn fork(parent: &Agent, row: &AgentRow, endpoint: Rc<Endpoint>, history: Option<History>) -> Agent {
         let talk = Talk {
-            endpoint: parent.talk.endpoint.clone(),
+            endpoint,
             system: parent.talk.system.clone(),
             environment: parent.talk.environment.clone(),
-            history: parent.talk.history.as_mut().map(History::fork),
+            history,
         };
         Agent::new(identity_of(row), talk)
     }

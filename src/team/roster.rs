@@ -14,6 +14,8 @@ pub struct Roster {
     agents: BTreeMap<AgentId, Box<Agent>>,
     /// By order of birth.
     births: BTreeMap<i64, AgentId>,
+    /// The nearest living ancestor of each: the parent, or who adopted the orphan.
+    parents: HashMap<AgentId, AgentId>,
     children: HashMap<AgentId, BTreeSet<(i64, AgentId)>>,
     due: BTreeSet<(Moment, AgentId)>,
     index: HashMap<AgentId, Entry>,
@@ -23,6 +25,8 @@ pub struct Roster {
     busy: BTreeSet<AgentId>,
     asking: BTreeSet<AgentId>,
     line: VecDeque<AgentId>,
+    /// Who of those with work left over was served last.
+    served_last: Option<AgentId>,
 }
 
 /// What the index holds of one agent.
@@ -41,16 +45,60 @@ pub enum NoSuchAgent {
 }
 
 impl Roster {
-    /// Adds an agent.
-    pub fn add(&mut self, agent: Agent) {
-        let identity = &agent.identity;
-        let id = identity.id;
-        self.births.insert(identity.ordinal, id);
-        if let Some(parent) = identity.parent {
-            self.children.entry(parent).or_default().insert((identity.ordinal, id));
+    /// Adds an agent below its nearest living ancestor.
+    pub fn add(&mut self, agent: Agent, parent: Option<AgentId>) {
+        let (id, ordinal) = (agent.id(), agent.identity.ordinal);
+        self.births.insert(ordinal, id);
+        if let Some(parent) = parent {
+            self.parents.insert(id, parent);
+            self.children.entry(parent).or_default().insert((ordinal, id));
         }
         self.agents.insert(id, Box::new(agent));
         self.reindex(id);
+    }
+
+    /// Takes an agent out, for good. Its children are adopted by its nearest living ancestor.
+    pub fn remove(&mut self, id: AgentId) -> Option<Agent> {
+        let agent = self.agents.remove(&id)?;
+        let ordinal = agent.identity.ordinal;
+        let parent = self.parents.remove(&id);
+        if let Some(siblings) = parent.and_then(|parent| self.children.get_mut(&parent)) {
+            siblings.remove(&(ordinal, id));
+        }
+        let orphans = self.children.remove(&id).unwrap_or_default();
+        for (_, orphan) in &orphans {
+            self.parents.remove(orphan);
+            self.parents.extend(parent.map(|parent| (*orphan, parent)));
+        }
+        if let Some(parent) = parent {
+            self.children.entry(parent).or_default().extend(orphans);
+        }
+        self.births.remove(&ordinal);
+        self.line.retain(|one| *one != id);
+        self.unindex(id);
+        Some(*agent)
+    }
+
+    /// The nearest living ancestor: the parent, or who adopted the orphan.
+    pub fn parent(&self, id: AgentId) -> Option<AgentId> {
+        self.parents.get(&id).copied()
+    }
+
+    /// Whether `ancestor` is above `id` in the tree of the living.
+    pub fn is_ancestor(&self, ancestor: AgentId, id: AgentId) -> bool {
+        std::iter::successors(self.parent(id), |id| self.parent(*id)).any(|one| one == ancestor)
+    }
+
+    /// An agent's descendants, the deepest first, then itself.
+    pub fn subtree(&self, id: AgentId) -> Vec<AgentId> {
+        let mut found = vec![id];
+        let mut next = 0;
+        while let Some(one) = found.get(next).copied() {
+            found.extend(self.children(one));
+            next += 1;
+        }
+        found.reverse();
+        found
     }
 
     /// An agent to look at.
@@ -97,7 +145,7 @@ impl Roster {
 
     /// The neighbour of an agent among its siblings, `step` to the right, around the ends.
     pub fn sibling(&self, id: AgentId, step: isize) -> Option<AgentId> {
-        let parent = self.get(id)?.identity.parent?;
+        let parent = self.parent(id)?;
         let siblings: Vec<AgentId> = self.children(parent).collect();
         let at = siblings.iter().position(|one| *one == id)?;
         let count = isize::try_from(siblings.len()).ok()?;
@@ -138,9 +186,9 @@ impl Roster {
         Some((*at, *id, why))
     }
 
-    /// Those whose deadline has come.
-    pub fn due(&self, now: Moment) -> Vec<AgentId> {
-        self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+    /// Those whose deadline has come, the longest overdue first, at most so many.
+    pub fn due(&self, now: Moment, most: usize) -> Vec<AgentId> {
+        self.due.iter().take_while(|(at, _)| *at <= now).take(most).map(|(_, id)| *id).collect()
     }
 
     /// Those with a living tool thread.
@@ -151,6 +199,16 @@ impl Roster {
     /// Those with work left over from the last turn.
     pub fn with_leftover(&self) -> &BTreeSet<AgentId> {
         &self.leftover
+    }
+
+    /// At most so many of them, in turn: who was handed out comes again after all others.
+    pub fn take_leftover(&mut self, most: usize) -> Vec<AgentId> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let after = self.served_last.map_or(Unbounded, Excluded);
+        let behind = self.leftover.range((after, Unbounded));
+        let taken: Vec<AgentId> = behind.chain(&self.leftover).take(most.min(self.leftover.len())).copied().collect();
+        self.served_last = taken.last().copied();
+        taken
     }
 
     /// Those that hold one of the places for agents at work.
@@ -180,12 +238,23 @@ impl Roster {
         self.line.iter().position(|one| *one == id)
     }
 
-    /// The next in line, if fewer than `limit` (0: no limit) are at work.
+    /// Whether somebody is in line while fewer than `limit` are at work.
+    pub fn has_free_place(&self, limit: usize) -> bool {
+        !self.line.is_empty() && self.at_work.len() < limit
+    }
+
+    /// The next in line, if fewer than `limit` are at work.
     pub fn take_next_in_line(&mut self, limit: usize) -> Option<AgentId> {
-        if limit != 0 && self.at_work.len() >= limit {
-            return None;
+        if self.has_free_place(limit) { self.line.pop_front() } else { None }
+    }
+
+    fn unindex(&mut self, id: AgentId) {
+        if let Some((at, _)) = self.index.remove(&id).and_then(|entry| entry.deadline) {
+            self.due.remove(&(at, id));
         }
-        self.line.pop_front()
+        for set in [&mut self.live_tools, &mut self.leftover, &mut self.at_work, &mut self.busy, &mut self.asking] {
+            set.remove(&id);
+        }
     }
 
     fn reindex(&mut self, id: AgentId) {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::{Environment, Job, Output, Question, ToolSpec, one_line, supervise, visible};
+use super::{Environment, Job, Output, Question, Run, ToolSpec, one_line, supervise, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 /// The row in the table of tools.
@@ -38,7 +38,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     reach: Reach::Writes,
     check,
-    run,
+    run: Run::OnThread(run),
 };
 
 /// The longest command in bytes. The kernel takes 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).

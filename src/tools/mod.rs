@@ -8,6 +8,7 @@ pub mod arguments;
 mod bash;
 mod capture;
 mod diff;
+mod house;
 mod process_tree;
 mod read_file;
 pub mod running;
@@ -19,12 +20,24 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::domain::flow::Request;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub use running::{Job, Running};
 
 /// Every built-in tool, in the order in which models are told of them.
-pub const TOOLS: &[&ToolSpec] = &[&bash::SPEC, &read_file::SPEC, &write_file::SPEC];
+pub const TOOLS: &[&ToolSpec] = &[
+    &bash::SPEC,
+    &read_file::SPEC,
+    &write_file::SPEC,
+    &house::FORK,
+    &house::KILL,
+    &house::SEND_MAIL,
+    &house::CHECK_MAIL,
+    &house::READ_MAIL,
+    &house::WAIT,
+    &house::AGENTS,
+];
 
 /// One tool.
 pub struct ToolSpec {
@@ -35,8 +48,17 @@ pub struct ToolSpec {
     /// Looks at arguments that fit the schema, without changing anything and without blocking: what a person is shown,
     /// or words for the model about what cannot work.
     pub check: fn(&Value, &Environment) -> Result<Question, String>,
-    /// Runs a call whose arguments went through [`ToolSpec::prepare`]. Blocks; returns soon after the job is cancelled.
-    pub run: fn(&Value, &Environment, &Job) -> Output,
+    /// Carries a call out whose arguments went through [`ToolSpec::prepare`].
+    pub run: Run,
+}
+
+/// How a call is carried out.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// On a thread of its own. Blocks; returns soon after the job is cancelled.
+    OnThread(fn(&Value, &Environment, &Job) -> Output),
+    /// By the house: the call is turned into what is asked of it.
+    ByHouse(fn(&Value) -> Request),
 }
 
 /// What a person is shown before a call runs.
@@ -158,7 +180,7 @@ mod tests {
             let schema: Value = serde_json::from_str(spec.declaration.parameters).unwrap();
             assert_eq!(schema["type"], "object", "{}", spec.declaration.name);
             assert_eq!(schema["additionalProperties"], false, "{}", spec.declaration.name);
-            for required in schema["required"].as_array().unwrap() {
+            for required in schema["required"].as_array().into_iter().flatten() {
                 assert!(schema["properties"][required.as_str().unwrap()].is_object());
             }
         }

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 
 use super::capture::without_cut_end;
-use super::{Environment, Job, Output, Question, ToolSpec, visible};
+use super::{Environment, Job, Output, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 /// The row in the table of tools.
@@ -35,7 +35,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check,
-    run,
+    run: Run::OnThread(run),
 };
 
 const DEFAULT_LIMIT: u64 = 2000;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::Value;
 
-use super::{Environment, Output, ToolSpec};
+use super::{Environment, Output, Run, ToolSpec};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -149,7 +149,7 @@ impl Slot {
     /// Runs the tool and stores what came of it, even if it panics.
     fn fill(&self, spec: &ToolSpec, arguments: &Value, env: &Environment) {
         let start = Instant::now();
-        let output = catch_unwind(AssertUnwindSafe(|| (spec.run)(arguments, env, &self.job)))
+        let output = catch_unwind(AssertUnwindSafe(|| run(spec, arguments, env, &self.job)))
             .unwrap_or_else(|panic| Output::failure(words_of(panic.as_ref())));
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some((output, start.elapsed()));
         self.complete.store(true, Ordering::Release);
@@ -158,6 +158,13 @@ impl Slot {
     fn take(&self) -> (Output, Duration) {
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         outcome.take().expect("the result is stored before the call is complete")
+    }
+}
+
+fn run(spec: &ToolSpec, arguments: &Value, env: &Environment, job: &Job) -> Output {
+    match spec.run {
+        Run::OnThread(run) => run(arguments, env, job),
+        Run::ByHouse(_) => panic!("{} is carried out by the house, not on a thread", spec.declaration.name),
     }
 }
 
@@ -184,7 +191,7 @@ mod tests {
             declaration: ToolDeclaration { name: "probe", description: "", parameters: r#"{"type":"object"}"# },
             reach: Reach::Reads,
             check: |_, _| Ok(Question { title: String::new(), detail: Vec::new() }),
-            run,
+            run: Run::OnThread(run),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{Access, Mode, OFlags};
 use serde_json::Value;
 
-use super::{Environment, Job, Output, Question, ToolSpec, diff, visible};
+use super::{Environment, Job, Output, Question, Run, ToolSpec, diff, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 /// The row in the table of tools.
@@ -33,7 +33,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     reach: Reach::Writes,
     check,
-    run,
+    run: Run::OnThread(run),
 };
 
 /// How many lines of a change a person is shown.

@@ -8,7 +8,7 @@ use polylogue::agent::{Agent, State};
 use polylogue::base::clock::Clock;
 use polylogue::base::id::AgentId;
 use polylogue::domain::config::{Config, Settings};
-use polylogue::domain::endpoint::Endpoint;
+use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
 use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
@@ -47,6 +47,12 @@ impl Default for Plan {
 }
 
 impl Plan {
+    /// The provider of the endpoint, under its name.
+    fn catalog(&self) -> Catalog {
+        let Endpoint { provider, kind, base_url, key, headers, .. } = self.endpoint.clone();
+        Catalog(vec![ProviderEntry { name: provider, kind, base_url, key, headers }])
+    }
+
     /// Agents that talk to an OpenAI-compatible server.
     pub fn peer(url: &str) -> Self {
         let endpoint = Endpoint {
@@ -85,6 +91,7 @@ impl Harness {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = Config {
             data_directory: Some(directory.path().into()),
+            catalog: plan.catalog(),
             endpoint: plan.endpoint.clone(),
             hint: None,
             working_directory: directory.path().into(),
@@ -221,7 +228,7 @@ impl Harness {
 
     /// A child of the `n`th agent; the screen goes there.
     pub fn fork(&mut self, n: usize) {
-        self.ask(n, Change::Fork { prompt: None, name: None });
+        self.ask(n, Change::Fork { prompt: None, name: None, model: None });
     }
 
     /// The `n`th agent comes to the screen.

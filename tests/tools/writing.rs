@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use polylogue::tools::{self, Job};
+use polylogue::tools::{self, Job, Run};
 use serde_json::json;
 
 use super::Room;
@@ -124,7 +124,7 @@ fn a_failure_is_told_and_leaves_the_old_file_and_nothing_new() {
     let room = Room::new();
     let call = room.prepare("write_file", &json!({"path": "d/f", "content": "new"})).unwrap();
     fs::write(room.path("d"), "in the way").unwrap();
-    let write = tools::find("write_file").unwrap().run;
+    let Run::OnThread(write) = tools::find("write_file").unwrap().run else { panic!("it writes on a thread") };
     let output = write(&call.arguments, &room.env, &Job::new().unwrap());
     assert!(output.is_error && output.content.starts_with("Nothing was written: "), "{}", output.content);
     assert_eq!(names(&room), ["d"]);

@@ -132,12 +132,12 @@ fn ten_megabytes_arrive_complete_and_in_order_between_keys() {
 }
 
 #[test]
-fn nobody_can_type_the_character_of_a_fold() {
+fn a_character_that_marks_folds_is_kept_where_somebody_types_it() {
     let mut draft = Draft::new();
     draft.paste(&"secret\n".repeat(11));
     draft.insert("\u{f0000}");
     draft.paste("\u{f0001}ok");
-    assert_eq!(draft.take(), "secret\n".repeat(11) + "ok");
+    assert_eq!(draft.take(), "secret\n".repeat(11) + "\u{f0000}\u{f0001}ok");
 }
 
 #[test]

@@ -45,6 +45,14 @@ impl Scrollback {
         self.top_of_view(width, height).is_none_or(|top| self.above(top, width).is_none())
     }
 
+    /// Lines were added after the first `before`: a view that stands behind them stays on its text.
+    pub(super) fn shift_view_after(&mut self, before: usize, added: usize) {
+        let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
+        if let Some(top) = self.top.as_mut().filter(|top| top.line - self.first >= before) {
+            top.line += added;
+        }
+    }
+
     /// Goes to the end, and stays there as it grows.
     pub fn to_bottom(&mut self) {
         self.top = None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::agent::{Agent, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::commands::{self, House};
+use crate::commands;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::key::Key;
@@ -17,8 +17,6 @@ use bindings::{Action, Direction, Situation, action_of};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
-/// Inputs that Up can bring back.
-const RECALLED_INPUTS: usize = 1000;
 
 impl Repl {
     /// Decodes keys, edits the draft, runs commands, submits: for the agent on the screen.
@@ -26,7 +24,7 @@ impl Repl {
         let now = self.shared.clock.now();
         let Some(seat) = &mut self.seat else { return Ok(Turn::Continue) };
         if news.iter().any(|one| one.source == Source::Terminal && one.readiness.writable) {
-            seat.flush()?;
+            seat.flush();
         }
         let is_ready = news.iter().any(|one| one.source == Source::Terminal && one.readiness.readable);
         let is_due = seat.key_deadline().is_some_and(|at| at <= now);
@@ -41,6 +39,8 @@ impl Repl {
             if self.on_key(&key)? == Turn::Exit {
                 return Ok(Turn::Exit);
             }
+            // What one key asked for has happened before the next one is looked at.
+            self.apply_outbox();
         }
         Ok(Turn::Continue)
     }
@@ -51,7 +51,8 @@ impl Repl {
         let who = seat.focus;
         let Some(agent) = self.roster.get(who) else { return Ok(Turn::Continue) };
         let situation = Situation {
-            is_asked: agent.question().is_some(),
+            // Only a question that the person has seen can be answered.
+            is_asked: agent.question().is_some_and(|asked| seat.has_shown(who, asked.number)),
             is_busy: agent.state() != State::Idle,
             is_draft_empty: agent.view.draft.is_empty(),
             has_queue: !agent.queue.is_empty(),
@@ -75,7 +76,10 @@ impl Repl {
                 self.seat.as_mut().map(Seat::forget_screen).unwrap_or_default();
                 Turn::Continue
             }
-            Action::Suspend => self.suspend()?,
+            Action::Suspend => {
+                self.suspend()?;
+                Turn::Continue
+            }
             Action::Leave => self.leave_or_warn(),
         };
         Ok(turn)
@@ -100,18 +104,14 @@ impl Repl {
             agent.view.draft.take()
         });
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Turn::Continue };
-        let house = House { roster: &self.roster, current: who, unix_ms: self.shared.clock.unix_ms() };
-        let outcome = commands::read(&text, &house);
         // The history of inputs is a convenience: a line that it cannot keep is sent all the same.
         drop(self.shared.store.remember_input(&text));
-        match outcome {
-            Ok(result) => self.carry_out(who, result),
-            Err(error) => {
-                self.edit(who, |draft| draft.set(&text));
-                self.notice(error.message);
-                Turn::Continue
-            }
-        }
+        let outcome = commands::read(&text, &self.house(who)).and_then(|result| self.carry_out(who, result));
+        outcome.unwrap_or_else(|error| {
+            self.return_text(who, &text);
+            self.notice(error.message);
+            Turn::Continue
+        })
     }
 
     fn answer(&mut self, who: AgentId, allowed: bool) -> Turn {
@@ -160,18 +160,21 @@ impl Repl {
         if moved == Some(true) {
             return Turn::Continue;
         }
-        let Ok(inputs) = self.shared.store.input_history(RECALLED_INPUTS) else { return Turn::Continue };
         let Some(seat) = &mut self.seat else { return Turn::Continue };
         let next = match (seat.recalled, older) {
             (None, true) => Some(0),
             (None, false) => return Turn::Continue,
-            (Some(at), true) => Some((at + 1).min(inputs.len().saturating_sub(1))),
+            (Some(at), true) => Some(at + 1),
             (Some(at), false) => at.checked_sub(1),
         };
+        let text = next.and_then(|at| self.shared.store.input(at).ok().flatten());
+        if next.is_some() && text.is_none() {
+            return Turn::Continue;
+        }
         seat.recalled = next;
-        let text = next.and_then(|at| inputs.iter().rev().nth(at)).map_or("", String::as_str);
+        let text = text.unwrap_or_default();
         self.roster.with(who, |agent| {
-            agent.view.draft.set(text);
+            agent.view.draft.set(&text);
             agent.view.touch();
         });
         Turn::Continue
@@ -181,8 +184,7 @@ impl Repl {
     fn complete(&mut self, who: AgentId) -> Turn {
         let Some(agent) = self.roster.get(who) else { return Turn::Continue };
         let typed = agent.view.draft.expanded();
-        let house = House { roster: &self.roster, current: who, unix_ms: self.shared.clock.unix_ms() };
-        let endings = commands::complete(&typed, &house);
+        let endings = commands::complete(&typed, &self.house(who));
         let shared = shared_beginning(&endings);
         if shared.len() > typed.len() {
             self.edit(who, |draft| draft.set(&shared));
@@ -194,7 +196,7 @@ impl Repl {
 
     fn go(&mut self, who: AgentId, direction: Direction) -> Turn {
         let to = match direction {
-            Direction::Parent => self.roster.get(who).and_then(|agent| agent.identity.parent),
+            Direction::Parent => self.roster.parent(who),
             Direction::NewestChild => self.roster.children(who).next_back(),
             Direction::Sibling(step) => self.roster.sibling(who, step),
             Direction::Nth(n) => self.roster.nth(n),
@@ -208,14 +210,20 @@ impl Repl {
         Turn::Continue
     }
 
-    fn suspend(&mut self) -> Result<Turn> {
-        if let (Some(seat), Some(_)) = (&mut self.seat, &self.signals) {
-            seat.suspend()?;
-            // The default action of SIGTSTP is ours to take, because we catch it; SIGCONT brings us back.
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
-                .map_err(std::io::Error::from)?;
+    /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
+    /// otherwise. Returns when SIGCONT has come.
+    pub(super) fn suspend(&mut self) -> Result<()> {
+        if self.signals.is_none() {
+            return Ok(());
         }
-        Ok(Turn::Continue)
+        if let Some(seat) = &mut self.seat {
+            seat.suspend()?;
+        }
+        rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
+        if let Some(seat) = &mut self.seat {
+            seat.resume()?;
+        }
+        Ok(())
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press.

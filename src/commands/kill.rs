@@ -1,0 +1,31 @@
+//! `/kill`: an agent dies, for good.
+
+use super::{CommandSpec, House, agent_called, agent_names, usage};
+use crate::base::error::Result;
+use crate::domain::flow::{Change, InputResult};
+
+/// `/kill`.
+pub const KILL: CommandSpec = CommandSpec {
+    name: "kill",
+    aliases: &[],
+    arguments: "[AGENT] [--cascade]",
+    about: "end an agent for good (this one, if none is named); with --cascade its descendants too",
+    run,
+    complete: agent_names,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    let mut cascade = false;
+    let mut who = None;
+    for word in arguments.split_whitespace() {
+        match word {
+            "--cascade" => cascade = true,
+            option if option.starts_with("--") => {
+                return Err(usage(&format!("/kill knows no {option}: there is --cascade")));
+            }
+            name if who.is_none() => who = Some(agent_called(house.roster, name)?),
+            more => return Err(usage(&format!("/kill takes one agent, but {more:?} stands behind it"))),
+        }
+    }
+    Ok(InputResult::NewState(Change::Kill { who: who.unwrap_or(house.current), cascade }, None))
+}

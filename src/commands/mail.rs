@@ -1,0 +1,111 @@
+//! The commands for letters: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`.
+
+use super::{CommandSpec, House, agent_called, agent_names, nothing, refuse_arguments, unquoted, usage};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::flow::{Change, InputResult};
+use crate::domain::mail::{Mail, MailId};
+
+/// `/send`.
+pub const SEND: CommandSpec = CommandSpec {
+    name: "send",
+    aliases: &[],
+    arguments: "AGENT LETTER",
+    about: "put a letter into an agent's box; it is read when the agent looks",
+    run: send,
+    complete: agent_names,
+};
+
+/// `/check-mail`.
+pub const CHECK_MAIL: CommandSpec = CommandSpec {
+    name: "check-mail",
+    aliases: &[],
+    arguments: "",
+    about: "this agent's letters, oldest unread first",
+    run: |house, arguments| {
+        refuse_arguments("check-mail", arguments)?;
+        listed(house, None)
+    },
+    complete: nothing,
+};
+
+/// `/read-mail`.
+pub const READ_MAIL: CommandSpec = CommandSpec {
+    name: "read-mail",
+    aliases: &[],
+    arguments: "[ID]",
+    about: "show a letter and mark it read: the oldest unread one, or this one",
+    run: |_, arguments| {
+        let id = if arguments.is_empty() { None } else { Some(letter(arguments)?) };
+        Ok(InputResult::NewState(Change::ReadMail(id), None))
+    },
+    complete: nothing,
+};
+
+/// `/filter-mail`.
+pub const FILTER_MAIL: CommandSpec = CommandSpec {
+    name: "filter-mail",
+    aliases: &[],
+    arguments: "--from AGENT",
+    about: "only the letters of one sender",
+    run: |house, arguments| {
+        let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| usage("say whose letters: /filter-mail --from AGENT"))?;
+        listed(house, Some(agent_called(house.roster, name)?))
+    },
+    complete: |house| agent_names(house).into_iter().map(|name| format!("--from {name}")).collect(),
+};
+
+/// `/delete-mail`.
+pub const DELETE_MAIL: CommandSpec = CommandSpec {
+    name: "delete-mail",
+    aliases: &[],
+    arguments: "ID",
+    about: "throw a letter away",
+    run: |_, arguments| Ok(InputResult::NewState(Change::DeleteMail(letter(arguments)?), Some("thrown away".into()))),
+    complete: nothing,
+};
+
+/// Characters of a letter that a list shows.
+const PREVIEW: usize = 60;
+
+fn send(house: &House, arguments: &str) -> Result<InputResult> {
+    let (name, body) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    if name.is_empty() {
+        return Err(usage("say to whom and what: /send AGENT LETTER"));
+    }
+    let to = agent_called(house.roster, name)?;
+    let body = unquoted(body.trim_start()).to_owned();
+    Ok(InputResult::NewState(Change::Send { to, body }, Some(format!("the letter is in {name}'s box"))))
+}
+
+fn letter(arguments: &str) -> Result<MailId> {
+    arguments
+        .parse()
+        .map(MailId)
+        .map_err(|_| usage(&format!("{arguments:?} is no letter: /check-mail tells their ids")))
+}
+
+fn listed(house: &House, from: Option<AgentId>) -> Result<InputResult> {
+    let mail = house.store.mail(house.current, from)?;
+    Ok(InputResult::Continue(Some(mail_lines(house, &mail))))
+}
+
+/// Letters as a list: id, read or not, sender, first words.
+pub fn mail_lines(house: &House, mail: &[Mail]) -> String {
+    let unread = mail.iter().filter(|mail| !mail.is_read).count();
+    let lines: Vec<String> = mail.iter().map(|mail| line(house, mail)).collect();
+    match mail.len() {
+        0 => "no letters".into(),
+        1 => format!("1 letter, {unread} unread\n{}", lines[0]),
+        n => format!("{n} letters, {unread} unread\n{}", lines.join("\n")),
+    }
+}
+
+fn line(house: &House, mail: &Mail) -> String {
+    let first = mail.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let words: String = first.chars().take(PREVIEW).collect();
+    let more = if words.len() < mail.body.trim().len() { " …" } else { "" };
+    let read = if mail.is_read { "read  " } else { "unread" };
+    format!("{:<4} {read} from {}: {words}{more}", mail.id.0, house.name_of(mail.from))
+}

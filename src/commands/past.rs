@@ -1,0 +1,40 @@
+//! The commands about what an agent remembers: `/clear`, `/mark`, `/rewind`.
+
+use super::{CommandSpec, nothing, refuse_arguments};
+use crate::domain::flow::{Change, InputResult};
+
+/// `/clear`.
+pub const CLEAR: CommandSpec = CommandSpec {
+    name: "clear",
+    aliases: &[],
+    arguments: "",
+    about: "the model forgets everything so far; the text stays in the scrollback",
+    run: |_, arguments| {
+        refuse_arguments("clear", arguments)?;
+        Ok(InputResult::NewState(Change::Clear, None))
+    },
+    complete: nothing,
+};
+
+/// `/mark`.
+pub const MARK: CommandSpec = CommandSpec {
+    name: "mark",
+    aliases: &[],
+    arguments: "[LABEL]",
+    about: "a place to come back to",
+    run: |_, arguments| Ok(InputResult::NewState(Change::Mark(arguments.to_owned()), None)),
+    complete: nothing,
+};
+
+/// `/rewind`.
+pub const REWIND: CommandSpec = CommandSpec {
+    name: "rewind",
+    aliases: &[],
+    arguments: "[LABEL]",
+    about: "back to the newest mark, or the newest of that label: the model forgets what came after it",
+    run: |_, arguments| {
+        let label = (!arguments.is_empty()).then(|| arguments.to_owned());
+        Ok(InputResult::NewState(Change::Rewind(label), None))
+    },
+    complete: nothing,
+};

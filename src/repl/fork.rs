@@ -1,0 +1,164 @@
+//! Fork: the only way to make an agent. One transaction in the store, then the child in memory; a failure leaves no trace
+//! in either. The cost does not depend on the length of any history.
+
+use crate::agent::State;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::commands;
+use crate::domain::flow::Change;
+use crate::domain::history::History;
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::repl::apply::nobody;
+use crate::repl::{Parked, Repl};
+use crate::store::NewAgent;
+use crate::team::Nursery;
+
+/// What the child inherits of its parent's own messages.
+enum Inherited {
+    /// Everything that is stored.
+    All,
+    /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
+    /// child does not carry out its parent's order again.
+    BeforeTurn,
+}
+
+impl Repl {
+    /// `/fork`: while the agent's tools run it waits for them, as a value.
+    pub(super) fn fork_by_person(
+        &mut self,
+        who: AgentId,
+        prompt: Option<String>,
+        name: Option<String>,
+        model: Option<String>,
+    ) -> Result<()> {
+        let parent = self.roster.get(who).ok_or_else(nobody)?;
+        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
+            return self.park(who, Change::Fork { prompt, name, model });
+        }
+        let child = self.fork(who, name, model.as_deref(), Inherited::All)?;
+        if self.seat.as_ref().is_some_and(|seat| seat.focus == who) {
+            self.bring_to_screen(child);
+        }
+        if let Some(prompt) = prompt
+            && !self.apply_or_say(child, Change::Submit(prompt.clone()))
+        {
+            self.return_text(child, &prompt);
+        }
+        Ok(())
+    }
+
+    /// The `fork` tool: never touches a screen, and the child starts at once.
+    pub(super) fn fork_by_model(
+        &mut self,
+        who: AgentId,
+        prompt: String,
+        name: Option<String>,
+        model: Option<&str>,
+    ) -> Result<AgentId> {
+        let name = name.map(|name| commands::checked_name(&name)).transpose()?;
+        let child = self.fork(who, name, model, Inherited::BeforeTurn)?;
+        self.apply_change(child, Change::Submit(prompt))?;
+        Ok(child)
+    }
+
+    fn fork(
+        &mut self,
+        who: AgentId,
+        name: Option<String>,
+        model: Option<&str>,
+        inherited: Inherited,
+    ) -> Result<AgentId> {
+        let parent = self.roster.get(who).ok_or_else(nobody)?;
+        let endpoint = match model {
+            Some(model) => self.shared.nursery.endpoint(model)?,
+            None => parent.talk.endpoint.clone(),
+        };
+        let new = NewAgent {
+            id: AgentId::random(),
+            name,
+            parent: who,
+            fork_point: self.fork_point(who, &inherited)?,
+            endpoint: Some(endpoint.full_name()),
+            environment: None,
+        };
+        let forked = self.shared.store.fork(&new, self.shared.clock.unix_ms())?;
+        let child = self.roster.with(who, |parent| {
+            let history = match inherited {
+                Inherited::All => parent.talk.history.as_mut().map(History::fork),
+                Inherited::BeforeTurn => parent.fork_history_before_turn(),
+            };
+            let mut child = Nursery::fork(parent, &forked.row, endpoint, history);
+            parent.view.show(&forked.in_parent.body);
+            parent.remember(vec![forked.in_parent]);
+            child.view.show(&forked.in_child.body);
+            child.remember(vec![forked.in_child]);
+            child
+        });
+        self.roster.add(child.ok_or_else(nobody)?, Some(who));
+        Ok(new.id)
+    }
+
+    fn fork_point(&self, who: AgentId, inherited: &Inherited) -> Result<MessageId> {
+        let newest = self.shared.store.last_own_message(who)?;
+        let turn = self.roster.get(who).and_then(|agent| agent.turn_message());
+        Ok(match (inherited, turn) {
+            (Inherited::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
+            _ => newest,
+        })
+    }
+
+    /// The change waits until the tools of this reply are done, and the loop goes on.
+    fn park(&mut self, who: AgentId, change: Change) -> Result<()> {
+        if self.parked.iter().any(|parked| parked.who == who) {
+            return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
+        }
+        self.note(who, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
+        self.parked.push(Parked { who, change });
+        Ok(())
+    }
+
+    /// The tools of this agent are done: what waited for them happens.
+    pub(super) fn unpark(&mut self, who: AgentId) {
+        if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
+            let parked = self.parked.remove(at);
+            self.apply_or_say(who, parked.change);
+        }
+    }
+
+    /// Takes back what waited for the tools; its text is the person's again.
+    pub(super) fn drop_parked(&mut self, who: AgentId) {
+        let Some(at) = self.parked.iter().position(|parked| parked.who == who) else { return };
+        let parked = self.parked.remove(at);
+        self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        if let Change::Fork { prompt: Some(prompt), .. } = parked.change {
+            self.return_text(who, &format!("/fork {prompt}"));
+        }
+    }
+
+    /// Another name; it is unique among the living.
+    pub(super) fn name(&mut self, who: AgentId, name: Option<String>) -> Result<()> {
+        self.shared.store.set_name(who, name.as_deref())?;
+        self.roster.with(who, |agent| {
+            agent.identity.name = name;
+            agent.view.touch();
+        });
+        Ok(())
+    }
+
+    /// Back to a mark: the model forgets what came after it, for good.
+    pub(super) fn rewind(&mut self, who: AgentId, label: Option<&str>) -> Result<()> {
+        self.load(who)?;
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        let history = agent.talk.history.as_ref().ok_or_else(nobody)?;
+        // Marks are not inherited: what is inherited lies at or before the fork point.
+        let to = history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {
+            let words = match label {
+                Some(label) => format!("there is no mark {label:?} to go back to"),
+                None => "there is no mark to go back to: /mark sets one".into(),
+            };
+            Error::new(ErrorKind::Usage, words)
+        })?;
+        self.log_event(who, Body::Rewind(to))
+    }
+}

@@ -1,0 +1,62 @@
+//! Kill: final. One transaction marks exactly the named ones; then what they do is ended, and nothing late reaches them.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+use crate::tools::Running;
+
+impl Repl {
+    /// An agent dies; with all its descendants, if told so. Otherwise its nearest living ancestor adopts its children.
+    pub(super) fn kill(&mut self, who: AgentId, cascade: bool) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        let label = agent.identity.label();
+        let Some(heir) = self.roster.parent(who) else {
+            return Err(Error::new(ErrorKind::Usage, format!("{label} is the root and cannot be killed")));
+        };
+        let victims = if cascade { self.roster.subtree(who) } else { vec![who] };
+        self.shared.store.kill(&victims, self.shared.clock.unix_ms())?;
+        for victim in &victims {
+            self.bury(*victim);
+        }
+        let focus = self.seat.as_ref().map(|seat| seat.focus);
+        if focus.is_some_and(|focus| victims.contains(&focus)) {
+            self.bring_to_screen(heir);
+        }
+        let others = if victims.len() > 1 { format!(" and {} descendants", victims.len() - 1) } else { String::new() };
+        self.note(heir, LineKind::Mark, &format!("{label}{others} killed"));
+        self.look_at_waits();
+        Ok(())
+    }
+
+    /// What the `kill` tool may not: the root, itself's ancestors.
+    pub(super) fn kill_by_model(&mut self, who: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
+        if self.roster.is_ancestor(victim, who) {
+            return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
+        }
+        self.kill(victim, cascade)
+    }
+
+    /// Takes a dead agent out of everything; what it still runs was told to stop and is joined as it ends.
+    fn bury(&mut self, id: AgentId) {
+        let now = self.shared.clock.now();
+        let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
+        self.dying.extend(running);
+        self.outbox.forget(id);
+        self.parked.retain(|parked| parked.who != id);
+        self.resting.retain(|one| *one != id);
+        self.waits.retain(|waiting| waiting.who != id);
+        self.roster.remove(id);
+    }
+
+    /// Joins the threads of the dead that have ended.
+    pub(super) fn join_dying(&mut self) {
+        let (ended, running): (Vec<Running>, _) =
+            std::mem::take(&mut self.dying).into_iter().partition(Running::is_complete);
+        self.dying = running;
+        for one in ended {
+            one.collect();
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Writing to an agent's log: what happened to a conversation apart from what was said in it.
+
+use crate::agent::State;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::message::Body;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+
+impl Repl {
+    /// Enters an event into an idle agent's conversation: in the middle of a turn it would cut calls from their results.
+    pub(super) fn log_event(&mut self, who: AgentId, body: Body) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        if agent.state() != State::Idle {
+            let words = format!("{} is busy: wait for it, or stop it with Esc first", agent.identity.label());
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
+        let stored = self.shared.store.append(who, vec![body.clone()], self.shared.clock.unix_ms())?;
+        self.roster.with(who, |agent| {
+            agent.view.show(&body);
+            agent.remember(stored);
+        });
+        Ok(())
+    }
+}
