@@ -4,6 +4,7 @@ mod arguments;
 mod endpoint;
 mod process;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -12,6 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, Result};
 use crate::domain::config::{Config, Settings};
 use crate::domain::flow::Change;
+use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
 use crate::terminal::tty::Tty;
@@ -45,7 +47,7 @@ pub fn main() -> ExitCode {
     match chat(arguments) {
         Ok(()) => ExitCode::from(code::DONE),
         Err(error) => {
-            eprintln!("polylogue: {error}");
+            drop(writeln!(std::io::stderr(), "polylogue: {error}"));
             ExitCode::from(match error.kind {
                 ErrorKind::Usage => code::USAGE,
                 ErrorKind::Auth => code::PROVIDER,
@@ -65,9 +67,11 @@ fn chat(arguments: Arguments) -> Result<()> {
         None => Store::in_memory()?,
     };
     process::restore_terminal_on_panic();
+    // From here on no signal ends the process before the terminal is given back.
+    let signals = Signals::catch()?;
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
-    repl.catch_signals()?;
+    repl.heed(signals);
     if let Some(prompt) = arguments.prompt() {
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         repl.ask(root, Change::Submit(prompt))?;
@@ -76,7 +80,8 @@ fn chat(arguments: Arguments) -> Result<()> {
     let kept = repl.roster().len();
     drop(repl);
     if outcome.is_ok() {
-        println!("{}", farewell(&arguments, kept));
+        // After a hang-up nobody is there to read it.
+        drop(writeln!(std::io::stdout(), "{}", farewell(&arguments, kept)));
     }
     outcome
 }

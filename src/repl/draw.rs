@@ -66,7 +66,8 @@ impl Repl {
         seat.text_rows = text_rows;
         seat.seen = Some(seen);
         seat.drawn_at = now;
-        seat.show(&frame)
+        seat.show(&frame);
+        Ok(())
     }
 
     fn look(&self) -> Option<Seen> {

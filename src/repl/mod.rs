@@ -126,22 +126,26 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Signals reach the loop from now on. For a process of its own; not for a library user's.
-    ///
-    /// # Errors
-    /// When the kernel gives no descriptors.
-    pub fn catch_signals(&mut self) -> Result<()> {
-        self.signals = Some(Signals::catch()?);
-        Ok(())
+    /// Signals reach the loop from now on, also those that came before. For a process of its own, which catches them
+    /// before it takes the terminal; not for a library user's.
+    pub fn heed(&mut self, signals: Signals) {
+        self.signals = Some(signals);
     }
 
-    /// Turns until somebody asks to leave, then leaves in order.
+    /// Turns until somebody asks to leave or it cannot go on, then leaves in order.
     ///
     /// # Errors
-    /// When the kernel refuses to poll or the terminal is gone.
+    /// When the kernel refuses to poll.
     pub fn run(&mut self) -> Result<()> {
-        while self.turn(None)? == Turn::Continue {}
-        self.leave()
+        let outcome = loop {
+            match self.turn(None) {
+                Ok(Turn::Continue) => {}
+                Ok(Turn::Exit) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let left = self.leave();
+        outcome.and(left)
     }
 
     /// One turn. Waits for news at most as long as `limit`, if there is one.
@@ -232,7 +236,7 @@ impl Repl {
             match (signal, &mut self.seat) {
                 (Signal::Leave, _) => return Ok(Turn::Exit),
                 (Signal::Resized, Some(seat)) => seat.measure(),
-                (Signal::Suspend, Some(seat)) => seat.suspend()?,
+                (Signal::Suspend, Some(_)) => self.suspend()?,
                 (Signal::Resume, Some(seat)) => seat.resume()?,
                 (_, None) => {}
             }

@@ -144,9 +144,11 @@ impl Seat {
         self.keys.deadline()
     }
 
-    /// Whether bytes are left that were not looked at.
+    /// Whether there is something to do at once: bytes that were not looked at, or a hang-up.
     pub(super) fn has_leftover(&self) -> bool {
-        !self.is_read_whole || matches!(&self.device, Device::Memory(memory) if !memory.input.is_empty())
+        self.is_gone
+            || !self.is_read_whole
+            || matches!(&self.device, Device::Memory(memory) if !memory.input.is_empty())
     }
 
     /// Asks for the size and draws everything anew.
@@ -171,33 +173,30 @@ impl Seat {
     }
 
     /// Sends what changed, as far as the terminal takes it.
-    pub(super) fn show(&mut self, frame: &Frame) -> Result<()> {
+    pub(super) fn show(&mut self, frame: &Frame) {
         match &mut self.device {
             Device::Terminal(tty) => {
                 self.drawn.clear();
                 self.screen.draw(frame, &mut self.drawn);
                 tty.queue(&self.drawn);
-                tty.flush()?;
             }
             Device::Memory(memory) => self.screen.draw(frame, &mut memory.output),
         }
-        Ok(())
+        self.flush();
     }
 
-    /// Sends what the terminal did not take before.
-    pub(super) fn flush(&mut self) -> Result<()> {
-        match &mut self.device {
-            Device::Terminal(tty) => tty.flush().map(drop),
-            Device::Memory(_) => Ok(()),
-        }
-    }
-
-    /// Leaves the terminal as it was found.
-    pub(super) fn suspend(&mut self) -> Result<()> {
+    /// Sends what the terminal did not take before. One that takes nothing any more has hung up.
+    pub(super) fn flush(&mut self) {
         if let Device::Terminal(tty) = &mut self.device {
-            tty.leave()?;
+            self.is_gone |= tty.flush().is_err();
         }
-        Ok(())
+    }
+
+    /// Leaves the terminal as it was found; if it is gone, there is nothing to leave and nobody to be told.
+    pub(super) fn suspend(&mut self) {
+        if let Device::Terminal(tty) = &mut self.device {
+            drop(tty.leave());
+        }
     }
 
     /// Takes the terminal again.

@@ -26,7 +26,7 @@ impl Repl {
         let now = self.shared.clock.now();
         let Some(seat) = &mut self.seat else { return Ok(Turn::Continue) };
         if news.iter().any(|one| one.source == Source::Terminal && one.readiness.writable) {
-            seat.flush()?;
+            seat.flush();
         }
         let is_ready = news.iter().any(|one| one.source == Source::Terminal && one.readiness.readable);
         let is_due = seat.key_deadline().is_some_and(|at| at <= now);
@@ -75,7 +75,10 @@ impl Repl {
                 self.seat.as_mut().map(Seat::forget_screen).unwrap_or_default();
                 Turn::Continue
             }
-            Action::Suspend => self.suspend()?,
+            Action::Suspend => {
+                self.suspend()?;
+                Turn::Continue
+            }
             Action::Leave => self.leave_or_warn(),
         };
         Ok(turn)
@@ -208,14 +211,17 @@ impl Repl {
         Turn::Continue
     }
 
-    fn suspend(&mut self) -> Result<Turn> {
+    /// Stops the process, and whatever of its job is not the program itself (a `make` that started it), until somebody
+    /// continues it.
+    pub(super) fn suspend(&mut self) -> Result<()> {
         if let (Some(seat), Some(_)) = (&mut self.seat, &self.signals) {
-            seat.suspend()?;
-            // The default action of SIGTSTP is ours to take, because we catch it; SIGCONT brings us back.
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
-                .map_err(std::io::Error::from)?;
+            seat.suspend();
+            // The default action of SIGTSTP is ours to take, because we catch it.
+            rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
+            // Here it goes on. SIGCONT is told only in the next turn, and a frame may be drawn in this one.
+            seat.resume()?;
         }
-        Ok(Turn::Continue)
+        Ok(())
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press.
