@@ -165,15 +165,12 @@ fn draft_on(screen: &vt100::Screen) -> String {
 }
 
 /// What agents answered, as it is stored.
-fn replies(log: &[Message]) -> Vec<&str> {
-    let text = |message: &'_ Message| matches!(&message.body, Body::Assistant(_));
-    let replies = log.iter().filter(|message| text(message));
-    replies
-        .map(|message| match &message.body {
-            Body::Assistant(reply) => reply.text.as_str(),
-            _ => "",
-        })
-        .collect()
+fn replies<'a>(log: &'a [Message]) -> Vec<&'a str> {
+    let text = |message: &'a Message| match &message.body {
+        Body::Assistant(reply) => Some(reply.text.as_str()),
+        _ => None,
+    };
+    log.iter().filter_map(text).collect()
 }
 
 /// A command that can be told from everything else on this machine.

@@ -32,11 +32,11 @@ fn three_at_work() -> Chat {
 }
 
 fn last_reply(log: &[Message]) -> (&str, bool) {
-    let replies = log.iter().filter_map(|message| match &message.body {
+    let mut replies = log.iter().filter_map(|message| match &message.body {
         Body::Assistant(reply) => Some((reply.text.as_str(), reply.is_partial)),
         _ => None,
     });
-    replies.last().expect("a reply")
+    replies.next_back().expect("a reply")
 }
 
 #[test]

@@ -5,8 +5,11 @@ use rustix::process::Signal;
 use super::{Chat, Marked, Start, end_of_all};
 use crate::support::pty::{Pty, TerminalLeft, died_of};
 
-/// A way to ask the program to end while nobody is busy.
-const WAYS: [(&str, fn(&mut Chat)); 6] = [
+/// What it is called, and what is done.
+type WayOut = (&'static str, fn(&mut Chat));
+
+/// The ways to ask the program to end while nobody is busy.
+const WAYS: [WayOut; 6] = [
     ("Ctrl+C", |chat| chat.pty.send("\x03")),
     ("Ctrl+D", |chat| chat.pty.send("\x04")),
     ("/exit", |chat| chat.pty.send("/exit\r")),
