@@ -9,7 +9,7 @@ pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
     arguments: "[--name NAME] [PROMPT]",
-    about: "a child that knows what this agent knows; a prompt is sent to it at once",
+    about: "a child that knows what this one knows",
     run,
     complete: nothing,
 };

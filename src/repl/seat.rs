@@ -67,7 +67,7 @@ impl Seat {
     pub fn new(device: Device, focus: AgentId) -> Self {
         let palette = match &device {
             Device::Terminal(_) => palette(),
-            Device::Memory(_) => Palette { color: true, attributes: true },
+            Device::Memory(_) => Palette { color: true, attributes: true, unicode: true },
         };
         let mut seat = Self {
             focus,
@@ -211,5 +211,7 @@ impl Seat {
 
 fn palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
-    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref())
+    // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
 }

@@ -26,7 +26,8 @@ fn arrives_complete(bytes: usize) {
     let exchange = peer.accept();
     let received = openai::last_user_text(&exchange.request().json());
     assert!(received == text, "{} of {} bytes came", received.len(), text.len());
-    exchange.stream().text("got it").finish("stop").done();
+    exchange.stream().text("got it").usage(1, 1).finish("stop").done();
+    chat.is_answered();
     chat.sees("  got it");
     chat.pty.send("\x04");
     chat.ends_well();
@@ -59,6 +60,7 @@ fn commands_newlines_and_keys_in_a_paste_run_nothing() {
     chat.sees("> first\n  /exit\n  /fork --name nobody\n");
     chat.sees("last");
     chat.pty.send("!\r");
+    chat.is_answered();
     chat.sees("last!");
     chat.pty.send("\x04");
     chat.ends_well();
