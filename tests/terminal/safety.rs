@@ -41,6 +41,9 @@ fn what_a_model_says_is_shown_and_does_nothing() {
     for word in WORDS {
         chat.sees(word);
     }
+    for sequence in ["␛]52;c;", "␛[2J", "␛[?1049l"] {
+        chat.sees(sequence);
+    }
     chat.sees("> attack");
     is_harmless(&mut chat);
 }
