@@ -72,7 +72,7 @@ fn chat(arguments: Arguments) -> Result<()> {
     let signals = Signals::catch()?;
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
-    repl.listen_to(signals);
+    repl.heed(signals);
     if let Some(prompt) = arguments.prompt() {
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         repl.ask(root, Change::Submit(prompt))?;
@@ -90,9 +90,18 @@ fn farewell(arguments: &Arguments, agents: usize) -> String {
     if arguments.ephemeral {
         return "Nothing was kept (--ephemeral).".into();
     }
-    let directory = arguments.data_dir.as_ref().map(|directory| format!(" --data-dir {}", directory.display()));
+    let directory = arguments
+        .data_dir
+        .as_ref()
+        .map(|directory| format!(" --data-dir {}", quoted(&directory.display().to_string())));
     let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
     format!("{who} kept. To go on: polylogue{}", directory.unwrap_or_default())
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn configure(arguments: &Arguments) -> Result<Config> {
@@ -113,4 +122,19 @@ fn configure(arguments: &Arguments) -> Result<Config> {
         working_limit: arguments.working_limit,
         trace: arguments.trace.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_can_be_copied_into_a_shell() {
+        let last_words = |directory: &str| {
+            let arguments = Arguments::parse_from(["polylogue", "--data-dir", directory]);
+            farewell(&arguments, 1)
+        };
+        assert!(last_words("/a/b-c").ends_with("polylogue --data-dir /a/b-c"));
+        assert!(last_words("/a b/it's").ends_with(r"polylogue --data-dir '/a b/it'\''s'"));
+    }
 }

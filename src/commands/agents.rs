@@ -11,7 +11,7 @@ pub const AGENTS: CommandSpec = CommandSpec {
     name: "agents",
     aliases: &["ps"],
     arguments: "",
-    about: "everybody as a tree: number, name, id, what it does, age, tokens",
+    about: "everybody as a tree, and what each does",
     run,
     complete: nothing,
 };

@@ -8,8 +8,8 @@ use crate::domain::flow::{Change, InputResult};
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
-    arguments: "[--name NAME] [--model PROVIDER/MODEL] [PROMPT]",
-    about: "a child that knows what this agent knows; a prompt is sent to it at once",
+    arguments: "[--name N] [--model M] [PROMPT]",
+    about: "a child that knows what this one knows",
     run,
     complete: nothing,
 };

@@ -10,14 +10,15 @@ pub const HELP: CommandSpec =
 
 /// Keys that are not commands, as help lists them.
 const KEYS: &[(&str, &str)] = &[
-    ("Enter / Ctrl+J", "send / new line"),
+    ("Enter, Ctrl+J", "send, new line"),
+    ("Tab", "complete a command or a name"),
     ("Esc", "stop what this agent does; else clear the draft"),
     ("Ctrl+Up, Ctrl+Down", "parent, newest child"),
     ("Ctrl+Left, Ctrl+Right", "siblings"),
     ("Alt+1 .. Alt+9", "agents by order of birth"),
     ("PgUp, PgDn, wheel", "scroll; Ctrl+Home, Ctrl+End for the ends"),
     ("Up on an empty draft", "take queued text back, else earlier input"),
-    ("Ctrl+L", "draw the screen anew"),
+    ("Ctrl+L, Ctrl+Z", "draw the screen anew, suspend"),
     ("Ctrl+C, Ctrl+D", "leave"),
 ];
 
@@ -27,4 +28,19 @@ fn run(_: &House, arguments: &str) -> Result<InputResult> {
     let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
     let lines: Vec<String> = commands.chain(keys).map(|(left, right)| format!("{left:<28} {right}")).collect();
     Ok(InputResult::Continue(Some(lines.join("\n"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::AgentId;
+    use crate::team::Roster;
+
+    #[test]
+    fn every_line_fits_a_screen_of_eighty_columns() {
+        let house = House { roster: &Roster::default(), current: AgentId::random(), unix_ms: 0 };
+        let Ok(InputResult::Continue(Some(text))) = run(&house, "") else { panic!("help is a text") };
+        let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
+        assert!(too_wide.is_empty(), "{too_wide:?}");
+    }
 }

@@ -63,7 +63,7 @@ impl Repl {
             self.apply_outbox();
         }
         if let Some(seat) = &mut self.seat {
-            seat.suspend()?;
+            seat.suspend();
         }
         Ok(())
     }

@@ -149,15 +149,16 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Signals reach the loop from now on. For a process of its own; not for a library user's.
-    pub fn listen_to(&mut self, signals: Signals) {
+    /// Signals reach the loop from now on, also those that came before. For a process of its own, which catches them
+    /// before it takes the terminal; not for a library user's.
+    pub fn heed(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }
 
-    /// Turns until somebody asks to leave, then leaves in order.
+    /// Turns until somebody asks to leave or it cannot go on, then leaves in order.
     ///
     /// # Errors
-    /// When the kernel refuses to poll or the terminal is gone.
+    /// When the kernel refuses to poll.
     pub fn run(&mut self) -> Result<()> {
         let outcome = loop {
             match self.turn(None) {
@@ -166,8 +167,8 @@ impl Repl {
                 Err(error) => break Err(error),
             }
         };
-        // Whatever ended the loop: what was said is kept, and nothing goes on running.
-        self.leave().and(outcome)
+        let left = self.leave();
+        outcome.and(left)
     }
 
     /// One turn. Waits for news at most as long as `limit`, if there is one.

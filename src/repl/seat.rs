@@ -67,7 +67,7 @@ impl Seat {
     pub fn new(device: Device, focus: AgentId) -> Self {
         let palette = match &device {
             Device::Terminal(_) => palette(),
-            Device::Memory(_) => Palette { color: true, attributes: true },
+            Device::Memory(_) => Palette { color: true, attributes: true, unicode: true },
         };
         let mut seat = Self {
             focus,
@@ -149,9 +149,11 @@ impl Seat {
         self.keys.deadline()
     }
 
-    /// Whether bytes are left that were not looked at.
+    /// Whether there is something to do at once: bytes that were not looked at, or a hang-up.
     pub(super) fn has_leftover(&self) -> bool {
-        !self.is_read_whole || matches!(&self.device, Device::Memory(memory) if !memory.input.is_empty())
+        self.is_gone
+            || !self.is_read_whole
+            || matches!(&self.device, Device::Memory(memory) if !memory.input.is_empty())
     }
 
     /// Asks for the size and draws everything anew.
@@ -182,27 +184,24 @@ impl Seat {
                 self.drawn.clear();
                 self.screen.draw(frame, &mut self.drawn);
                 tty.queue(&self.drawn);
-                // A terminal that cannot be written any more is gone: the loop leaves in order.
-                self.is_gone |= tty.flush().is_err();
             }
             Device::Memory(memory) => self.screen.draw(frame, &mut memory.output),
         }
+        self.flush();
     }
 
-    /// Sends what the terminal did not take before.
+    /// Sends what the terminal did not take before. One that takes nothing any more has hung up.
     pub(super) fn flush(&mut self) {
-        match &mut self.device {
-            Device::Terminal(tty) => self.is_gone |= tty.flush().is_err(),
-            Device::Memory(_) => {}
+        if let Device::Terminal(tty) = &mut self.device {
+            self.is_gone |= tty.flush().is_err();
         }
     }
 
-    /// Leaves the terminal as it was found.
-    pub(super) fn suspend(&mut self) -> Result<()> {
+    /// Leaves the terminal as it was found; if it is gone, there is nothing to leave and nobody to be told.
+    pub(super) fn suspend(&mut self) {
         if let Device::Terminal(tty) = &mut self.device {
-            tty.leave()?;
+            drop(tty.leave());
         }
-        Ok(())
     }
 
     /// Takes the terminal again.
@@ -217,5 +216,7 @@ impl Seat {
 
 fn palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
-    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref())
+    // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
 }

@@ -19,13 +19,32 @@ pub struct Palette {
     pub color: bool,
     /// Bold, faint, italic, underlined, reversed.
     pub attributes: bool,
+    /// More than ASCII.
+    pub unicode: bool,
 }
 
 impl Palette {
-    /// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty) and `TERM` (`dumb` knows no style).
-    pub fn from_environment(no_color: Option<&str>, term: Option<&str>) -> Self {
+    /// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty), of `TERM` (`dumb` knows no style), and of
+    /// the locale. Where no locale is named, the terminal is taken for one of today; `C` is a word, and is taken at it.
+    pub fn from_environment(no_color: Option<&str>, term: Option<&str>, locale: Option<&str>) -> Self {
         let attributes = !matches!(term, None | Some("" | "dumb"));
-        Self { color: attributes && no_color.is_none_or(str::is_empty), attributes }
+        let is_utf8 = |locale: &str| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
+        let color = attributes && no_color.is_none_or(str::is_empty);
+        Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
+    }
+
+    /// What is sent for a grapheme: itself, or something of the same width.
+    fn spell(self, grapheme: &str, columns: u16) -> &str {
+        match grapheme {
+            _ if self.unicode || grapheme.is_ascii() => grapheme,
+            "─" => "-",
+            "↑" => "^",
+            "↓" => "v",
+            "…" => ".",
+            _ if columns == 2 => "??",
+            _ if grapheme.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) => "*",
+            _ => "?",
+        }
     }
 
     fn apply(self, style: Style) -> Style {
@@ -115,7 +134,7 @@ impl Screen {
             self.pen.erase_right();
         }
         for cell in &new.list[change.cells.clone()] {
-            self.pen.write(cell.text, cell.style, cell.columns, width);
+            self.pen.write(self.palette.spell(cell.text, cell.columns), cell.style, cell.columns, width);
         }
         if new.is_disputed {
             self.pen.lose_place();

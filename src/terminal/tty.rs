@@ -6,6 +6,12 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
+use crossterm::Command;
+use crossterm::cursor::Show;
+use crossterm::style::{Attribute, SetAttribute};
+use crossterm::terminal::{
+    DisableLineWrap, EnableLineWrap, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -14,11 +20,33 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Alternate screen, no wrapping at the right margin (what is too wide is cut), bracketed paste, the mouse's buttons
-/// and wheel in the SGR form (xterm control sequences, "Mouse Tracking").
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?7l\x1b[?2004h\x1b[?1000h\x1b[?1006h";
-/// Undoes [`ENTER`] and whatever a frame may have left: an update, a style, scroll margins, a hidden cursor.
-const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[m\x1b[r\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Takes the screen: the alternate one, no wrapping at the right margin (what is too wide is cut), bracketed paste, and
+/// the mouse's buttons and wheel in the SGR form (xterm control sequences, "Mouse Tracking"). The last two stand here by
+/// hand: crossterm offers them only together with its event reader.
+fn enter_sequence() -> String {
+    let mut out = String::new();
+    write_command(&mut out, EnterAlternateScreen);
+    write_command(&mut out, DisableLineWrap);
+    out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h"
+}
+
+/// Undoes [`enter_sequence`] and whatever a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden
+/// cursor.
+fn leave_sequence() -> String {
+    let mut out = String::new();
+    write_command(&mut out, EndSynchronizedUpdate);
+    out.push_str("\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[r");
+    write_command(&mut out, SetAttribute(Attribute::Reset));
+    write_command(&mut out, EnableLineWrap);
+    write_command(&mut out, Show);
+    write_command(&mut out, LeaveAlternateScreen);
+    out
+}
+
+fn write_command(out: &mut String, command: impl Command) {
+    // A string takes everything.
+    let _ = command.write_ansi(out);
+}
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -89,7 +117,7 @@ impl Tty {
         raw.make_raw();
         tcsetattr(&self.fd, OptionalActions::Now, &raw).map_err(no_terminal)?;
         self.drop_backlog();
-        self.queue(ENTER);
+        self.queue(enter_sequence().as_bytes());
         self.flush().map(drop)
     }
 
@@ -207,7 +235,7 @@ pub fn restore_for_panic() {
 impl Entered {
     /// The screen goes first: in cooked mode the kernel would change what is written.
     fn restore(&self) -> rustix::io::Result<()> {
-        let told = write_patiently(&self.fd, LEAVE);
+        let told = write_patiently(&self.fd, leave_sequence().as_bytes());
         tcsetattr(&self.fd, OptionalActions::Now, &self.modes).and(told)
     }
 }
@@ -277,6 +305,7 @@ mod tests {
 
     #[test]
     fn every_way_out_gives_the_terminal_back_once() {
+        let (enter, back) = (enter_sequence().into_bytes(), leave_sequence().into_bytes());
         let ways_out: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
         for leave in ways_out {
             let (mut tty, master) = pair();
@@ -284,16 +313,17 @@ mod tests {
                 tty.enter().expect("enters");
             }
             assert!(is_raw(&tty));
-            assert_eq!(sent(&master, ENTER.len()), ENTER);
+            assert_eq!(sent(&master, enter.len()), enter);
             leave(&mut tty);
             assert!(!is_raw(&tty));
-            assert_eq!(sent(&master, LEAVE.len()), LEAVE);
+            assert_eq!(sent(&master, back.len()), back);
         }
         let (mut tty, master) = pair();
         tty.enter().expect("enters");
         let watcher = tcgetattr(&master).expect("modes");
         drop(tty);
-        assert_eq!(sent(&master, ENTER.len() + LEAVE.len()), [ENTER, LEAVE].concat());
+        let both = [enter, back].concat();
+        assert_eq!(sent(&master, both.len()), both);
         assert_ne!(tcgetattr(&master).expect("modes").local_modes, watcher.local_modes);
         restore_for_panic();
         assert_eq!(rustix::io::read(&master, &mut [0; 64][..]), Err(Errno::IO), "nothing is left to be put back");

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -24,6 +24,9 @@ use super::PATIENCE;
 
 /// Names the program and its arguments to the copy of ourselves that becomes it, as a JSON list.
 const BECOME: &str = "PTY_BECOME_THE_PROGRAM";
+
+/// Begins a synchronized update with `h` behind it, and ends it with `l`.
+const UPDATE: &[u8] = b"\x1b[?2026";
 
 /// A program in a terminal. Dropped, it is killed.
 pub struct Pty {
@@ -155,7 +158,7 @@ impl Pty {
     pub fn wait_until(&mut self, mut holds: impl FnMut(&Pty) -> bool, what: &str) {
         let give_up = Instant::now() + PATIENCE;
         self.read_what_is_there();
-        while !holds(self) {
+        while self.is_within_frame() || !holds(self) {
             assert!(self.exit.is_none(), "ended ({:?}) before {what}:\n{}", self.exit, self.screen_text());
             self.turn(give_up, PollFlags::empty(), what);
         }
@@ -190,6 +193,11 @@ impl Pty {
     pub fn raw_output(&mut self) -> &[u8] {
         self.read_what_is_there();
         &self.output
+    }
+
+    /// How many bytes have been read so far, without reading more.
+    pub fn output_so_far(&self) -> usize {
+        self.output.len()
     }
 
     /// How many bytes the program has written so far.
@@ -235,6 +243,26 @@ impl Pty {
             ordinary_keys: !screen.application_keypad() && !screen.application_cursor(),
             settings_restored: same_settings(&settings, &self.settings_before),
         }
+    }
+
+    /// Reads for so long, whatever comes, and says how many bytes that were: to measure silence, not to wait.
+    pub fn bytes_within(&mut self, span: Duration) -> usize {
+        let before = self.bytes_written();
+        let end = Instant::now() + span;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            let left = Timespec::try_from(left).expect("seconds");
+            match poll(&mut [PollFd::new(&self.ours, PollFlags::IN)], Some(&left)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => self.read_what_is_there(),
+                Err(error) => panic!("poll: {error}"),
+            }
+        }
+        self.bytes_written() - before
+    }
+
+    /// Whether what was read last ends in the middle of a synchronized update: no person would see that.
+    fn is_within_frame(&self) -> bool {
+        let begin = self.output.windows(UPDATE.len()).rposition(|bytes| bytes == UPDATE);
+        self.exit.is_none() && begin.is_some_and(|at| self.output.get(at + UPDATE.len()) != Some(&b'l'))
     }
 
     /// Waits for output, the exit, or what else is asked of the terminal, and takes in what came.

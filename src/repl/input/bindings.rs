@@ -136,7 +136,7 @@ fn with_alt(code: KeyCode, situation: &Situation) -> Action {
         KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
         KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
         KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
-        KeyCode::Backspace => Action::Edit(Draft::kill_word_back),
+        KeyCode::Backspace => Action::Edit(Draft::kill_word_left),
         KeyCode::Enter => Action::Edit(newline),
         KeyCode::Up => Action::Edit(Draft::up),
         KeyCode::Down => Action::Edit(Draft::down),

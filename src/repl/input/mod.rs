@@ -217,7 +217,7 @@ impl Repl {
             return Ok(());
         }
         if let Some(seat) = &mut self.seat {
-            seat.suspend()?;
+            seat.suspend();
         }
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
         if let Some(seat) = &mut self.seat {

@@ -2,7 +2,7 @@ use super::*;
 use crate::base::text;
 use crate::domain::frame::{Color, Span};
 
-const FULL: Palette = Palette { color: true, attributes: true };
+const FULL: Palette = Palette { color: true, attributes: true, unicode: true };
 
 /// A screen and the terminal that it draws on.
 struct Glass {
@@ -260,7 +260,8 @@ fn the_environment_says_what_may_be_styled() {
         (None, Some("dumb"), false, false),
         (None, None, false, false),
     ] {
-        assert_eq!(Palette::from_environment(no_color, term), Palette { color, attributes });
+        let palette = Palette::from_environment(no_color, term, None);
+        assert_eq!(palette, Palette { color, attributes, unicode: true });
     }
     let red = Frame {
         width: 9,
@@ -269,7 +270,21 @@ fn the_environment_says_what_may_be_styled() {
     };
     for (palette, sgr) in [((true, true), "\x1b[1;31mr"), ((false, true), "\x1b[1mr"), ((false, false), "Jr")] {
         let mut out = Vec::new();
-        Screen::new(Palette { color: palette.0, attributes: palette.1 }).draw(&red, &mut out);
+        Screen::new(Palette { color: palette.0, attributes: palette.1, unicode: true }).draw(&red, &mut out);
         assert!(String::from_utf8_lossy(&out).contains(sgr));
     }
+}
+
+#[test]
+fn a_locale_without_utf_8_is_sent_ascii_of_the_same_width() {
+    for (locale, unicode) in
+        [(None, true), (Some("de_DE.UTF-8"), true), (Some("C.utf8"), true), (Some("C"), false), (Some("de_DE"), false)]
+    {
+        assert_eq!(Palette::from_environment(None, Some("xterm"), locale).unicode, unicode, "{locale:?}");
+    }
+    let mut glass = Glass::new(20, 1);
+    glass.screen = Screen::new(Palette { unicode: false, ..FULL });
+    let sent = glass.draw(&frame(20, &["── ⣾ äh 語 …x"], 0, (0, 0)));
+    assert!(sent.is_ascii());
+    assert_eq!(glass.rows(), ["-- * ?h ?? .x"]);
 }

@@ -1,0 +1,74 @@
+//! The first minute of somebody who has never seen it.
+
+use super::{Chat, Start};
+
+#[test]
+fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
+    let mut chat = Chat::new();
+    for words in ["one person, many agents", "No model is configured", "-m openai/MODEL", "/help"] {
+        chat.sees(words);
+    }
+    chat.pty.send("hello there\r");
+    chat.sees("> hello there\n\n  hello there\n");
+    chat.sees_draft("");
+}
+
+#[test]
+fn a_banner_greets_only_once() {
+    let mut chat = Chat::new();
+    chat.sees("one person, many agents");
+    chat.pty.send("\x04");
+    chat.ends_well();
+    chat.start_again();
+    assert!(!chat.pty.screen_text().contains("one person, many agents"));
+}
+
+#[test]
+fn words_behind_the_options_are_the_first_message() {
+    let start = Start { args: vec!["how", "are", "you"], ..Start::default() };
+    let mut chat = Chat::start(start);
+    chat.sees("> how are you\n\n  how are you\n");
+}
+
+#[test]
+fn help_lists_commands_and_keys_and_agents_lists_everybody() {
+    let mut chat = Chat::start(Start { size: (100, 40), ..Start::default() });
+    chat.pty.send("/help\r");
+    for words in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
+        chat.sees(words);
+    }
+    chat.pty.send("/fork --name scout\r");
+    chat.sees("── scout ─ ↑ agent 0");
+    chat.pty.send("/agents\r");
+    chat.sees("0   agent 0");
+    chat.sees(">   1   scout");
+}
+
+#[test]
+fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_said() {
+    let mut chat = Chat::new();
+    chat.pty.send("/agnets\r");
+    chat.sees("there is no /agnets: did you mean /agents?");
+    chat.sees_draft("/agnets");
+    chat.pty.send("\x04\x1b");
+    chat.sees_draft("");
+    assert!(!chat.pty.screen_text().contains("\n> /agnets"), "it was no message");
+}
+
+#[test]
+fn tab_completes_commands_and_names_and_lists_what_is_not_decided() {
+    let mut chat = Chat::new();
+    chat.pty.send("/ag\t");
+    chat.sees_draft("/agents");
+    chat.pty.send("\x15/\t");
+    chat.sees("/fork   /switch   /agents");
+    chat.sees_draft("/");
+    chat.pty.send("\x15/fork --name scout\r");
+    chat.sees("── scout");
+    chat.pty.send("\x1b1");
+    chat.sees("── agent 0");
+    chat.pty.send("/sw\tsc\t");
+    chat.sees_draft("/switch scout");
+    chat.pty.send("\r");
+    chat.sees("── scout");
+}

@@ -1,0 +1,171 @@
+//! Keys, as terminals send them.
+
+use super::Chat;
+
+/// Sends bytes one by one.
+fn send_one_by_one(chat: &mut Chat, bytes: &str) {
+    for byte in bytes.as_bytes() {
+        chat.pty.send([*byte]);
+    }
+}
+
+/// Types into an empty draft and waits for what it becomes; then the draft is empty again.
+fn check(chat: &mut Chat, typed: &str, draft: &str) {
+    chat.pty.send(typed);
+    chat.pty.wait_for(|screen| super::draft_on(screen).trim_end() == draft, &format!("{typed:?} to become {draft:?}"));
+    chat.pty.send("\x1b");
+    chat.sees_draft("");
+}
+
+#[test]
+fn a_lone_escape_clears_the_draft_at_once() {
+    let mut chat = Chat::new();
+    chat.pty.send("abc");
+    chat.sees_draft("abc");
+    let pressed = std::time::Instant::now();
+    chat.pty.send("\x1b");
+    chat.sees_draft("");
+    assert!(pressed.elapsed().as_millis() < 250, "not only when something else is typed");
+}
+
+#[test]
+fn a_key_that_comes_byte_by_byte_is_one_key() {
+    let mut chat = Chat::new();
+    chat.pty.send("ac");
+    send_one_by_one(&mut chat, "\x1b[D");
+    chat.pty.send("b");
+    chat.sees_draft("abc");
+    send_one_by_one(&mut chat, "\x1b[1;5D\x1b[F\x1bOH\x1b[3~語é");
+    chat.sees_draft("語ébc");
+}
+
+#[test]
+fn editing_keys_do_what_they_do_in_a_shell() {
+    let mut chat = Chat::new();
+    for (typed, draft) in [
+        ("bc\x01a", "abc"),
+        ("ab\x01\x05c", "abc"),
+        ("ac\x02b\x06d", "abcd"),
+        ("abc\x1b[D\x1b[D\x0b", "a"),
+        ("abc\x1b[D\x15", "c"),
+        ("one two\x17", "one"),
+        ("one two\x17\x01\x19", "twoone"),
+        ("one two\x1bb\x1bbX", "Xone two"),
+        ("one two\x01\x1bfX", "oneX two"),
+        ("one two\x01\x1bd", " two"),
+        ("one two/three\x1b\x7f", "one two/"),
+        ("one two\x1b[1;3DX", "one Xtwo"),
+        ("abc\x7f", "ab"),
+        ("abc\x08", "ab"),
+        ("abc\x1b[H\x1b[3~", "bc"),
+        ("語👨‍👩‍👧x\x7f\x7f", "語"),
+        ("one two\x17\x1f", "one two"),
+    ] {
+        check(&mut chat, typed, draft);
+    }
+}
+
+#[test]
+fn a_line_is_broken_by_ctrl_j_and_sent_by_enter() {
+    let mut chat = Chat::new();
+    check(&mut chat, "one\x0atwo", "one\ntwo");
+    check(&mut chat, "one\x1b\rtwo", "one\ntwo");
+    chat.pty.send("one\x0atwo\r");
+    chat.sees("> one\n  two\n\n  one\n  two\n");
+}
+
+#[test]
+fn up_and_down_go_through_lines_first_and_then_through_earlier_inputs() {
+    let mut chat = Chat::new();
+    for words in ["first", "second"] {
+        chat.pty.send(format!("{words}\r"));
+        chat.sees(&format!("> {words}\n\n  {words}\n"));
+    }
+    chat.pty.send("\x1b[A");
+    chat.sees_draft("second");
+    chat.pty.send("\x1b[A");
+    chat.sees_draft("first");
+    chat.pty.send("\x1b[B");
+    chat.sees_draft("second");
+    chat.pty.send("\x1b[B");
+    chat.sees_draft("");
+    chat.pty.send("one\x0atwo\x1b[AX");
+    chat.sees_draft("oneX\ntwo");
+}
+
+#[test]
+fn digits_and_arrows_go_from_agent_to_agent() {
+    let mut chat = Chat::new();
+    for name in ["bea", "cal"] {
+        chat.pty.send(format!("\x1b1/fork --name {name}\r"));
+        chat.sees(&format!("── {name} "));
+    }
+    for (key, name) in [
+        ("\x1b1", "agent 0"),
+        ("\x1b2", "bea"),
+        ("\x1b3", "cal"),
+        ("\x1b[1;5A", "agent 0"),
+        ("\x1b[1;5B", "cal"),
+        ("\x1b[1;5D", "bea"),
+        ("\x1b[1;5C", "cal"),
+    ] {
+        chat.pty.send(key);
+        chat.sees(&format!("── {name} "));
+    }
+    chat.pty.send("\x1b9");
+    chat.sees("there is no agent in that direction");
+}
+
+#[test]
+fn every_agent_keeps_its_own_draft() {
+    let mut chat = Chat::new();
+    chat.pty.send("for agent 0\x1b1");
+    chat.pty.send("\x01\x0b/fork --name bea\r");
+    chat.sees("── bea ");
+    chat.pty.send("for bea");
+    chat.sees_draft("for bea");
+    chat.pty.send("\x1b1");
+    chat.sees("── agent 0 ");
+    chat.pty.send("for nobody");
+    chat.sees_draft("for nobody");
+    chat.pty.send("\x1b2");
+    chat.sees_draft("for bea");
+}
+
+#[test]
+fn escape_stops_the_agent_and_leaves_the_draft() {
+    let mut chat = Chat::new();
+    chat.say("before\n!hang");
+    chat.sees("  before");
+    chat.pty.send("typed meanwhile");
+    chat.sees_draft("typed meanwhile");
+    chat.pty.send("\x1b");
+    chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the agent to stop");
+    chat.sees_draft("typed meanwhile");
+}
+
+#[test]
+fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
+    let mut chat = Chat::new();
+    chat.say("before\n!hang");
+    chat.sees("  before");
+    chat.pty.send("one\rtwo\r");
+    chat.sees("queued 1: one");
+    chat.sees("queued 2: two");
+    chat.pty.send("\x1b[A");
+    chat.sees_draft("two");
+    chat.pty.send("\x15\x1b");
+    chat.sees("the queue waits");
+    chat.pty.send("\r");
+    chat.sees("> one\n\n  one\n");
+}
+
+#[test]
+fn ctrl_l_draws_everything_again() {
+    let mut chat = Chat::new();
+    chat.sees("/help");
+    let before = chat.pty.bytes_written();
+    chat.pty.send("\x0c");
+    chat.pty.wait_until(|pty| pty.output_so_far() > before + 200, "a whole frame");
+    chat.sees("one person, many agents");
+}

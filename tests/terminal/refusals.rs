@@ -1,0 +1,100 @@
+//! What cannot be started says why in one line, with an exit code for scripts, and does not touch the terminal.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Chat, PROGRAM, Start};
+use crate::support::pty::{Pty, TerminalLeft};
+
+/// Waits for the end, and gives the exit code and what is on the screen. The terminal was not touched.
+fn refusal(mut pty: Pty) -> (i32, String) {
+    let code = pty.wait_exit().code().expect("an exit");
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+    assert!(!pty.raw_output().contains(&0x1b), "no control sequence at all");
+    (code, pty.screen_text())
+}
+
+fn refused_with(args: &[&str], directory: &Path) -> (i32, String) {
+    refusal(Start { args: args.to_vec(), ..Start::default() }.on(directory))
+}
+
+#[test]
+fn a_second_process_on_the_same_directory_is_told_who_holds_it() {
+    let mut chat = Chat::new();
+    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
+    assert_eq!(code, 1);
+    assert!(words.contains(&format!("process {}", chat.pty.pid())), "{words}");
+    chat.pty.send("still here\r");
+    chat.sees("> still here\n\n  still here\n");
+}
+
+#[test]
+fn a_directory_that_cannot_be_one_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "not a directory").expect("a file");
+    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file));
+    assert_eq!(code, 1);
+    assert!(words.contains("file"), "{words}");
+    assert_eq!(std::fs::read(&file).expect("the file"), b"not a directory");
+    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file.join("below")));
+    assert_eq!(code, 1);
+    assert!(words.contains("a file is where a directory should be"), "{words}");
+    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(Path::new("/proc/nothing/here")));
+    assert_eq!(code, 1);
+    assert!(words.contains("/proc/nothing/here"), "{words}");
+}
+
+#[test]
+fn a_model_that_is_none_is_refused_with_what_there_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (code, words) = refused_with(&["--model", "nonsense"], directory.path());
+    assert_eq!(code, 2);
+    assert!(words.contains("nonsense") && words.contains("openai/MODEL"), "{words}");
+    let (code, words) = refused_with(&["-m", "openai/x"], directory.path());
+    assert_eq!(code, 3);
+    assert!(words.contains("OPENAI_API_KEY"), "{words}");
+    let (code, words) = refused_with(&["--no-such-option"], directory.path());
+    assert_eq!(code, 2);
+    assert!(words.contains("--no-such-option"), "{words}");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "nothing was made");
+}
+
+#[test]
+fn help_and_version_need_no_terminal() {
+    for (option, words) in [("--help", "--data-dir"), ("--version", env!("CARGO_PKG_VERSION"))] {
+        let output = without_terminal().arg(option).output().expect("it runs");
+        assert!(output.status.success());
+        assert!(String::from_utf8_lossy(&output.stdout).contains(words));
+    }
+}
+
+#[test]
+fn without_a_terminal_it_says_so_and_how_to_ask_all_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = without_terminal().arg("--data-dir").arg(directory.path()).output().expect("it runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("there is no terminal to talk in") && words.lines().count() == 1, "{words}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn stdin_that_is_a_file_does_not_matter_where_a_terminal_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = format!("exec '{PROGRAM}' --data-dir '{}' < /dev/null", directory.path().display());
+    let mut pty = Pty::spawn("/bin/sh", &["-c", &script], &[], (80, 24));
+    pty.wait_for_text("/help");
+    pty.send("hello\r");
+    pty.wait_for_text("> hello\n\n  hello\n");
+    pty.send("\x04");
+    assert!(pty.wait_exit().success());
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+}
+
+/// In a session of its own, where no terminal can be opened.
+fn without_terminal() -> Command {
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(PROGRAM).stdin(Stdio::null());
+    command
+}

@@ -1,0 +1,82 @@
+//! Text that is not ours never steers the terminal, whoever sends it.
+
+use super::{Chat, Start};
+use crate::support::peer::Peer;
+
+/// Sequences that would do harm, each followed by a word that must be seen.
+const HOSTILE: &str = "\x1b]52;c;cHduZWQ=\x07one \x1b[2J\x1b[Htwo \x1b]0;title\x1b\\three \u{9b}31mfour \u{202e}five \
+                       \x1bcsix \x1b[?1049lseven \x07eight \x1bP+q544e\x1b\\nine \u{85}ten \r\x08eleven";
+
+const WORDS: [&str; 11] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"];
+
+/// Nothing of it has acted on the terminal.
+fn is_harmless(chat: &mut Chat) {
+    // Our own: synchronized updates, and no wrapping at the margin.
+    let known = |unknown: &&String| !unknown.contains("2026") && *unknown != "CSI ? [[7]] l";
+    let reports = chat.pty.reports();
+    assert_eq!((reports.bells, reports.title.as_str()), (0, ""));
+    assert!(reports.copied.is_empty(), "{:?}", reports.copied);
+    assert_eq!(reports.unknown.iter().filter(known).collect::<Vec<_>>(), Vec::<&String>::new());
+    let raw = String::from_utf8_lossy(chat.pty.raw_output()).into_owned();
+    for bad in ["\x1b]", "\x1bP", "\x1bc", "\u{9b}", "\u{202e}", "\u{85}", "\x07"] {
+        assert!(!raw.contains(bad), "{bad:?} reached the terminal");
+    }
+    assert!(chat.pty.screen().alternate_screen());
+}
+
+#[test]
+fn what_a_model_says_is_shown_and_does_nothing() {
+    let peer = Peer::start();
+    let url = peer.url();
+    let mut chat = Chat::start(Start::with_server(&url));
+    chat.pty.send("attack\r");
+    let exchange = peer.accept();
+    exchange.stream();
+    // Cut everywhere, so that no sequence comes in one piece.
+    for c in HOSTILE.chars() {
+        exchange.text(&c.to_string());
+    }
+    exchange.thinking(HOSTILE).text(" the end").finish("stop").done();
+    chat.sees("the end");
+    for word in WORDS {
+        chat.sees(word);
+    }
+    for sequence in ["␛]52;c;", "␛[2J", "␛[?1049l"] {
+        chat.sees(sequence);
+    }
+    chat.sees("> attack");
+    is_harmless(&mut chat);
+}
+
+#[test]
+fn an_error_of_a_server_is_shown_and_does_nothing() {
+    let peer = Peer::start();
+    let url = peer.url();
+    let mut chat = Chat::start(Start::with_server(&url));
+    chat.pty.send("attack\r");
+    peer.accept().error(400, "invalid_request_error", HOSTILE);
+    chat.sees("one");
+    chat.sees("> attack");
+    is_harmless(&mut chat);
+}
+
+#[test]
+fn the_command_in_a_question_and_its_output_do_nothing() {
+    let mut chat = Chat::start(Start { size: (100, 40), ..Start::default() });
+    let arguments = serde_json::json!({"command": format!("printf '%b' 'a\\033[2Jb\\007c\\n'; : '{HOSTILE}'")});
+    chat.say(&format!("!tool bash {arguments}"));
+    chat.sees("may this run");
+    chat.sees("eleven");
+    is_harmless(&mut chat);
+    chat.pty.send("y");
+    chat.sees("bash: a");
+    is_harmless(&mut chat);
+}
+
+#[test]
+fn what_is_pasted_is_shown_and_does_nothing() {
+    let mut chat = Chat::new();
+    chat.say(HOSTILE);
+    chat.sees("eleven");
+    is_harmless(&mut chat);
+}

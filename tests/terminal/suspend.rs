@@ -1,0 +1,67 @@
+//! Ctrl+Z gives the terminal to the shell, and the program comes back as it was.
+
+use rustix::process::Signal;
+
+use super::{Chat, eventually};
+use crate::support::pty::TerminalLeft;
+
+/// The state in which the kernel has the program: `T` is stopped.
+fn state(chat: &Chat) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", chat.pty.pid())).expect("it is alive");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
+    rest.chars().next().expect("a state")
+}
+
+fn comes_back(chat: &mut Chat) {
+    eventually("the program to be stopped", || state(chat) == 'T');
+    assert_eq!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
+    chat.pty.kill(Signal::CONT);
+    chat.pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
+    chat.sees("one person, many agents");
+    chat.sees_draft("typed before");
+    chat.pty.send(" and after");
+    chat.sees_draft("typed before and after");
+}
+
+#[test]
+fn ctrl_z_stops_with_a_clean_terminal_and_continues_with_everything_drawn() {
+    let mut chat = Chat::new();
+    chat.pty.send("typed before");
+    chat.sees_draft("typed before");
+    chat.pty.send("\x1a");
+    comes_back(&mut chat);
+}
+
+#[test]
+fn a_stop_that_is_asked_for_by_a_signal_is_the_same() {
+    let mut chat = Chat::new();
+    chat.pty.send("typed before");
+    chat.sees_draft("typed before");
+    chat.pty.kill(Signal::TSTP);
+    comes_back(&mut chat);
+}
+
+#[test]
+fn a_resize_while_it_is_stopped_is_seen_when_it_comes_back() {
+    let mut chat = Chat::new();
+    chat.pty.send("\x1a");
+    eventually("the program to be stopped", || state(&chat) == 'T');
+    chat.pty.resize(50, 12);
+    chat.pty.kill(Signal::CONT);
+    chat.pty.wait_for(
+        |screen| screen.rows(0, 50).nth(9).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
+        "the separator in its new place",
+    );
+}
+
+#[test]
+fn an_agent_that_streams_goes_on_after_a_stop() {
+    let mut chat = Chat::new();
+    chat.say(&format!("!slow 5\n{}the end", "more ".repeat(100)));
+    chat.sees("more more");
+    chat.pty.send("\x1a");
+    eventually("the program to be stopped", || state(&chat) == 'T');
+    chat.pty.kill(Signal::CONT);
+    chat.sees("the end\n");
+    chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the reply");
+}

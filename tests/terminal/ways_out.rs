@@ -1,0 +1,165 @@
+//! Whatever way the program ends, the terminal is as it was, no command runs on, and a person reads how to go on.
+
+use rustix::process::Signal;
+
+use super::{Chat, Marked, Start, end_of_all};
+use crate::support::pty::{Pty, TerminalLeft, died_of};
+
+/// What it is called, and what is done.
+type WayOut = (&'static str, fn(&mut Chat));
+
+/// The ways to ask the program to end while nobody is busy.
+const WAYS: [WayOut; 6] = [
+    ("Ctrl+C", |chat| chat.pty.send("\x03")),
+    ("Ctrl+D", |chat| chat.pty.send("\x04")),
+    ("/exit", |chat| chat.pty.send("/exit\r")),
+    ("SIGTERM", |chat| chat.pty.kill(Signal::TERM)),
+    ("SIGHUP", |chat| chat.pty.kill(Signal::HUP)),
+    ("SIGINT", |chat| chat.pty.kill(Signal::INT)),
+];
+
+#[test]
+fn every_way_out_gives_the_terminal_back_and_says_how_to_go_on() {
+    for (way, leave) in WAYS {
+        let mut chat = Chat::new();
+        assert_ne!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
+        leave(&mut chat);
+        assert!(chat.ends_well().success(), "{way}");
+    }
+}
+
+#[test]
+fn ctrl_d_with_a_draft_deletes_and_does_not_leave() {
+    let mut chat = Chat::new();
+    chat.pty.send("xab\x01\x04");
+    chat.sees_draft("ab");
+    chat.pty.send("\x05\x04c");
+    chat.sees_draft("abc");
+}
+
+#[test]
+fn a_draft_that_was_not_sent_is_there_again() {
+    let mut chat = Chat::new();
+    chat.pty.send("half a thou");
+    chat.sees_draft("half a thou");
+    chat.pty.kill(Signal::TERM);
+    chat.ends_well();
+    chat.start_again();
+    chat.sees_draft("half a thou");
+}
+
+#[test]
+fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
+    let mut chat = Chat::new();
+    chat.say("before\n!hang");
+    chat.sees("  before");
+    chat.pty.send("\x03");
+    chat.sees("agent 0 is busy: press again within 2 s to leave");
+    chat.pty.send("\x03");
+    assert!(chat.ends_well().success());
+    assert!(super::replies(&chat.logs()[0]).contains(&"before"), "what had come is kept");
+}
+
+#[test]
+fn no_command_of_a_tool_outlives_any_way_out() {
+    let mut ways = WAYS.to_vec();
+    ways[0] = ("Ctrl+C twice", |chat| {
+        chat.pty.send("\x03");
+        chat.sees("press again");
+        chat.pty.send("\x03");
+    });
+    ways[1] = ("Ctrl+D twice", |chat| {
+        chat.pty.send("\x04");
+        chat.sees("press again");
+        chat.pty.send("\x04");
+    });
+    for (way, leave) in ways {
+        let mut chat = Chat::new();
+        let command = chat.run_for_ever();
+        leave(&mut chat);
+        assert!(chat.ends_well().success(), "{way}");
+        command.is_gone();
+    }
+}
+
+#[test]
+fn a_window_that_is_closed_ends_the_program_and_its_tools_and_keeps_everything() {
+    let mut chat = Chat::new();
+    let command = chat.run_for_ever();
+    chat.pty.send("half a thou");
+    chat.sees_draft("half a thou");
+    let status = chat.pty.hang_up();
+    assert_eq!(status.code(), Some(0), "{status}");
+    command.is_gone();
+    chat.start_again();
+    chat.sees_draft("half a thou");
+}
+
+#[test]
+fn a_command_dies_with_the_program_even_if_that_is_killed() {
+    let mut chat = Chat::new();
+    let command = chat.run_for_ever();
+    let processes = command.watch();
+    assert!(processes.len() >= 3, "the command, its shell and its supervisor");
+    chat.pty.kill(Signal::KILL);
+    assert!(died_of(chat.pty.wait_exit(), Signal::KILL));
+    end_of_all(&processes);
+    command.is_gone();
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_and_its_words_can_be_read() {
+    let test = concat!(module_path!(), "::the_child_that_panics");
+    let test = test.split_once("::").expect("a path within the crate").1;
+    let program = std::env::current_exe().expect("our own path");
+    let args = ["--exact", test, "--nocapture", "--test-threads=1"];
+    let mut pty = Pty::spawn(program, &args, &[(PANICS, "1")], (80, 24));
+    assert!(!pty.wait_exit().success());
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+    let entered = pty.raw_output().windows(8).any(|bytes| bytes == b"\x1b[?1049h");
+    assert!(entered, "it had taken the terminal");
+    assert!(pty.screen_text().contains("nobody expected this"), "{}", pty.screen_text());
+}
+
+/// Tells the copy of this binary to panic while it holds the terminal.
+const PANICS: &str = "TERMINAL_CHILD_PANICS";
+
+/// No test of its own: what the copy of this binary does. There is no way to make the program itself panic.
+#[test]
+fn the_child_that_panics() {
+    if std::env::var_os(PANICS).is_none() {
+        return;
+    }
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        polylogue::terminal::tty::restore_for_panic();
+        told(panic);
+    }));
+    let mut tty = polylogue::terminal::tty::Tty::open().expect("a terminal");
+    tty.enter().expect("raw mode");
+    // Only the hook may give the terminal back.
+    std::mem::forget(tty);
+    panic!("nobody expected this");
+}
+
+#[test]
+fn a_signal_at_any_moment_of_the_start_leaves_a_clean_terminal() {
+    for wanted in [1, 9, 100, 400] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut pty = Start::default().on(directory.path());
+        pty.wait_until(|pty| pty.output_so_far() >= wanted, "the first bytes");
+        pty.kill(Signal::TERM);
+        pty.wait_exit();
+        assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN, "after {wanted} bytes");
+    }
+}
+
+#[test]
+fn a_marked_command_is_found_while_it_lives() {
+    let marked = Marked::new();
+    let mut child = std::process::Command::new("sleep").arg(&marked.seconds).spawn().expect("sleep");
+    super::eventually("the child", || marked.processes().len() == 1);
+    child.kill().expect("alive");
+    child.wait().expect("a child");
+    marked.is_gone();
+}
