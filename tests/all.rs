@@ -5,4 +5,5 @@ mod provider;
 mod store;
 mod support;
 mod support_works;
+mod timeouts;
 mod tools;
