@@ -9,3 +9,4 @@ mod support;
 mod support_works;
 mod timeouts;
 mod tools;
+mod tools_and_approvals;
