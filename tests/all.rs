@@ -4,6 +4,7 @@ mod background;
 mod errors;
 mod isolation;
 mod provider;
+mod queue_and_interrupts;
 mod store;
 mod support;
 mod support_works;
