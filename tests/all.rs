@@ -5,6 +5,7 @@ mod errors;
 mod isolation;
 mod provider;
 mod queue_and_interrupts;
+mod restart;
 mod store;
 mod support;
 mod support_works;
