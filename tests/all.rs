@@ -6,6 +6,7 @@ mod isolation;
 mod provider;
 mod queue_and_interrupts;
 mod restart;
+mod scale;
 mod store;
 mod support;
 mod support_works;
