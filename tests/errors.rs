@@ -113,6 +113,18 @@ fn wrong_credentials_give_the_text_back_and_leave_the_conversation_clean() {
 }
 
 #[test]
+fn text_that_comes_back_does_not_push_out_what_was_typed_meanwhile_and_is_not_lost() {
+    let peer = Peer::start();
+    let mut house = house(&peer.url());
+    house.enter("a question");
+    let exchange = house.accept(&peer);
+    house.type_bytes(b"typed meanwhile");
+    exchange.error(401, "invalid_api_key", "no");
+    house.turn_until_idle();
+    assert_eq!(house.agent(0).view.draft.text(), "a question\ntyped meanwhile");
+}
+
+#[test]
 fn a_missing_model_is_said_and_not_tried_again() {
     let (mut house, peer, error) = error_of_answer(|exchange| {
         exchange.error(404, "model_not_found", "The model `test` does not exist");

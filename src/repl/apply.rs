@@ -213,12 +213,14 @@ impl Repl {
         })
     }
 
+    /// Puts text that was not sent in front of what was typed since.
     fn return_text(&mut self, who: AgentId, text: &str) {
         self.roster.with(who, |agent| {
-            if agent.view.draft.is_empty() {
-                agent.view.draft.set(text);
-                agent.view.touch();
-            }
+            let draft = &mut agent.view.draft;
+            let typed_since = draft.expanded();
+            let separator = if typed_since.is_empty() { "" } else { "\n" };
+            draft.set(&format!("{text}{separator}{typed_since}"));
+            agent.view.touch();
         });
     }
 
