@@ -258,6 +258,19 @@ fn of_five_agents_two_may_work_and_the_others_come_in_order() {
 }
 
 #[test]
+fn who_waits_to_send_again_gives_its_place_to_the_next_at_once() {
+    let mut house = house_of(2, Plan { working_limit: 1, ..Plan::default() });
+    house.say(0, "!fail 429 retry-after=7");
+    house.say(1, "words\n!hang");
+    assert_eq!(at_work(&house), [0]);
+    house.turn();
+    assert!(matches!(house.agent(0).wait(), Wait::Retry { .. }));
+    assert_eq!(at_work(&house), [1], "the place does not stay empty until somebody has something to say");
+    house.advance(Duration::from_secs(7));
+    assert!(matches!(house.agent(0).wait(), Wait::Place), "who comes back stands in the line like all others");
+}
+
+#[test]
 fn who_waits_for_an_answer_of_the_person_gives_its_place_to_the_next() {
     let mut house = house_of(2, Plan { working_limit: 1, ..Plan::default() });
     house.say(0, "!tool bash {\"command\":\"true\"}");

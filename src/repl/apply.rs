@@ -14,11 +14,15 @@ use crate::team::Nursery;
 impl Repl {
     /// Carries out all that was asked for in this turn, in order.
     pub(super) fn apply_outbox(&mut self) {
-        while let Some((who, effect)) = self.outbox.pop() {
-            self.shared.trace.effect(who, &effect);
-            self.apply_effect(who, effect);
+        loop {
+            while let Some((who, effect)) = self.outbox.pop() {
+                self.shared.trace.effect(who, &effect);
+                self.apply_effect(who, effect);
+            }
+            // Also when nothing was asked for: an agent that waits to send again has left its place without a word.
+            self.fill_places();
             if self.outbox.is_empty() {
-                self.fill_places();
+                return;
             }
         }
     }
