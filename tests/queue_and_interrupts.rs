@@ -184,6 +184,21 @@ fn esc_stops_the_wait_for_a_retry() {
 }
 
 #[test]
+fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
+    let mut house = house_of(3, Plan { working_limit: 1, ..Plan::default() });
+    house.say(1, "!hang");
+    house.enter("waits");
+    house.say(2, "waits behind it");
+    house.escape();
+    is_really_idle(&mut house, 0);
+    house.enter("waits again");
+    assert_eq!(house.repl.roster().place_in_line(house.id(2)), Some(0), "who left the line stands at its end");
+    house.ask(1, Change::Interrupt);
+    house.turn_until_idle();
+    assert_eq!((house.replies(2), house.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
+}
+
+#[test]
 fn esc_stops_a_tool_and_answers_its_call() {
     let mut house = house_of(2, Plan { real_time: true, ..Plan::default() });
     house.enter("!tool bash {\"command\":\"sleep 60\"}");

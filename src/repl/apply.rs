@@ -90,6 +90,9 @@ impl Repl {
             let kept = self.shared.store.set_busy(who, to != State::Idle);
             self.say_if_not_kept(who, kept);
         }
+        if to == State::Idle {
+            self.roster.leave_line(who);
+        }
         let tools_are_done = matches!(to, State::Idle | State::WaitingForLlm);
         if tools_are_done && let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
             let parked = self.parked.remove(at);
