@@ -170,6 +170,22 @@ fn esc_stops_a_stream_and_keeps_and_marks_what_came() {
 }
 
 #[test]
+fn keys_that_come_in_one_read_act_one_after_the_other() {
+    let peer = Peer::start();
+    let mut house = house_of(1, Plan::peer(&peer.url()));
+    house.enter("a question");
+    let exchange = house.accept(&peer);
+    exchange.stream().text("so far");
+    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
+    // Esc as the kitty keyboard protocol sends it: no waiting between it and what follows.
+    house.type_bytes(b"\x1b[27uanother\r");
+    let next = house.accept(&peer);
+    assert_eq!(house.kinds(0), ["user", "assistant", "interrupted", "user"]);
+    let messages = next.request().json()["messages"].clone();
+    assert_eq!((&messages[2]["content"], &messages[3]["content"]), (&"so far".into(), &"another".into()));
+}
+
+#[test]
 fn esc_stops_the_wait_for_a_retry() {
     let peer = Peer::start();
     let mut house = house_of(2, Plan::peer(&peer.url()));

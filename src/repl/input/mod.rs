@@ -41,6 +41,8 @@ impl Repl {
             if self.on_key(&key)? == Turn::Exit {
                 return Ok(Turn::Exit);
             }
+            // What a key led to is written down before what the next one says.
+            self.apply_outbox();
         }
         Ok(Turn::Continue)
     }
