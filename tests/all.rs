@@ -7,6 +7,7 @@ mod provider;
 mod queue_and_interrupts;
 mod restart;
 mod scale;
+mod slow_terminal;
 mod store;
 mod support;
 mod support_works;

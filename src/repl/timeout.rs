@@ -65,7 +65,8 @@ impl Repl {
     }
 
     fn spinner_shows(&self) -> bool {
-        let focus = self.seat.as_ref().map(|seat| seat.focus);
+        // A terminal that has not taken the last frame gets no next one: it says itself when it has.
+        let focus = self.seat.as_ref().filter(|seat| seat.is_ready()).map(|seat| seat.focus);
         focus.and_then(|id| self.roster.get(id)).is_some_and(|agent| agent.view.is_spinning())
     }
 
