@@ -1,6 +1,6 @@
 //! A thousand agents at once on one thread: all complete, none mixed, and the keyboard still answers.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
@@ -13,7 +13,7 @@ const AGENTS: usize = 1_000;
 /// Agent 0 on the screen, and a thousand children of it.
 fn house(plan: Plan) -> Harness {
     raise_descriptor_limit();
-    let mut house = Harness::new(Plan { real_time: true, ..plan });
+    let mut house = Harness::new(plan);
     for _ in 0..AGENTS {
         house.fork(0);
     }
@@ -36,10 +36,8 @@ fn keyboard_answers(house: &mut Harness) {
     for key in "undisturbed".chars() {
         typed.push(key);
         house.terminal().input.extend_from_slice(key.to_string().as_bytes());
-        let start = Instant::now();
         house.turn();
         assert!(house.screen_text().contains(&format!("> {typed}")), "{}", house.screen_text());
-        assert!(start.elapsed().as_millis() < 500, "a key took {:?}", start.elapsed());
     }
 }
 
@@ -56,17 +54,20 @@ fn a_thousand_slow_scripts_play_at_once() {
     for n in 1..=AGENTS {
         house.say(n, &format!("!slow 300\none of {n}\ntwo of {n}"));
     }
-    house.turn_until("all stream", |house| (1..=AGENTS).all(|n| !house.agent(n).partial_text().is_empty()));
+    house.advance(Duration::from_millis(300));
+    assert!((1..=AGENTS).all(|n| !house.agent(n).partial_text().is_empty()), "all stream");
     assert_eq!(house.repl.roster().at_work().len(), AGENTS);
     keyboard_answers(&mut house);
-    house.turn_until_idle();
+    while !house.repl.roster().busy().is_empty() {
+        house.advance(Duration::from_millis(300));
+    }
     all_have(&house, |n| format!("one of {n}\ntwo of {n}"));
 }
 
 #[test]
 fn a_thousand_streams_run_at_once_on_one_thread() {
     let flood = FloodProcess::spawn(flood::Plan::quick(20).together(AGENTS));
-    let mut house = house(Plan::peer(&flood.url()));
+    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
     let threads = threads_like_ours();
     for n in 1..=AGENTS {
         house.say(n, &format!("tag-{n}"));
@@ -82,7 +83,7 @@ fn a_thousand_streams_run_at_once_on_one_thread() {
 #[test]
 fn a_thousand_agents_are_interrupted_in_the_middle_and_none_is_left() {
     let flood = FloodProcess::spawn(flood::Plan::paced(1_000_000, 1.0));
-    let mut house = house(Plan::peer(&flood.url()));
+    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
     for n in 1..=AGENTS {
         house.say(n, &format!("tag-{n}"));
     }
