@@ -1,9 +1,17 @@
 //! The integration tests: one binary, one file per subject.
 
 mod background;
+mod errors;
+mod isolation;
 mod provider;
+mod queue_and_interrupts;
+mod restart;
+mod scale;
+mod slow_terminal;
 mod store;
 mod support;
 mod support_works;
 mod terminal;
+mod timeouts;
 mod tools;
+mod tools_and_approvals;

@@ -356,6 +356,7 @@ impl Agent {
         let asked = error.retry_after.map(|seconds| std::time::Duration::from_secs(seconds.into()));
         let wait = asked.unwrap_or_else(|| policy.wait(self.exchange.retries, chance()));
         self.exchange.calls.clear();
+        (self.exchange.usage, self.exchange.finish) = (None, None);
         self.exchange.retries += 1;
         self.exchange.wait = Wait::Retry { at: context.now + wait, error };
         self.view.touch();

@@ -28,7 +28,12 @@ fn choose_from(name: Option<&str>, key: Option<&str>, base_url: Option<&str>) ->
     let catalog = Catalog(is_configured.then(|| openai(key, base_url)).into_iter().collect());
     let hint = (name.is_none() && !is_configured).then(|| SET_UP.to_owned());
     let name = name.unwrap_or(if is_configured { OPENAI_MODEL } else { "echo" });
-    if !is_configured && name.starts_with("openai/") {
+    let provider = name.split('/').next().unwrap_or(name);
+    if !is_configured && !matches!(provider, "openai" | "echo") {
+        let words = format!("there is no provider {provider:?}: there are openai/MODEL and echo");
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    if !is_configured && provider == "openai" {
         let words = "no key for openai: export OPENAI_API_KEY=…, or OPENAI_BASE_URL for a server that needs none";
         return Err(Error::new(ErrorKind::Auth, words));
     }

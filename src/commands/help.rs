@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn every_line_fits_a_screen_of_eighty_columns() {
-        let house = House { roster: &Roster::default(), current: AgentId::random(), unix_ms: 0 };
+        let store = crate::store::Store::in_memory().unwrap();
+        let house = House { roster: &Roster::default(), store: &store, current: AgentId::random(), unix_ms: 0 };
         let Ok(InputResult::Continue(Some(text))) = run(&house, "") else { panic!("help is a text") };
         let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");

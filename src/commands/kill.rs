@@ -9,7 +9,7 @@ pub const KILL: CommandSpec = CommandSpec {
     name: "kill",
     aliases: &[],
     arguments: "[AGENT] [--cascade]",
-    about: "end an agent for good (this one, if none is named); with --cascade its descendants too",
+    about: "end this or that agent for good",
     run,
     complete: agent_names,
 };

@@ -11,7 +11,7 @@ pub const SEND: CommandSpec = CommandSpec {
     name: "send",
     aliases: &[],
     arguments: "AGENT LETTER",
-    about: "put a letter into an agent's box; it is read when the agent looks",
+    about: "put a letter into an agent's box",
     run: send,
     complete: agent_names,
 };
@@ -21,7 +21,7 @@ pub const CHECK_MAIL: CommandSpec = CommandSpec {
     name: "check-mail",
     aliases: &[],
     arguments: "",
-    about: "this agent's letters, oldest unread first",
+    about: "this agent's letters",
     run: |house, arguments| {
         refuse_arguments("check-mail", arguments)?;
         listed(house, None)
@@ -34,7 +34,7 @@ pub const READ_MAIL: CommandSpec = CommandSpec {
     name: "read-mail",
     aliases: &[],
     arguments: "[ID]",
-    about: "show a letter and mark it read: the oldest unread one, or this one",
+    about: "read this letter, or the oldest unread",
     run: |_, arguments| {
         let id = if arguments.is_empty() { None } else { Some(letter(arguments)?) };
         Ok(InputResult::NewState(Change::ReadMail(id), None))
@@ -47,7 +47,7 @@ pub const FILTER_MAIL: CommandSpec = CommandSpec {
     name: "filter-mail",
     aliases: &[],
     arguments: "--from AGENT",
-    about: "only the letters of one sender",
+    about: "the letters of one sender",
     run: |house, arguments| {
         let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| usage("say whose letters: /filter-mail --from AGENT"))?;

@@ -9,7 +9,7 @@ pub const NAME: CommandSpec = CommandSpec {
     name: "name",
     aliases: &[],
     arguments: "[NAME]",
-    about: "call this agent NAME; without one it has no name",
+    about: "what this agent is called",
     run: |_: &House, arguments| named(arguments),
     complete: nothing,
 };

@@ -8,7 +8,7 @@ pub const CLEAR: CommandSpec = CommandSpec {
     name: "clear",
     aliases: &[],
     arguments: "",
-    about: "the model forgets everything so far; the text stays in the scrollback",
+    about: "the model forgets everything so far",
     run: |_, arguments| {
         refuse_arguments("clear", arguments)?;
         Ok(InputResult::NewState(Change::Clear, None))
@@ -31,7 +31,7 @@ pub const REWIND: CommandSpec = CommandSpec {
     name: "rewind",
     aliases: &[],
     arguments: "[LABEL]",
-    about: "back to the newest mark, or the newest of that label: the model forgets what came after it",
+    about: "forget what came after a mark",
     run: |_, arguments| {
         let label = (!arguments.is_empty()).then(|| arguments.to_owned());
         Ok(InputResult::NewState(Change::Rewind(label), None))

@@ -90,6 +90,9 @@ impl Repl {
         {
             self.note(who, LineKind::Error, &error.message);
         }
+        if to == State::Idle {
+            self.roster.leave_line(who);
+        }
         if matches!(to, State::Idle | State::WaitingForLlm) {
             self.unpark(who);
         }

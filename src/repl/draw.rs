@@ -166,7 +166,7 @@ impl Painter {
     /// The frame, and how many of its rows are text.
     fn paint(&self, agent: &mut Agent) -> (Frame, u16) {
         let height = usize::from(self.size.1);
-        let most = if agent.question().is_some() { 1 } else { (height / 3).max(1) };
+        let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
         // On a tiny screen the input stays, and what is around it goes.
         let mut room = height.saturating_sub(input.len());
@@ -286,7 +286,7 @@ impl Painter {
     fn question_rows(&self, asked: &Asked, room: usize) -> Vec<Row> {
         let yellow = Style::color(Color::Yellow);
         if self.size.1 < ROWS_TO_ASK {
-            return vec![Row::of("? asks something: make the terminal larger", yellow)];
+            return vec![Row::of("? enlarge to answer", yellow)];
         }
         let columns = usize::from(self.size.0).saturating_sub(2).max(1);
         let mut rows = Vec::new();

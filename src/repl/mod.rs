@@ -323,3 +323,43 @@ impl Repl {
         self.render()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::domain::config::Settings;
+    use crate::domain::endpoint::Endpoint;
+
+    fn house_in(directory: &std::path::Path) -> Repl {
+        let config = Config {
+            data_directory: Some(directory.into()),
+            catalog: Default::default(),
+            endpoint: Endpoint::echo(),
+            hint: None,
+            working_directory: directory.into(),
+            supervisor: directory.into(),
+            settings: Settings::default(),
+            working_limit: 0,
+            trace: None,
+        };
+        let store = Store::open(directory).expect("a store");
+        Repl::open(config, store, Clock::system(), None).expect("a house")
+    }
+
+    #[test]
+    fn a_tool_that_is_done_is_found_by_looking_although_its_wake_was_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut house = house_in(directory.path());
+        house.shared.wake = Arc::new(|| {});
+        let id = house.roster.nth(0).unwrap();
+        house.ask(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        let start = Instant::now();
+        while !house.roster.busy().is_empty() {
+            house.turn(Some(Duration::from_secs(20))).unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "it was found only when the test gave up waiting");
+    }
+}

@@ -233,6 +233,11 @@ impl Roster {
         }
     }
 
+    /// Takes an agent out of the line: it wants no place any more.
+    pub fn leave_line(&mut self, id: AgentId) {
+        self.line.retain(|one| *one != id);
+    }
+
     /// How many stand before this agent in the line for a place.
     pub fn place_in_line(&self, id: AgentId) -> Option<usize> {
         self.line.iter().position(|one| *one == id)

@@ -11,7 +11,8 @@ use polylogue::domain::config::{Config, Settings};
 use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
-use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
+use polylogue::domain::tool::ToolResult;
+use polylogue::repl::{Device, MemoryTerminal, Repl, Timeout, Turn};
 use polylogue::store::Store;
 use tempfile::TempDir;
 
@@ -19,6 +20,8 @@ use super::peer::{Exchange, Peer};
 
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the keyboard waits before a lone Esc is a key.
+const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
 /// How a house under test is set up.
 pub struct Plan {
@@ -165,6 +168,28 @@ impl Harness {
         self.turn_until("everybody is idle", |house| house.repl.roster().busy().is_empty());
     }
 
+    /// The clock moves on, and the loop turns once.
+    pub fn advance(&mut self, by: Duration) -> Turn {
+        self.clock.advance(by);
+        self.turn()
+    }
+
+    /// How long the loop would wait now, and for what.
+    pub fn timeout(&self) -> Timeout {
+        self.repl.compute_timeout()
+    }
+
+    /// A lone Esc: the key that follows from waiting for the rest of a sequence that does not come.
+    pub fn escape(&mut self) {
+        self.type_bytes(b"\x1b");
+        let deadline = self.clock.now() + ESCAPE_PATIENCE;
+        if self.plan.real_time {
+            self.turn_until("the patience with Esc has ended", |house| house.clock.now() > deadline);
+        } else {
+            self.advance(ESCAPE_PATIENCE);
+        }
+    }
+
     /// Types bytes, and turns until they were looked at.
     pub fn type_bytes(&mut self, bytes: &[u8]) -> Turn {
         self.terminal().input.extend_from_slice(bytes);
@@ -229,6 +254,7 @@ impl Harness {
     /// A child of the `n`th agent; the screen goes there.
     pub fn fork(&mut self, n: usize) {
         self.ask(n, Change::Fork { prompt: None, name: None, model: None });
+        self.switch(self.repl.roster().len() - 1);
     }
 
     /// The `n`th agent comes to the screen.
@@ -242,6 +268,58 @@ impl Harness {
         let (messages, damaged) = self.repl.store().replay(self.id(n)).expect("the log can be read");
         assert_eq!(damaged, Vec::<String>::new());
         messages
+    }
+
+    /// Everything of the `n`th agent that news for another could disturb, as text: its log, its conversation in
+    /// memory, what a person sees of it and has typed to it, its partial reply, its queue, its counts and its state.
+    pub fn fingerprint(&self, n: usize) -> String {
+        let agent = self.agent(n);
+        format!(
+            "{:?}",
+            (
+                (self.log(n), &agent.talk.history, agent.state(), agent.partial_text(), agent.deadline()),
+                (&agent.view.scrollback, agent.view.revision(), agent.view.context_tokens),
+                (agent.view.draft.text(), agent.view.draft.cursor(), &agent.queue, agent.used, agent.question()),
+            )
+        )
+    }
+
+    /// The kinds of all messages in the log of the `n`th agent.
+    pub fn kinds(&self, n: usize) -> Vec<&'static str> {
+        self.log(n).iter().map(|message| message.body.kind()).collect()
+    }
+
+    /// The words of the newest error in the log of the `n`th agent; empty if there is none.
+    pub fn last_error(&self, n: usize) -> String {
+        let words = |message: Message| if let Body::Error(words) = message.body { Some(words) } else { None };
+        self.log(n).into_iter().rev().find_map(words).unwrap_or_default()
+    }
+
+    /// What the tools answered in the log of the `n`th agent.
+    pub fn tool_results(&self, n: usize) -> Vec<ToolResult> {
+        let result = |message: Message| if let Body::ToolResult(result) = message.body { Some(result) } else { None };
+        self.log(n).into_iter().filter_map(result).collect()
+    }
+
+    /// The partial replies in the log of the `n`th agent.
+    pub fn partial_replies(&self, n: usize) -> Vec<String> {
+        let partial = |message: Message| match message.body {
+            Body::Assistant(reply) if reply.is_partial => Some(reply.text),
+            _ => None,
+        };
+        self.log(n).into_iter().filter_map(partial).collect()
+    }
+
+    /// Turns until the `n`th agent has a question, and gives its number.
+    pub fn turn_until_asked(&mut self, n: usize) -> u64 {
+        self.turn_until("a question", |house| house.agent(n).question().is_some());
+        self.agent(n).question().expect("there is one").number
+    }
+
+    /// Answers the question that the `n`th agent has now.
+    pub fn answer(&mut self, n: usize, allowed: bool) {
+        let question = self.turn_until_asked(n);
+        self.ask(n, Change::Answer { question, allowed });
     }
 
     /// The texts of all replies in the log of the `n`th agent.

@@ -122,6 +122,10 @@ impl RequestReader {
     }
 
     fn read_head(&mut self) -> Result<Step, String> {
+        // TLS begins with a record of type 22: a server without it does not wait for the end of such a line.
+        if self.unread.first().is_some_and(|first| !first.is_ascii_alphabetic()) {
+            return Err("no request line".to_owned());
+        }
         let Some(end) = find(&self.unread, b"\r\n\r\n") else { return Ok(Step::Starved) };
         let head: Vec<u8> = self.unread.drain(..end + 4).collect();
         self.request = parse_head(&String::from_utf8_lossy(&head[..end]))?;

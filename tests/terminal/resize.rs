@@ -29,9 +29,15 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.sees("today?\n");
     chat.sees_draft("");
     chat.say("!tool bash {\"command\":\"echo ran\"}");
+    chat.sees("? enlarge to answer");
+    chat.pty.send("y");
+    chat.sees_draft("y");
+    chat.pty.send("\x15");
+    chat.pty.resize(20, 12);
     chat.sees("y runs it");
     chat.pty.send("y");
     chat.sees("bash: ran");
+    chat.pty.resize(20, 5);
     chat.pty.send("typed text that is longer than the row");
     chat.sees("\n  ow\n");
     for size in [(1, 1), (2, 2), (5, 1), (1, 30), (20, 5)] {

@@ -1,0 +1,101 @@
+//! A thousand agents at once on one thread: all complete, none mixed, and the keyboard still answers.
+
+use std::time::Duration;
+
+use polylogue::agent::State;
+use polylogue::domain::flow::Change;
+
+use crate::support::flood::{self, FloodProcess, raise_descriptor_limit, reply_for};
+use crate::support::harness::{Harness, Plan};
+
+const AGENTS: usize = 1_000;
+
+/// Agent 0 on the screen, and a thousand children of it.
+fn house(plan: Plan) -> Harness {
+    raise_descriptor_limit();
+    let mut house = Harness::new(plan);
+    for _ in 0..AGENTS {
+        house.fork(0);
+    }
+    house.switch(0);
+    house
+}
+
+/// Threads of this process under the names that our own rooms give them; those of the test runner and of scripted
+/// servers bear others. libcurl's resolver threads bear the name of the thread that made them.
+fn threads_like_ours() -> usize {
+    let ours = std::fs::read_to_string("/proc/thread-self/comm").expect("a Linux");
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux").filter_map(Result::ok);
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| *name == ours || name.starts_with("tool ")).count()
+}
+
+/// Keys are typed while everybody streams; each is on the screen at the end of the turn in which it came.
+fn keyboard_answers(house: &mut Harness) {
+    let mut typed = String::new();
+    for key in "undisturbed".chars() {
+        typed.push(key);
+        house.terminal().input.extend_from_slice(key.to_string().as_bytes());
+        house.turn();
+        assert!(house.screen_text().contains(&format!("> {typed}")), "{}", house.screen_text());
+    }
+}
+
+fn all_have(house: &Harness, reply_of: impl Fn(usize) -> String) {
+    for n in 1..=AGENTS {
+        assert_eq!(house.state(n), State::Idle);
+        assert_eq!(house.replies(n), [reply_of(n)], "agent {n}");
+    }
+}
+
+#[test]
+fn a_thousand_slow_scripts_play_at_once() {
+    let mut house = house(Plan::default());
+    for n in 1..=AGENTS {
+        house.say(n, &format!("!slow 300\none of {n}\ntwo of {n}"));
+    }
+    house.advance(Duration::from_millis(300));
+    house.turn_until("all stream", |house| (1..=AGENTS).all(|n| !house.agent(n).partial_text().is_empty()));
+    assert_eq!(house.repl.roster().at_work().len(), AGENTS);
+    keyboard_answers(&mut house);
+    while !house.repl.roster().busy().is_empty() {
+        house.advance(Duration::from_millis(300));
+    }
+    all_have(&house, |n| format!("one of {n}\ntwo of {n}"));
+}
+
+#[test]
+fn a_thousand_streams_run_at_once_on_one_thread() {
+    let flood = FloodProcess::spawn(flood::Plan::quick(20).together(AGENTS));
+    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
+    let threads = threads_like_ours();
+    for n in 1..=AGENTS {
+        house.say(n, &format!("tag-{n}"));
+    }
+    house.turn_until("some stream", |house| house.repl.roster().at_work().len() == AGENTS);
+    keyboard_answers(&mut house);
+    assert!(threads_like_ours() <= threads, "an agent brings no thread with it");
+    house.turn_until_idle();
+    assert_eq!((flood.counts().peak, flood.counts().complete), (AGENTS as u64, AGENTS as u64));
+    all_have(&house, |n| reply_for(&format!("tag-{n}"), 20));
+}
+
+#[test]
+fn a_thousand_agents_are_interrupted_in_the_middle_and_none_is_left() {
+    let flood = FloodProcess::spawn(flood::Plan::paced(1_000_000, 1.0));
+    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
+    for n in 1..=AGENTS {
+        house.say(n, &format!("tag-{n}"));
+    }
+    house.turn_until("all stream", |house| (1..=AGENTS).all(|n| !house.agent(n).partial_text().is_empty()));
+    for n in 1..=AGENTS {
+        house.ask(n, Change::Interrupt);
+    }
+    assert!(house.repl.roster().busy().is_empty());
+    house.turn_until("all are closed", |_| flood.counts().streaming == 0);
+    for n in 1..=AGENTS {
+        let partial = house.partial_replies(n).pop().expect("something was kept");
+        assert!(reply_for(&format!("tag-{n}"), 100).starts_with(&partial), "agent {n}: {partial}");
+    }
+    assert_eq!(house.timeout().after, None);
+}

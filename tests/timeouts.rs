@@ -1,0 +1,244 @@
+//! How long one wait lasts: every row of the minimum, alone and in pairs, for the agent on the screen and for others.
+//! The clock stands still unless a test moves it, so that every expectation is exact.
+
+use std::time::Duration;
+
+use polylogue::agent::{State, Wait};
+use polylogue::domain::config::Settings;
+use polylogue::domain::flow::Change;
+use polylogue::repl::{Timeout, Why};
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::Peer;
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// One reason to end a wait: how an agent comes to have it, and how long the wait is then.
+struct Need {
+    why: &'static str,
+    after: Duration,
+    bring_about: fn(&mut Harness, usize),
+}
+
+/// The first one moves the clock, which must not shorten the others.
+const NEEDS: [Need; 5] = [
+    Need { why: "checkpoint", after: ms(150), bring_about: unkept_text },
+    Need { why: "tools", after: ms(50), bring_about: running_tool },
+    Need { why: "retry", after: ms(7_000), bring_about: |house, n| say(house, n, "!fail 429 retry-after=7") },
+    Need { why: "stall", after: ms(120_000), bring_about: |house, n| say(house, n, "!hang") },
+    Need { why: "script step", after: ms(60), bring_about: |house, n| say(house, n, "!slow 60\nlater") },
+];
+
+/// The sign of work moves this often; it counts for the agent on the screen only.
+const SPINNER: (Duration, &str) = (ms(80), "spinner");
+
+fn say(house: &mut Harness, n: usize, text: &str) {
+    house.say(n, text);
+    house.turn();
+}
+
+/// A first word, which is kept at once, and 100 ms later one that has to wait for the next checkpoint.
+fn unkept_text(house: &mut Harness, n: usize) {
+    say(house, n, "first\n!slow 100\n!think second\n!hang");
+    house.advance(ms(100));
+}
+
+fn running_tool(house: &mut Harness, n: usize) {
+    say(house, n, "!tool bash {\"command\":\"sleep 60\"}");
+    house.answer(n, true);
+    assert_eq!(house.state(n), State::ExecutingTool);
+}
+
+/// Agents 0 to 2, agent 0 on the screen.
+fn three_agents() -> Harness {
+    let mut house = Harness::new(Plan::default());
+    house.fork(0);
+    house.fork(0);
+    house.switch(0);
+    house
+}
+
+fn name_of(timeout: &Timeout) -> &'static str {
+    match timeout.why {
+        Why::Nothing => "nothing",
+        Why::Leftover => "leftover",
+        Why::Agent(_, why) => why,
+        Why::Tools => "tools",
+        Why::Spinner => "spinner",
+        Why::Keys => "keys",
+    }
+}
+
+fn soonest(expected: &[(Duration, &'static str)]) -> (Option<Duration>, &'static str) {
+    let (after, why) = expected.iter().min().expect("something is needed");
+    (Some(*after), why)
+}
+
+fn seen(house: &Harness) -> (Option<Duration>, &'static str) {
+    let timeout = house.timeout();
+    (timeout.after, name_of(&timeout))
+}
+
+#[test]
+fn a_house_in_which_nobody_needs_anything_waits_for_ever() {
+    let mut house = three_agents();
+    house.turn();
+    assert_eq!(seen(&house), (None, "nothing"));
+    house.advance(Duration::from_secs(3_600));
+    assert_eq!(seen(&house), (None, "nothing"));
+}
+
+#[test]
+fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
+    for need in NEEDS {
+        let mut house = three_agents();
+        (need.bring_about)(&mut house, 1);
+        assert_eq!(seen(&house), (Some(need.after), need.why));
+        if let Why::Agent(id, _) = house.timeout().why {
+            assert_eq!(id, house.id(1), "{}", need.why);
+        }
+    }
+}
+
+#[test]
+fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_moves() {
+    for need in NEEDS {
+        let mut house = three_agents();
+        (need.bring_about)(&mut house, 0);
+        // What was drawn when its state changed is what the sign of work is counted from.
+        let shown = soonest(&[(need.after, need.why), SPINNER]);
+        assert_eq!(seen(&house), shown, "{}", need.why);
+    }
+}
+
+#[test]
+fn of_two_agents_in_the_background_the_sooner_ends_the_wait() {
+    for (at, one) in NEEDS.iter().enumerate() {
+        for other in &NEEDS[at + 1..] {
+            for [first, second] in [[1, 2], [2, 1]] {
+                let mut house = three_agents();
+                (one.bring_about)(&mut house, first);
+                (other.bring_about)(&mut house, second);
+                let expected = soonest(&[(one.after, one.why), (other.after, other.why)]);
+                assert_eq!(seen(&house), expected, "{} and {}", one.why, other.why);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait() {
+    for (at, one) in NEEDS.iter().enumerate() {
+        for other in &NEEDS[at + 1..] {
+            for [first, second] in [[0, 1], [1, 0]] {
+                let mut house = three_agents();
+                (one.bring_about)(&mut house, first);
+                (other.bring_about)(&mut house, second);
+                let expected = soonest(&[(one.after, one.why), (other.after, other.why), SPINNER]);
+                assert_eq!(seen(&house), expected, "{first}: {}, {second}: {}", one.why, other.why);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_may_be_the_beginning_of_a_key_end_the_wait_beside_every_other_need() {
+    for need in NEEDS {
+        let mut house = three_agents();
+        (need.bring_about)(&mut house, 1);
+        house.type_bytes(b"\x1b");
+        assert_eq!(seen(&house), (Some(ms(30)), "keys"), "{}", need.why);
+        house.advance(ms(30));
+        assert_ne!(seen(&house).1, "keys", "{}", need.why);
+    }
+}
+
+#[test]
+fn keys_that_were_not_looked_at_end_the_wait_at_once() {
+    for need in NEEDS {
+        let mut house = three_agents();
+        (need.bring_about)(&mut house, 1);
+        house.terminal().input.extend_from_slice(b"x");
+        assert_eq!(seen(&house), (Some(Duration::ZERO), "leftover"), "{}", need.why);
+    }
+}
+
+#[test]
+fn bytes_of_a_background_agent_that_were_not_decoded_end_the_wait_at_once() {
+    let peer = Peer::start();
+    let settings = Settings { bytes_per_turn: 64, ..Settings::default() };
+    let mut house = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
+    house.fork(0);
+    house.say(0, "one");
+    let exchange = house.accept(&peer);
+    exchange.stream().text(&"word ".repeat(200));
+    house.turn_until("bytes are left over", |house| house.agent(0).has_leftover());
+    assert_eq!(seen(&house), (Some(Duration::ZERO), "leftover"));
+    exchange.finish("stop").done();
+    house.turn_until_idle();
+    assert_eq!(house.replies(0), ["word ".repeat(200)]);
+}
+
+#[test]
+fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_not() {
+    let peer = Peer::start();
+    for [curl, other] in [[0, 1], [1, 0]] {
+        let mut house = Harness::new(Plan::peer(&peer.url()));
+        house.fork(0);
+        house.switch(0);
+        house.say(other, "wait");
+        let refused = house.accept(&peer);
+        refused.head(429, &[("retry-after", "7"), ("content-length", "0")]);
+        house.turn_until("a retry", |house| matches!(house.agent(other).wait(), Wait::Retry { .. }));
+        house.say(curl, "go");
+        let timeout = house.timeout();
+        assert_eq!(timeout, Timeout { after: Some(Duration::ZERO), why: Why::Agent(house.id(curl), "curl timer") });
+    }
+}
+
+#[test]
+fn a_question_is_no_need_and_neither_is_a_place_in_the_line() {
+    let mut house = Harness::new(Plan { working_limit: 1, ..Plan::default() });
+    house.fork(0);
+    house.fork(0);
+    house.switch(2);
+    say(&mut house, 0, "!tool bash {\"command\":\"true\"}");
+    house.turn_until_asked(0);
+    assert_eq!(seen(&house), (None, "nothing"));
+    say(&mut house, 0, "queued");
+    say(&mut house, 1, "!hang");
+    say(&mut house, 2, "waits for a place");
+    house.switch(0);
+    assert_eq!(seen(&house), (Some(ms(120_000)), "stall"));
+}
+
+#[test]
+fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
+    let mut house = three_agents();
+    say(&mut house, 1, "!fail 429 retry-after=7");
+    let request = |house: &Harness| matches!(house.agent(1).wait(), Wait::Retry { .. });
+    house.advance(ms(6_999));
+    assert!(request(&house) && house.agent(1).retries() == 1);
+    house.advance(ms(1));
+    house.turn();
+    assert_eq!(house.agent(1).retries(), 2, "it was sent, and has failed again");
+
+    say(&mut house, 2, "!hang");
+    house.advance(ms(119_999));
+    assert!(!matches!(house.agent(2).wait(), Wait::Retry { .. }));
+    house.advance(ms(1));
+    assert!(matches!(house.agent(2).wait(), Wait::Retry { error, .. } if error.message.contains("120 s")));
+}
+
+#[test]
+fn the_wait_grows_again_when_a_need_is_gone() {
+    for need in NEEDS {
+        let mut house = three_agents();
+        (need.bring_about)(&mut house, 1);
+        house.ask(1, Change::Interrupt);
+        house.turn_until_idle();
+        assert_eq!(seen(&house), (None, "nothing"), "{}", need.why);
+    }
+}
