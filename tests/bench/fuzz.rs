@@ -15,7 +15,10 @@ use crate::process::Process;
 /// One iteration of a target, with the state that it keeps between iterations.
 pub type Step = Box<dyn FnMut(&mut Chance)>;
 
-const TARGETS: &[(&str, fn() -> Step)] = &[
+/// Its name, and what makes its first step.
+type Target = (&'static str, fn() -> Step);
+
+const TARGETS: &[Target] = &[
     ("keys", typed::keys),
     ("draft", typed::draft),
     ("commands", typed::commands),

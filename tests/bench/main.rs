@@ -31,7 +31,7 @@ use std::process::{Command, ExitCode};
 
 use table::Table;
 
-/// One group of figures; it is given the numbers behind its name.
+/// One group of figures: its name, and what adds its rows to the table.
 type Group = (&'static str, fn(&mut Table));
 
 const GROUPS: &[Group] = &[

@@ -15,6 +15,7 @@ use polylogue::repl::Repl;
 use polylogue::store::Store;
 use polylogue::terminal::keys::Keys;
 use polylogue::terminal::screen::{Palette, Screen};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Step;
 use crate::chance::Chance;
@@ -105,7 +106,7 @@ pub fn draft() -> Step {
             assert!(draft.text().is_char_boundary(draft.cursor()), "{:?} at {}", draft.text(), draft.cursor());
             let columns = 1 + chance.below(40) as u16;
             let layout = draft.layout(columns);
-            let fits = |row: &String| text::width(row) <= usize::from(columns).max(2);
+            let fits = |row: &String| text::width(row) <= columns.into() || row.graphemes(true).count() == 1;
             assert!(layout.rows.iter().all(fits), "{:?} at {columns}: {:?}", draft.text(), layout.rows);
             assert!(layout.cursor.1 < layout.rows.len(), "the cursor is in a row");
         }
