@@ -8,7 +8,7 @@ use polylogue::agent::{Agent, State};
 use polylogue::base::clock::Clock;
 use polylogue::base::id::{AgentId, MessageId};
 use polylogue::domain::config::{Config, Settings};
-use polylogue::domain::endpoint::Endpoint;
+use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Reply};
 use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
@@ -41,6 +41,7 @@ impl House {
     pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> House {
         let config = Config {
             data_directory: Some(directory.path().into()),
+            catalog: Catalog(url.map(provider).into_iter().collect()),
             endpoint: url.map_or_else(Endpoint::echo, openai),
             hint: None,
             working_directory: directory.path().into(),
@@ -149,8 +150,14 @@ impl House {
     }
 }
 
+/// The same server as a provider of the configuration.
+fn provider(url: &str) -> ProviderEntry {
+    let Endpoint { provider: name, kind, base_url, key, headers, .. } = openai(url);
+    ProviderEntry { name, kind, base_url, key, headers }
+}
+
 /// The endpoint of a server of the support folder.
-pub fn openai(url: &str) -> Endpoint {
+fn openai(url: &str) -> Endpoint {
     Endpoint {
         provider: "openai".into(),
         kind: "openai".into(),
@@ -165,7 +172,7 @@ pub fn openai(url: &str) -> Endpoint {
 pub fn fill(directory: &Path, agents: usize, messages: usize, text: &str) {
     let store = Store::open(directory).expect("the store opens");
     let root = AgentId::random();
-    store.create_root(root, Some("echo/echo"), None, 0).expect("a root");
+    store.create_root(root, None, None, 0).expect("a root");
     for number in 0..agents {
         let id = if number == 0 { root } else { child_of(&store, root) };
         let bodies = (0..messages).map(|number| said(number, text)).collect();

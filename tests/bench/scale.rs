@@ -83,7 +83,7 @@ fn forks(table: &mut Table) {
         let mut house = House::open(directory, None, Settings::default());
         let mut fork = |_| {
             let start = Instant::now();
-            house.ask(0, Change::Fork { prompt: None, name: None });
+            house.ask(0, Change::Fork { prompt: None, name: None, model: None });
             start.elapsed()
         };
         let first = fork(0);

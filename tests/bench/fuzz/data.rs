@@ -46,7 +46,7 @@ pub fn scrollback() -> Step {
         let (mut whole, mut pieces) = (Scrollback::new(), Scrollback::new());
         for _ in 0..chance.below(12) {
             let kind = chance.of(KINDS);
-            let times = if chance.once_in(20) { 200 } else { 1 };
+            let times = if chance.once_in(20) { 40 } else { 1 };
             let said = chance.text(40).repeat(times).replace('\t', " ");
             whole.push(kind, &said);
             let mut rest = said.as_str();

@@ -7,7 +7,7 @@ use polylogue::base::text;
 use polylogue::commands::{self, House};
 use polylogue::domain::config::{Config, Settings};
 use polylogue::domain::draft::Draft;
-use polylogue::domain::endpoint::Endpoint;
+use polylogue::domain::endpoint::{Catalog, Endpoint};
 use polylogue::domain::flow::Change;
 use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
@@ -136,6 +136,7 @@ pub fn commands() -> Step {
     ];
     let config = Config {
         data_directory: None,
+        catalog: Catalog::default(),
         endpoint: Endpoint::echo(),
         hint: None,
         working_directory: ".".into(),
@@ -148,7 +149,7 @@ pub fn commands() -> Step {
     let mut repl = Repl::open(config, store, Clock::manual(), None).expect("a house");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
-        repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()) }).expect("a child");
+        repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
     }
     Box::new(move |chance| {
         let line = match chance.below(3) {
@@ -159,7 +160,7 @@ pub fn commands() -> Step {
                 String::from_utf8_lossy(&chance.mutated(line.as_bytes())).into_owned()
             }
         };
-        let house = House { roster: repl.roster(), current, unix_ms: 0 };
+        let house = House { roster: repl.roster(), store: repl.store(), current, unix_ms: 0 };
         drop(commands::read(&line, &house));
         for ending in commands::complete(&line, &house) {
             assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");
@@ -172,7 +173,7 @@ pub fn commands() -> Step {
 pub fn screen() -> Step {
     Box::new(|chance| {
         let (width, height) = (1 + chance.below(40) as u16, 1 + chance.below(12) as u16);
-        let palette = Palette { color: true, attributes: true };
+        let palette = Palette { color: true, attributes: true, unicode: true };
         let mut screen = Screen::new(palette);
         let mut terminal = vt100::Parser::new(height, width, 0);
         let mut frame = Frame { width, rows: vec![Row::default(); height.into()], cursor: None, scrolling_rows: 0 };
