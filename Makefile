@@ -47,13 +47,13 @@ doc: ## build the documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items $(FEATURES)
 
 bench: ## measure the figures (release build, several minutes)
-	$(CARGO) bench $(FEATURES) --bench figures -- $(ARGS)
+	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- $(ARGS)
 
 soak: ## run random users against a hostile provider: ARGS="--minutes 60"
-	$(CARGO) bench $(FEATURES) --bench figures -- soak $(ARGS)
+	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- soak $(ARGS)
 
 fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
-	$(CARGO) bench $(FEATURES) --bench figures -- fuzz $(ARGS)
+	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- fuzz $(ARGS)
 
 install: release ## install into PREFIX/bin, by default ~/.local/bin
 	install -d "$(DESTDIR)$(PREFIX)/bin"

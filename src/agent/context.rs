@@ -107,6 +107,12 @@ impl Outbox {
         self.effects.pop_front()
     }
 
+    /// The oldest, if it is a checkpoint.
+    pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
+        let is_one = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
+        is_one.then(|| self.effects.pop_front())?
+    }
+
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()

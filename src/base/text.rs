@@ -135,6 +135,24 @@ fn row_end(rest: &str, columns: usize) -> (usize, usize) {
     if rest.len() <= columns && is_plain(rest) {
         return (rest.len(), rest.len());
     }
+    plain_row_end(rest, columns).unwrap_or_else(|| grapheme_row_end(rest, columns))
+}
+
+/// The same for a row of ASCII, which is most of them, without looking for graphemes. `None` if it is no such row.
+fn plain_row_end(rest: &str, columns: usize) -> Option<(usize, usize)> {
+    let head = rest.get(..=columns).filter(|head| is_plain(head))?;
+    let row = &head[..columns];
+    if head.ends_with(' ') {
+        return Some(after_spaces(rest, row.trim_end_matches(' ').len(), columns));
+    }
+    let word = row.rfind(' ').map_or(0, |space| space + 1);
+    match row[..word].trim_end_matches(' ').len() {
+        0 => Some((columns, columns)),
+        end => Some((end, word)),
+    }
+}
+
+fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
     let mut used = 0;
     let mut place = None;
     let mut word_end = 0;
@@ -245,6 +263,22 @@ mod tests {
             ("      x", 3, vec!["   ", "x"]),
         ] {
             assert_eq!(rows(line, columns), expected, "{line:?} at {columns}");
+        }
+    }
+
+    #[test]
+    fn rows_of_ascii_break_where_rows_of_graphemes_do() {
+        let mut seed = 3_u32;
+        for round in 0..20_000 {
+            let mut line = String::new();
+            for _ in 0..round % 40 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                line.push_str([" ", "a", "b", "-", "c", "  ", "語"][(seed >> 24) as usize % 7]);
+            }
+            let columns = 1 + round % 9;
+            if let Some(end) = plain_row_end(&line, columns) {
+                assert_eq!(end, grapheme_row_end(&line, columns), "{line:?} at {columns}");
+            }
         }
     }
 

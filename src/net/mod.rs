@@ -27,6 +27,8 @@ use trust::Trust;
 const DRAIN: Duration = Duration::from_millis(250);
 /// How long a connection may take to come about, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// libcurl's smallest: every agent at work holds one, and a request is sent in a few portions of it.
+const UPLOAD_BUFFER: usize = 16 * 1024;
 
 /// Whether libcurl was compiled to use `poll`: without it no descriptor of 1024 or more can connect.
 /// `.cargo/config.toml` sees to it; a build that did not read that file is found out here.
@@ -285,6 +287,7 @@ fn prepare(request: &HttpRequest, network: &Network, now: Moment) -> std::result
     easy.http_headers(headers)?;
     easy.useragent(concat!("polylogue/", env!("CARGO_PKG_VERSION")))?;
     easy.http_version(HttpVersion::V2TLS)?;
+    easy.upload_buffer_size(UPLOAD_BUFFER)?;
     easy.connect_timeout(CONNECT_TIMEOUT)?;
     easy.follow_location(false)?;
     network.apply(&mut easy, &request.url, now)?;

@@ -41,7 +41,7 @@ impl Repl {
             Effect::Persist(bodies) => self.persist(who, bodies, Store::append),
             Effect::Settle(bodies) => self.persist(who, bodies, Store::settle_reply),
             Effect::Finish(bodies) => self.persist(who, bodies, Store::finish_turn),
-            Effect::Checkpoint { text, thinking } => self.keep_checkpoint(who, &text, &thinking),
+            Effect::Checkpoint { text, thinking } => self.keep_checkpoints((who, text, thinking)),
             Effect::Request => self.roster.queue_for_place(who),
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
@@ -50,6 +50,25 @@ impl Repl {
             Effect::ReturnText(text) => self.return_text(who, &text),
             Effect::Moved(from, to) => self.on_moved(who, from, to),
             Effect::Settled(outcome) => self.on_settled(who, &outcome),
+        }
+    }
+
+    /// Keeps a piece of a reply, and in the same transaction those of other agents that come right behind it.
+    fn keep_checkpoints(&mut self, first: (AgentId, String, String)) {
+        let mut pieces = vec![first];
+        while let Some((who, effect)) = self.outbox.pop_checkpoint() {
+            self.shared.trace.effect(who, &effect);
+            if let Effect::Checkpoint { text, thinking } = effect {
+                pieces.push((who, text, thinking));
+            }
+        }
+        let store = &self.shared.store;
+        let all = pieces.iter().map(|(who, text, thinking)| (*who, text.as_str(), thinking.as_str()));
+        if store.append_partials(all).is_err() {
+            // One that cannot be kept must not take the others with it.
+            for (who, text, thinking) in pieces {
+                self.keep_checkpoint(who, &text, &thinking);
+            }
         }
     }
 

@@ -21,9 +21,20 @@ impl Store {
     /// # Errors
     /// As for [`Store::append`].
     pub fn append_partial(&self, agent: AgentId, text: &str, thinking: &str) -> Result<()> {
+        self.append_partials([(agent, text, thinking)])
+    }
+
+    /// The same for pieces of many agents, all or none: one transaction costs several times what one piece does.
+    ///
+    /// # Errors
+    /// As for [`Store::append`]; none is kept then.
+    pub fn append_partials<'a>(&self, pieces: impl IntoIterator<Item = (AgentId, &'a str, &'a str)>) -> Result<()> {
         self.write(|conn| {
-            let sql = "INSERT INTO partials (agent, content, thinking) VALUES (?1, ?2, ?3)";
-            conn.prepare_cached(sql)?.execute(params![agents::running(conn, agent)?, text, thinking])?;
+            let mut insert =
+                conn.prepare_cached("INSERT INTO partials (agent, content, thinking) VALUES (?1, ?2, ?3)")?;
+            for (agent, text, thinking) in pieces {
+                insert.execute(params![agents::running(conn, agent)?, text, thinking])?;
+            }
             Ok(())
         })
     }

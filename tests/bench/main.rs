@@ -1,11 +1,107 @@
-//! The figures, measured on the release build and never by a timed test.
+//! The figures, measured on the release build and never by a timed test; the soak; generated inputs.
 //!
-//! What it measures against are copies of this very binary: so their work is not counted as ours.
+//! | words | does |
+//! |---|---|
+//! | none | every group of figures, each in a process of its own so that none inherits another's memory |
+//! | `only GROUP` | one group |
+//! | `idle --seconds N` | the idle figures over a time of one's own |
+//! | `soak --minutes N [--seed S]` | random users against a hostile provider |
+//! | `fuzz --minutes N [--seed S] [--target T]` | generated inputs, so many minutes in all |
+//!
+//! The exit code is 1 if something was not reached or did not hold. What it measures against are copies of this very
+//! binary: so their work is not counted as ours.
 
 #[path = "../support/mod.rs"]
 mod support;
 
-fn main() {
+mod bare;
+mod chance;
+mod crowd;
+mod fuzz;
+mod hostile;
+mod house;
+mod process;
+mod program;
+mod scale;
+mod soak;
+mod table;
+mod tools;
+
+use std::process::{Command, ExitCode};
+
+use table::Table;
+
+/// One group of figures: its name, and what adds its rows to the table.
+type Group = (&'static str, fn(&mut Table));
+
+const GROUPS: &[Group] = &[
+    ("binary", program::binary),
+    ("start", program::start),
+    ("big-store", program::big_store),
+    ("idle", program::idle),
+    ("typing", program::typing),
+    ("reply", program::reply),
+    ("idle-agents", program::idle_agents),
+    ("typing-100", program::typing_among_100),
+    ("typing-1000", program::typing_among_1000),
+    ("memory", crowd::memory),
+    ("turns", crowd::turns_at_once),
+    ("chunks-100", crowd::chunks_of_100),
+    ("chunks-1000", crowd::chunks_of_1000),
+    ("crowd-2000", crowd::two_thousand),
+    ("crowd-5000", crowd::five_thousand),
+    ("scale", scale::figures),
+    ("tools", tools::figures),
+];
+
+fn main() -> ExitCode {
     support::flood::serve_if_asked();
     support::pty::become_the_program_if_asked();
+    hostile::serve_if_asked();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let is_fine = match words.first().map(String::as_str) {
+        None => all(),
+        Some("only") => only(words.get(1).map_or("", String::as_str)),
+        Some("idle") => only("idle"),
+        Some("soak") => soak::run(number(&words, "--minutes", 5.0), number(&words, "--seed", 0.0) as u64),
+        Some("fuzz") => fuzz::run(number(&words, "--minutes", 5.0), number(&words, "--seed", 0.0) as u64, &words),
+        Some(unknown) => {
+            eprintln!("unknown word {unknown:?}: see the head of tests/bench/main.rs");
+            false
+        }
+    };
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn all() -> bool {
+    let own = std::env::current_exe().expect("the path of this binary");
+    let run = |name: &str| Command::new(&own).args(["only", name]).status().is_ok_and(|status| status.success());
+    // Every group is run, whatever came of the one before.
+    let missed: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).filter(|name| !run(name)).collect();
+    println!("\nnot everything reached in: {}", if missed.is_empty() { "none".into() } else { missed.join(", ") });
+    missed.is_empty()
+}
+
+fn only(name: &str) -> bool {
+    let Some((_, measure)) = GROUPS.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+        eprintln!("no group {name:?}: there are {}", known.join(", "));
+        return false;
+    };
+    support::flood::raise_descriptor_limit();
+    Table::heading(name);
+    let mut table = Table::default();
+    measure(&mut table);
+    table.missed() == 0
+}
+
+/// The number behind a word, or what it is by default.
+fn number(words: &[String], name: &str, default: f64) -> f64 {
+    let at = words.iter().position(|word| word == name);
+    at.and_then(|at| words.get(at + 1)?.parse().ok()).unwrap_or(default)
+}
+
+/// The number behind a word of the command line.
+fn asked(name: &str, default: f64) -> f64 {
+    number(&std::env::args().collect::<Vec<_>>(), name, default)
 }

@@ -28,6 +28,9 @@ const BECOME: &str = "PTY_BECOME_THE_PROGRAM";
 /// Begins a synchronized update with `h` behind it, and ends it with `l`.
 const UPDATE: &[u8] = b"\x1b[?2026";
 
+/// In the environment of the program: the monotonic clock right before exec, in nanoseconds.
+pub const BECAME_AT: &str = "PTY_BECAME_AT";
+
 /// A program in a terminal. Dropped, it is killed.
 pub struct Pty {
     ours: OwnedFd,
@@ -162,6 +165,11 @@ impl Pty {
             assert!(self.exit.is_none(), "ended ({:?}) before {what}:\n{}", self.exit, self.screen_text());
             self.turn(give_up, PollFlags::empty(), what);
         }
+    }
+
+    /// Reads until the program has written more than so many bytes in all.
+    pub fn wait_for_bytes(&mut self, count: usize) {
+        self.wait_until(|pty| pty.output.len() > count, "more output");
     }
 
     /// The screen as it is now.
@@ -356,7 +364,10 @@ pub fn become_the_program_if_asked() {
     rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that is nobody's");
     // Up to here stdout was /dev/null: the test harness talks.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin()).expect("the terminal as stdout");
-    let error = Command::new(&words[0]).args(&words[1..]).env_remove(BECOME).exec();
+    let mut program = Command::new(&words[0]);
+    program.args(&words[1..]).env_remove(BECOME);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let error = program.env(BECAME_AT, format!("{}{:09}", now.tv_sec, now.tv_nsec)).exec();
     panic!("{}: {error}", words[0]);
 }
 

@@ -19,22 +19,24 @@ impl Draft {
     /// every space that was typed.
     pub fn layout(&self, columns: u16) -> DraftLayout {
         let mut pen = Pen { columns: usize::from(columns.max(1)), rows: vec![String::new()], column: 0 };
-        self.write(&mut pen, &self.text[..self.cursor]);
-        if pen.column >= pen.columns {
-            pen.break_row();
-        }
-        let cursor = (u16::try_from(pen.column).unwrap_or(u16::MAX), pen.rows.len() - 1);
-        self.write(&mut pen, &self.text[self.cursor..]);
-        DraftLayout { rows: pen.rows, cursor }
-    }
-
-    fn write(&self, pen: &mut Pen, text: &str) {
-        for piece in text.split_inclusive(is_marker) {
-            pen.write(piece.trim_end_matches(is_marker));
-            if let Some(paste) = piece.chars().next_back().and_then(|c| self.pasted(c)) {
-                pen.write(&paste.label);
+        let mut cursor = None;
+        let mut at = 0;
+        for piece in self.text.split_inclusive(is_marker) {
+            let typed = piece.trim_end_matches(is_marker);
+            for grapheme in typed.graphemes(true).chain([&piece[typed.len()..]]) {
+                // What is typed before a combining mark joins it: then the cursor stands inside a grapheme.
+                if at >= self.cursor {
+                    cursor.get_or_insert_with(|| pen.place());
+                }
+                match grapheme.chars().next().filter(|&c| is_marker(c)).and_then(|c| self.pasted(c)) {
+                    Some(paste) => pen.write(&paste.label),
+                    None => pen.put_grapheme(grapheme),
+                }
+                at += grapheme.len();
             }
         }
+        let cursor = cursor.unwrap_or_else(|| pen.place());
+        DraftLayout { rows: pen.rows, cursor }
     }
 }
 
@@ -61,16 +63,26 @@ struct Pen {
 
 impl Pen {
     fn write(&mut self, text: &str) {
-        for grapheme in text.graphemes(true) {
-            match grapheme {
-                "\n" | "\r\n" => self.break_row(),
-                "\t" => (0..TAB_COLUMNS - self.column % TAB_COLUMNS).for_each(|_| self.put(" ", 1)),
-                _ => {
-                    let safe = text::sanitise(grapheme);
-                    self.put(&safe, text::width(&safe));
-                }
+        text.graphemes(true).for_each(|grapheme| self.put_grapheme(grapheme));
+    }
+
+    fn put_grapheme(&mut self, grapheme: &str) {
+        match grapheme {
+            "\n" | "\r\n" => self.break_row(),
+            "\t" => (0..TAB_COLUMNS - self.column % TAB_COLUMNS).for_each(|_| self.put(" ", 1)),
+            _ => {
+                let safe = text::sanitise(grapheme);
+                self.put(&safe, text::width(&safe));
             }
         }
+    }
+
+    /// Where the next grapheme would stand.
+    fn place(&mut self) -> (u16, usize) {
+        if self.column >= self.columns {
+            self.break_row();
+        }
+        (u16::try_from(self.column).unwrap_or(u16::MAX), self.rows.len() - 1)
     }
 
     fn put(&mut self, grapheme: &str, columns: usize) {

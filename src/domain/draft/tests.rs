@@ -215,3 +215,14 @@ fn no_sequence_of_keys_leaves_the_cursor_within_a_character_or_off_the_screen() 
         assert!(layout.cursor.0 < columns && layout.cursor.1 < layout.rows.len(), "{:?}: {layout:?}", draft.text());
     }
 }
+
+#[test]
+fn what_is_typed_before_a_combining_mark_is_measured_together_with_it() {
+    let mut draft = Draft::new();
+    draft.insert("\u{fe0f}b");
+    draft.home();
+    draft.insert("❤");
+    let layout = draft.layout(2);
+    assert_eq!(layout.rows, ["❤\u{fe0f}", "b"]);
+    assert_eq!(layout.cursor, (0, 1));
+}

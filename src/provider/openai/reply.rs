@@ -15,13 +15,15 @@ pub(super) const MAX_CALLS: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: Vec<Call>,
+    /// How many calls the agent has been told of.
+    announced: usize,
     /// Bytes of text and reasoning so far.
     said: usize,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
 
-/// A call that has begun. Its place in the list is the index that the agent sees.
+/// A call that has begun.
 #[derive(Debug, Default)]
 struct Call {
     wire_index: Option<u64>,
@@ -29,7 +31,9 @@ struct Call {
     name: String,
     /// Arguments that came before the name; empty once the call is announced.
     held: String,
-    is_announced: bool,
+    /// The index that the agent sees, once the call is announced: a call whose name comes late, or never, stands behind
+    /// those that were announced before.
+    index: Option<usize>,
     /// Bytes of arguments so far.
     length: usize,
     braces: Braces,
@@ -67,8 +71,8 @@ impl Reply {
     /// The finish is held back until here because some servers go on after it, and some name the wrong one:
     /// Ollama and older llama.cpp say `stop` where there are calls.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        for (index, call) in self.calls.iter_mut().enumerate() {
-            call.announce(index, out);
+        for call in &mut self.calls {
+            call.announce(&mut self.announced, out);
         }
         let finish = match (self.finish, self.calls.is_empty()) {
             (Some(Finish::Length), _) => Finish::Length,
@@ -127,7 +131,7 @@ impl Reply {
                 self.calls.len() - 1
             }
         };
-        self.calls[place].take(place, id, name, arguments, out)
+        self.calls[place].take((id, name, arguments), &mut self.announced, out)
     }
 
     /// Which call a delta goes on with; `None` if it begins one.
@@ -172,42 +176,49 @@ impl Reply {
 }
 
 impl Call {
-    fn take(&mut self, place: usize, id: &str, name: &str, arguments: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn take(
+        &mut self,
+        (id, name, arguments): (&str, &str, &str),
+        announced: &mut usize,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<()> {
         self.length += arguments.len();
         if self.length > MAX_ARGUMENTS {
             return Err(too_much("a tool call with more than 1 MiB of arguments"));
         }
-        if self.id.is_empty() && !self.is_announced {
+        if self.id.is_empty() && self.index.is_none() {
             id.clone_into(&mut self.id);
         }
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
         }
         self.braces.follow(arguments);
-        if self.is_announced {
-            self.go_on(place, arguments, out);
-        } else {
-            self.held.push_str(arguments);
-            if !self.name.is_empty() {
-                self.announce(place, out);
-            }
+        match self.index {
+            Some(index) => go_on(index, arguments, out),
+            None => self.held.push_str(arguments),
+        }
+        if !self.name.is_empty() {
+            self.announce(announced, out);
         }
         Ok(())
     }
 
-    /// The first piece, with id and name.
-    fn announce(&mut self, index: usize, out: &mut Vec<StreamEvent>) {
-        if !std::mem::replace(&mut self.is_announced, true) {
+    /// The first piece, with id and name; nothing if it was given before.
+    fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
+        if self.index.is_none() {
+            let index = *announced;
+            *announced += 1;
+            self.index = Some(index);
             let arguments = std::mem::take(&mut self.held);
             out.push(StreamEvent::ToolCall { index, id: self.id.clone(), name: self.name.clone(), arguments });
         }
     }
+}
 
-    fn go_on(&self, index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
-        if !arguments.is_empty() {
-            let arguments = arguments.to_owned();
-            out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
-        }
+fn go_on(index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
+    if !arguments.is_empty() {
+        let arguments = arguments.to_owned();
+        out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
     }
 }
 
@@ -272,11 +283,12 @@ mod tests {
         Ok(out)
     }
 
-    /// The calls as `name(arguments)#id`.
+    /// The calls as `name(arguments)#id`. The agent takes an index that skips one for a broken invariant.
     fn calls(deltas: &[&str]) -> Vec<String> {
         let mut calls: Vec<(String, String, String)> = Vec::new();
         for event in events(deltas).unwrap() {
             if let StreamEvent::ToolCall { index, id, name, arguments } = event {
+                assert!(index <= calls.len(), "call {index} comes when there are {}", calls.len());
                 match calls.get_mut(index) {
                     Some(call) => call.1.push_str(&arguments),
                     None => calls.push((name, arguments, id)),
@@ -320,6 +332,16 @@ mod tests {
         let deltas = [r#"{"index":3,"id":"a"}"#, r#"{"index":3,"function":{"name":"f","arguments":"{}"}}"#];
         assert_eq!(calls(&deltas), ["f({})#a"]);
         assert_eq!(calls(&deltas[..1]), ["()#a"]);
+    }
+
+    #[test]
+    fn a_call_that_never_gets_a_name_stands_behind_those_that_have_one() {
+        let deltas = [
+            r#"{"index":0,"id":"a","function":{"name":"","arguments":"[]"}}"#,
+            r#"{"index":1,"id":"b","function":{"name":"f","arguments":"{"}}"#,
+            r#"{"index":1,"function":{"arguments":"}"}}"#,
+        ];
+        assert_eq!(calls(&deltas), ["f({})#b", "([])#a"]);
     }
 
     #[test]

@@ -1,0 +1,232 @@
+//! What comes from the keyboard and goes to the screen.
+
+use std::time::Duration;
+
+use polylogue::base::clock::{Clock, Moment};
+use polylogue::base::text;
+use polylogue::commands::{self, House};
+use polylogue::domain::config::{Config, Settings};
+use polylogue::domain::draft::Draft;
+use polylogue::domain::endpoint::{Catalog, Endpoint};
+use polylogue::domain::flow::Change;
+use polylogue::domain::frame::{Color, Frame, Row, Style};
+use polylogue::domain::key::Key;
+use polylogue::repl::Repl;
+use polylogue::store::Store;
+use polylogue::terminal::keys::Keys;
+use polylogue::terminal::screen::{Palette, Screen};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::Step;
+use crate::chance::Chance;
+
+/// Known keys with a few bytes changed, and anything at all: the keys are the same however the bytes are cut, the
+/// decoder comes to rest when its patience is over, and a key still works afterwards.
+pub fn keys() -> Step {
+    const KNOWN: &[&[u8]] = &[
+        b"\x1b[A",
+        b"\x1b[1;5C",
+        b"\x1bOP",
+        b"\x1b[5~",
+        b"\x1b[200~some\r\ntext\x1b[201~",
+        b"\x1b[<64;10;20M",
+        b"\x1b[M !!",
+        b"\x1b]11;rgb:0/0/0\x1b\\",
+        b"\x1b[?1;2c",
+        b"\x1b[97;5u",
+        b"\x1b\x1b[A",
+        b"\xf0\x9f\x98\x80",
+        b"e\xcc\x81",
+        b"\x03",
+        b"a",
+    ];
+    Box::new(|chance| {
+        let mut bytes = Vec::new();
+        for _ in 0..chance.below(12) {
+            let known = chance.of(KNOWN);
+            bytes.extend(match chance.below(3) {
+                0 => chance.mutated(known),
+                1 => chance.bytes(20),
+                _ => known.to_vec(),
+            });
+        }
+        let pieces = chance.cuts(&bytes);
+        assert_eq!(decoded(&[&bytes]), decoded(&pieces), "{bytes:?}");
+    })
+}
+
+fn decoded(pieces: &[&[u8]]) -> Vec<Key> {
+    let mut keys = Keys::new();
+    let mut now = Moment::default();
+    pieces.iter().for_each(|piece| keys.feed(piece, now));
+    let mut all: Vec<Key> = std::iter::from_fn(|| keys.next()).collect();
+    while let Some(deadline) = keys.deadline() {
+        now = deadline.max(now + Duration::from_millis(1));
+        keys.expire(now);
+        assert!(keys.deadline().is_none_or(|next| next > now), "patience ends");
+    }
+    all.extend(std::iter::from_fn(|| keys.next()));
+    // Whatever came before (a paste without an end, half a character), the end of a paste ends it.
+    keys.feed(b"\x1b[201~z", now);
+    assert!(std::iter::from_fn(|| keys.next()).last().is_some(), "a key still works");
+    all
+}
+
+/// Edits at random: the cursor stands between characters inside the text, the layout fits, undo comes to an end.
+pub fn draft() -> Step {
+    const EDITS: &[fn(&mut Draft) -> bool] = &[
+        Draft::backspace,
+        Draft::delete,
+        Draft::left,
+        Draft::right,
+        Draft::word_left,
+        Draft::word_right,
+        Draft::home,
+        Draft::end,
+        Draft::up,
+        Draft::down,
+        Draft::kill_to_end,
+        Draft::kill_to_start,
+        Draft::kill_word_back,
+        Draft::kill_word_left,
+        Draft::kill_word_forward,
+        Draft::yank,
+        Draft::undo,
+    ];
+    Box::new(|chance| {
+        let mut draft = Draft::new();
+        for _ in 0..chance.below(60) {
+            match chance.below(12) {
+                0..=3 => draft.insert(&chance.text(6)),
+                4 => draft.paste(&chance.text(30).repeat(1 + chance.below(80))),
+                5 if chance.once_in(6) => draft.set(&chance.text(20)),
+                6 if chance.once_in(10) => drop(draft.take()),
+                _ => drop(chance.of(EDITS)(&mut draft)),
+            }
+            assert!(draft.text().is_char_boundary(draft.cursor()), "{:?} at {}", draft.text(), draft.cursor());
+            let columns = 1 + chance.below(40) as u16;
+            let layout = draft.layout(columns);
+            let fits = |row: &String| text::width(row) <= columns.into() || row.graphemes(true).count() == 1;
+            assert!(layout.rows.iter().all(fits), "{:?} at {columns}: {:?}", draft.text(), layout.rows);
+            assert!(layout.cursor.1 < layout.rows.len(), "the cursor is in a row");
+        }
+        assert!((0..10_000).any(|_| !draft.undo()), "undo ends");
+    })
+}
+
+/// Lines at random and mutated commands, read and completed in a house of a few agents.
+pub fn commands() -> Step {
+    const LINES: &[&str] = &[
+        "/fork",
+        "/fork --name scout look around",
+        "/fork --name=a",
+        "/switch 1",
+        "/switch",
+        "/s scout",
+        "/agents",
+        "/help",
+        "/help fork",
+        "/exit",
+        "/interrupt",
+        "//not",
+        "/",
+        "/ ",
+        "/f",
+        "text",
+    ];
+    let config = Config {
+        data_directory: None,
+        catalog: Catalog::default(),
+        endpoint: Endpoint::echo(),
+        hint: None,
+        working_directory: ".".into(),
+        supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
+        settings: Settings::default(),
+        working_limit: 0,
+        trace: None,
+    };
+    let store = Store::in_memory().expect("a store");
+    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("a house");
+    let current = repl.roster().nth(0).expect("agent 0");
+    for name in ["scout", "Ünal", "x-1"] {
+        repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
+    }
+    Box::new(move |chance| {
+        let line = match chance.below(3) {
+            0 => chance.text(20),
+            1 => format!("/{}", chance.text(10)),
+            _ => {
+                let line = chance.of(LINES);
+                String::from_utf8_lossy(&chance.mutated(line.as_bytes())).into_owned()
+            }
+        };
+        let house = House { roster: repl.roster(), store: repl.store(), current, unix_ms: 0 };
+        drop(commands::read(&line, &house));
+        for ending in commands::complete(&line, &house) {
+            assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");
+        }
+    })
+}
+
+/// Frames at random, drawn one after the other: a terminal that saw all of them shows what one shows that saw only the
+/// last, and nothing is ever drawn but what the emulation knows.
+pub fn screen() -> Step {
+    Box::new(|chance| {
+        let (width, height) = (1 + chance.below(40) as u16, 1 + chance.below(12) as u16);
+        let palette = Palette { color: true, attributes: true, unicode: true };
+        let mut screen = Screen::new(palette);
+        let mut terminal = vt100::Parser::new(height, width, 0);
+        let mut frame = Frame { width, rows: vec![Row::default(); height.into()], cursor: None, scrolling_rows: 0 };
+        for _ in 0..=chance.below(8) {
+            change(chance, &mut frame);
+            let mut drawn = Vec::new();
+            screen.draw(&frame, &mut drawn);
+            terminal.process(&drawn);
+        }
+        let mut drawn = Vec::new();
+        screen.draw(&frame, &mut drawn);
+        assert_eq!(drawn, b"", "a frame that is shown is not drawn again");
+        let mut whole = Vec::new();
+        Screen::new(palette).draw(&frame, &mut whole);
+        let mut fresh = vt100::Parser::new(height, width, 0);
+        fresh.process(&whole);
+        assert_eq!(shown(&terminal), shown(&fresh), "{frame:?}");
+    })
+}
+
+fn shown(terminal: &vt100::Parser) -> Vec<String> {
+    let width = terminal.screen().size().1;
+    terminal.screen().rows(0, width).collect()
+}
+
+fn change(chance: &mut Chance, frame: &mut Frame) {
+    let height = frame.rows.len();
+    frame.scrolling_rows = chance.below(height + 1) as u16;
+    let scrolling = usize::from(frame.scrolling_rows);
+    if scrolling > 1 && chance.once_in(2) {
+        frame.rows[..scrolling].rotate_left(1 + chance.below(scrolling - 1));
+    }
+    for _ in 0..chance.below(height + 1) {
+        let y = chance.below(height);
+        frame.rows[y] = row(chance, frame.width);
+    }
+    let place = (chance.below(usize::from(frame.width)) as u16, chance.below(height) as u16);
+    frame.cursor = (!chance.once_in(4)).then_some(place);
+}
+
+/// A row of letters on whose width terminals agree.
+fn row(chance: &mut Chance, width: u16) -> Row {
+    const LETTERS: &[&str] = &["a", "b", " ", "  ", "語", "한", "é", "e\u{301}", "│", "word"];
+    let mut row = Row::default();
+    let mut left = chance.below(usize::from(width) + 1);
+    while left > 0 {
+        let letter = chance.of(LETTERS);
+        if text::width(letter) > left {
+            return row;
+        }
+        left -= text::width(letter);
+        let color = chance.of(&[Color::Default, Color::Red, Color::Grey]);
+        row.push(letter, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
+    }
+    row
+}

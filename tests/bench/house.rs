@@ -1,0 +1,196 @@
+//! Real loops with real sockets and a real store, in this process, with a terminal in memory; and stores made in
+//! advance for the program itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use polylogue::agent::{Agent, State};
+use polylogue::base::clock::Clock;
+use polylogue::base::id::{AgentId, MessageId};
+use polylogue::domain::config::{Config, Settings};
+use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
+use polylogue::domain::flow::Change;
+use polylogue::domain::message::{Body, Reply};
+use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
+use polylogue::store::{NewAgent, Store};
+use tempfile::TempDir;
+
+use crate::process;
+
+/// How long something may take that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A loop in this process.
+pub struct House {
+    /// The loop.
+    pub repl: Repl,
+    /// The longest turn that did not wait, by the wall, and of all turns by processor time.
+    pub longest: (Duration, Duration),
+    directory: TempDir,
+}
+
+impl House {
+    /// A house with so many agents, all children of agent 0, that talk to `url`; to echo if there is none.
+    pub fn new(url: Option<&str>, agents: usize) -> House {
+        let directory = TempDir::new().expect("a directory for the store");
+        fill(directory.path(), agents, 0, "");
+        House::open(directory, url, Settings::default())
+    }
+
+    /// The house of the store in this directory.
+    pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> House {
+        let config = Config {
+            data_directory: Some(directory.path().into()),
+            catalog: Catalog(url.map(provider).into_iter().collect()),
+            endpoint: url.map_or_else(Endpoint::echo, openai),
+            hint: None,
+            working_directory: directory.path().into(),
+            supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
+            settings,
+            working_limit: 0,
+            trace: None,
+        };
+        let memory = MemoryTerminal { size: (80, 24), ..MemoryTerminal::default() };
+        let store = Store::open(directory.path()).expect("the store opens");
+        let repl = Repl::open(config, store, Clock::system(), Some(Device::Memory(memory))).expect("the house opens");
+        House { repl, longest: Default::default(), directory }
+    }
+
+    /// The program is gone, its files stay.
+    pub fn close(self) -> TempDir {
+        let House { repl, directory, .. } = self;
+        drop(repl);
+        directory
+    }
+
+    /// Where the store is.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// One turn that waits no longer than `limit`. What was drawn is thrown away.
+    pub fn turn(&mut self, limit: Duration) -> Turn {
+        let (wall, spent) = (Instant::now(), process::own_cpu());
+        let turn = self.repl.turn(Some(limit)).expect("the loop turns");
+        self.longest.1 = self.longest.1.max(process::own_cpu() - spent);
+        if limit.is_zero() {
+            self.longest.0 = self.longest.0.max(wall.elapsed());
+        }
+        self.memory().output.clear();
+        turn
+    }
+
+    /// The terminal.
+    pub fn memory(&mut self) -> &mut MemoryTerminal {
+        self.repl.seat().and_then(|seat| seat.memory()).expect("a house with a terminal in memory")
+    }
+
+    /// Types bytes, and turns until they were looked at.
+    pub fn type_bytes(&mut self, bytes: &[u8]) {
+        self.memory().input.extend_from_slice(bytes);
+        while !self.memory().input.is_empty() {
+            self.turn(Duration::ZERO);
+        }
+    }
+
+    /// Turns until something holds.
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut House) -> bool) {
+        let start = Instant::now();
+        while !holds(self) {
+            assert!(start.elapsed() < PATIENCE, "never came: {what}");
+            self.turn(Duration::from_millis(20));
+        }
+    }
+
+    /// Turns for so long.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            self.turn(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    /// Turns until nobody is busy.
+    pub fn until_idle(&mut self) {
+        self.until("everybody is idle", |house| house.repl.roster().busy().is_empty());
+    }
+
+    /// The `n`th agent by birth.
+    pub fn id(&self, n: usize) -> AgentId {
+        self.repl.roster().nth(n).expect("so many agents")
+    }
+
+    /// The `n`th agent by birth, to look at.
+    pub fn agent(&self, n: usize) -> &Agent {
+        self.repl.roster().get(self.id(n)).expect("the agent lives")
+    }
+
+    /// What the `n`th agent does.
+    pub fn state(&self, n: usize) -> State {
+        self.agent(n).state()
+    }
+
+    /// Asks for a change on behalf of the `n`th agent.
+    pub fn ask(&mut self, n: usize, change: Change) {
+        let id = self.id(n);
+        self.repl.ask(id, change).expect("the change can be carried out");
+        self.memory().output.clear();
+    }
+
+    /// Says `tag-N` to every agent but agent 0, which stays on the screen.
+    pub fn say_to_all(&mut self) {
+        for (number, id) in self.repl.roster().ids().into_iter().enumerate().skip(1) {
+            self.repl.ask(id, Change::Submit(format!("tag-{number}"))).expect("a text can be sent");
+        }
+    }
+
+    /// Chunks of the flood that the replies under way consist of.
+    pub fn chunks(&self) -> usize {
+        self.repl.roster().iter().map(|agent| agent.partial_text().matches(' ').count()).sum()
+    }
+}
+
+/// The same server as a provider of the configuration.
+fn provider(url: &str) -> ProviderEntry {
+    let Endpoint { provider: name, kind, base_url, key, headers, .. } = openai(url);
+    ProviderEntry { name, kind, base_url, key, headers }
+}
+
+/// The endpoint of a server of the support folder.
+fn openai(url: &str) -> Endpoint {
+    Endpoint {
+        provider: "openai".into(),
+        kind: "openai".into(),
+        model: "test".into(),
+        base_url: url.into(),
+        key: None,
+        headers: Vec::new(),
+    }
+}
+
+/// Makes a store of so many agents, all children of agent 0, each with so many messages of its own.
+pub fn fill(directory: &Path, agents: usize, messages: usize, text: &str) {
+    let store = Store::open(directory).expect("the store opens");
+    let root = AgentId::random();
+    store.create_root(root, None, None, 0).expect("a root");
+    for number in 0..agents {
+        let id = if number == 0 { root } else { child_of(&store, root) };
+        let bodies = (0..messages).map(|number| said(number, text)).collect();
+        store.append(id, bodies, 0).expect("messages");
+    }
+}
+
+fn child_of(store: &Store, parent: AgentId) -> AgentId {
+    let id = AgentId::random();
+    let new = NewAgent { id, name: None, parent, fork_point: MessageId(0), endpoint: None, environment: None };
+    store.fork(&new, 0).expect("a child");
+    id
+}
+
+/// Question and answer by turns.
+pub fn said(number: usize, text: &str) -> Body {
+    match number % 2 {
+        0 => Body::User(text.to_owned()),
+        _ => Body::Assistant(Reply { text: text.to_owned(), ..Reply::default() }),
+    }
+}

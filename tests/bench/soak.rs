@@ -1,0 +1,401 @@
+//! Random users over many agents against a hostile provider, for as long as is asked.
+//!
+//! The time is cut into lives. In each a fresh house is used at random: people type, say, switch, fork, interrupt,
+//! answer, and now and then the program dies or is left and comes back. Every few seconds everybody is let come to rest,
+//! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use polylogue::base::id::AgentId;
+use polylogue::domain::config::{RetryPolicy, Settings};
+use polylogue::domain::flow::Change;
+use polylogue::domain::message::{Body, Message, Reply};
+use polylogue::repl::Turn;
+use tempfile::TempDir;
+
+use crate::chance::Chance;
+use crate::hostile::{Hostile, tag_of};
+use crate::house::{self, House};
+use crate::process::Process;
+
+/// How long a life lasts, unless the whole soak is short.
+const LIFE: Duration = Duration::from_secs(20);
+/// How long everybody may take to come to rest.
+const REST: Duration = Duration::from_secs(30);
+/// More agents are not forked in one life.
+const AGENTS: usize = 40;
+
+/// What one soak has seen.
+#[derive(Default)]
+struct Seen {
+    violations: Vec<String>,
+    actions: usize,
+    lives: usize,
+    restarts: usize,
+    checks: usize,
+    messages: usize,
+    turns: usize,
+    longest: (Duration, Duration),
+}
+
+/// Runs for so many minutes; 0 is a seed of its own. True if every invariant held.
+pub fn run(minutes: f64, seed: u64) -> bool {
+    let seed = if seed == 0 { Chance::fresh_seed() } else { seed };
+    println!("soak: {minutes} minutes, --seed {seed}");
+    crate::support::flood::raise_descriptor_limit();
+    let provider = Hostile::spawn(seed);
+    let (start, total) = (Instant::now(), Duration::from_secs_f64(minutes * 60.0));
+    let warm_up = (total / 5).min(Duration::from_secs(300));
+    let mut seen = Seen::default();
+    let mut level: Option<Level> = None;
+    let mut latest = Vec::new();
+    while start.elapsed() < total {
+        let chance = Chance::new(seed.wrapping_mul(1_000).wrapping_add(seen.lives as u64));
+        Life::begin(&provider.url, chance).live(LIFE.min(total / 4), &mut seen);
+        seen.lives += 1;
+        let now = Level::now();
+        println!("{:>6.0} s  {}  {now}", start.elapsed().as_secs_f64(), seen.words());
+        latest.push(now.pss);
+        match &level {
+            Some(level) => seen.violations.extend(now.rise_over(level, &latest)),
+            None if start.elapsed() >= warm_up => level = Some(now),
+            None => {}
+        }
+    }
+    seen.tell()
+}
+
+impl Seen {
+    fn words(&self) -> String {
+        format!(
+            "life {}: {} actions, {} turns, {} restarts, {} checks, {} messages checked, longest turn {:.1} ms (CPU {:.1}), \
+             {} violations",
+            self.lives,
+            self.actions,
+            self.turns,
+            self.restarts,
+            self.checks,
+            self.messages,
+            self.longest.0.as_secs_f64() * 1e3,
+            self.longest.1.as_secs_f64() * 1e3,
+            self.violations.len()
+        )
+    }
+
+    fn tell(self) -> bool {
+        for violation in &self.violations {
+            println!("VIOLATION {violation}");
+        }
+        let is_quick = self.longest.1 <= Duration::from_millis(20);
+        println!("soak: {}; longest turn {}", self.words(), if is_quick { "ok" } else { "NOT within 20 ms" });
+        self.violations.is_empty()
+    }
+}
+
+/// What this process holds between two lives.
+struct Level {
+    pss: f64,
+    threads: f64,
+    descriptors: usize,
+}
+
+impl Level {
+    fn now() -> Level {
+        let own = Process::own();
+        Level { pss: own.pss(), threads: own.threads(), descriptors: own.descriptors() }
+    }
+
+    /// Descriptors and threads must not rise at all. Memory may by a quarter and 8 MB, and what counts is the least of
+    /// the last three lives: the allocator gives back what one life used only in the course of the next.
+    fn rise_over(&self, before: &Level, pss: &[f64]) -> Option<String> {
+        let least = pss.iter().rev().take(3).copied().fold(f64::INFINITY, f64::min);
+        let is_flat = self.descriptors <= before.descriptors
+            && self.threads <= before.threads
+            && least <= before.pss * 1.25 + 8.0 * 1024.0;
+        (!is_flat).then(|| format!("not flat: {before}, then {self}"))
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{:.1} MB, {} threads, {} descriptors]", self.pss / 1024.0, self.threads, self.descriptors)
+    }
+}
+
+/// One house and the people in it.
+struct Life {
+    house: House,
+    url: String,
+    chance: Chance,
+    said: usize,
+}
+
+impl Life {
+    fn begin(url: &str, chance: Chance) -> Life {
+        let directory = TempDir::new().expect("a directory");
+        house::fill(directory.path(), 3, 0, "");
+        std::fs::write(directory.path().join("note"), "a short file\n".repeat(20)).expect("a file");
+        Life { house: House::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
+    }
+
+    fn live(mut self, time: Duration, seen: &mut Seen) {
+        let start = Instant::now();
+        let mut checked = Instant::now();
+        while start.elapsed() < time {
+            self = self.act(seen);
+            if checked.elapsed() > Duration::from_secs(4) {
+                self.check(seen);
+                checked = Instant::now();
+            }
+        }
+        self.check(seen);
+        self.note_longest(seen);
+    }
+
+    fn note_longest(&self, seen: &mut Seen) {
+        let (wall, cpu) = self.house.longest;
+        seen.longest = (seen.longest.0.max(wall), seen.longest.1.max(cpu));
+    }
+
+    /// Somebody does something, and the loop turns a little.
+    fn act(mut self, seen: &mut Seen) -> Life {
+        seen.actions += 1;
+        let (who, other) = (self.somebody(), self.somebody());
+        match self.chance.below(40) {
+            0..=9 => self.say(who),
+            10 => self.ask(who, Change::Fork { prompt: None, name: None, model: None }),
+            11 => {
+                let prompt = Some(self.tagged());
+                self.ask(who, Change::Fork { prompt, name: None, model: None });
+            }
+            12..=15 => self.ask(who, Change::Switch(other)),
+            16..=17 => self.ask(who, Change::Interrupt),
+            18 => self.ask(who, Change::Unqueue),
+            19..=20 => self.ask(who, Change::Resume),
+            21..=24 => self.decide(),
+            25 if self.chance.once_in(12) => return self.restart(seen),
+            26 => self.ask(who, Change::Send { to: other, body: "a letter".into() }),
+            27 => self.ask(who, Change::ReadMail(None)),
+            28 => self.rearrange(who),
+            29..=31 => {
+                let line = format!("{}\r", self.tagged());
+                self.keys(line.as_bytes());
+            }
+            _ => self.press_anything(),
+        }
+        for _ in 0..self.chance.below(6) {
+            let limit = if self.chance.once_in(3) { Duration::from_millis(3) } else { Duration::ZERO };
+            seen.turns += 1;
+            if self.house.turn(limit) == Turn::Exit {
+                return self.restart(seen);
+            }
+        }
+        self
+    }
+
+    fn somebody(&mut self) -> AgentId {
+        self.chance.of(&self.house.repl.roster().ids())
+    }
+
+    /// A text that no other is like.
+    fn tagged(&mut self) -> String {
+        self.said += 1;
+        format!("say tag-{}", self.said)
+    }
+
+    fn say(&mut self, who: AgentId) {
+        let text = self.tagged();
+        self.ask(who, Change::Submit(text));
+    }
+
+    /// Refusals are part of it: two forks of an agent that works, for example.
+    fn ask(&mut self, who: AgentId, change: Change) {
+        if matches!(change, Change::Fork { .. }) && self.house.repl.roster().len() >= AGENTS {
+            return;
+        }
+        drop(self.house.repl.ask(who, change));
+    }
+
+    /// What changes the conversation or ends it.
+    fn rearrange(&mut self, who: AgentId) {
+        let change = match self.chance.below(5) {
+            0 => Change::Kill { who, cascade: self.chance.once_in(2) },
+            1 => Change::Clear,
+            2 => Change::Mark("here".into()),
+            3 => Change::Rewind(None),
+            _ => Change::Name(Some(format!("name-{}", self.chance.below(50)))),
+        };
+        self.ask(who, change);
+    }
+
+    fn decide(&mut self) {
+        for who in self.house.repl.roster().asking().clone() {
+            let question = self.house.repl.roster().get(who).and_then(|agent| Some(agent.question()?.number));
+            let allowed = self.chance.once_in(2);
+            if let Some(question) = question {
+                self.ask(who, Change::Answer { question, allowed });
+            }
+        }
+    }
+
+    fn keys(&mut self, bytes: &[u8]) {
+        self.house.memory().input.extend_from_slice(bytes);
+    }
+
+    fn press_anything(&mut self) {
+        const KEYS: &[&[u8]] = &[
+            b"a",
+            b"word ",
+            b"\r",
+            b"\n",
+            b"\x1b",
+            b"\x1b[A",
+            b"\x1b[B",
+            b"\x1b[C",
+            b"\x1b[D",
+            b"\x1b[1;5A",
+            b"\x1b[1;5B",
+            b"\x1b[1;5C",
+            b"\x1b[1;5D",
+            b"\x1b[5~",
+            b"\x1b[6~",
+            b"\x1b[H",
+            b"\x1b[F",
+            b"\x1b[1;5H",
+            b"\x1b[1;5F",
+            b"\x1b1",
+            b"\x1b3",
+            b"\x7f",
+            b"\x17",
+            b"\x15",
+            b"\x0b",
+            b"\x19",
+            b"\x1f",
+            b"\t",
+            b"/",
+            b"/help\r",
+            b"/agents\r",
+            b"/fork\r",
+            b"/switch 1\r",
+            b"/nothing\r",
+            b"\x1b[200~pasted\ntext\x1b[201~",
+            b"\x1by",
+            b"\x1bn",
+            b"y",
+            b"\xe8\xaa\x9e",
+            b"\xff",
+            b"\x1b[<64;1;1M",
+            b"\x1b[<65;1;1M",
+            b"\x0c",
+            b"\x03",
+        ];
+        for _ in 0..=self.chance.below(6) {
+            let key = self.chance.of(KEYS);
+            self.keys(key);
+        }
+    }
+
+    /// The program dies, or is left in order, and is started again. Nothing that was stored may be gone.
+    fn restart(mut self, seen: &mut Seen) -> Life {
+        seen.restarts += 1;
+        self.note_longest(seen);
+        if self.chance.once_in(2) {
+            self.house.repl.leave().expect("the program can be left");
+        }
+        let before = self.lengths();
+        let Life { house, url, chance, said } = self;
+        let house = House::open(house.close(), Some(&url), settings());
+        let life = Life { house, url, chance, said };
+        for ((who, length), (again, now)) in before.iter().zip(life.lengths()) {
+            if *who != again || now < *length {
+                seen.violations.push(format!("after a restart {again} has {now} messages, {who} had {length}"));
+            }
+        }
+        if life.house.repl.roster().len() != before.len() {
+            seen.violations.push(format!("{} agents were lost in a restart", before.len()));
+        }
+        life
+    }
+
+    fn lengths(&self) -> Vec<(AgentId, usize)> {
+        let log = |id| self.house.repl.store().replay(id).map_or(0, |(messages, _)| messages.len());
+        self.house.repl.roster().ids().into_iter().map(|id| (id, log(id))).collect()
+    }
+
+    /// Lets everybody come to rest and looks at everything.
+    fn check(&mut self, seen: &mut Seen) {
+        seen.checks += 1;
+        let start = Instant::now();
+        while !self.house.repl.roster().busy().is_empty() && start.elapsed() < REST {
+            self.decide();
+            self.house.turn(Duration::from_millis(5));
+        }
+        for who in self.house.repl.roster().busy().clone() {
+            let state = self.house.repl.roster().get(who).map(|agent| agent.state().name());
+            seen.violations.push(format!("{who} never came to rest: {state:?}"));
+            self.ask(who, Change::Interrupt);
+        }
+        for who in self.house.repl.roster().ids() {
+            match self.house.repl.store().replay(who) {
+                Ok((messages, damaged)) if damaged.is_empty() => {
+                    seen.messages += messages.len();
+                    let wrong = what_is_wrong(&messages);
+                    seen.violations.extend(wrong.map(|wrong| format!("{who}: {wrong}")));
+                }
+                Ok((_, damaged)) => seen.violations.push(format!("{who}: {damaged:?}")),
+                Err(error) => seen.violations.push(format!("{who}: {error}")),
+            }
+        }
+    }
+}
+
+/// Limits within which a life of seconds sees every way out.
+fn settings() -> Settings {
+    let retry =
+        RetryPolicy { retries: 2, base: Duration::from_millis(20), cap: Duration::from_millis(100), jitter: 0.25 };
+    Settings {
+        retry,
+        stall_timeout: Duration::from_secs(1),
+        tool_iterations: 6,
+        checkpoint_every: Duration::from_millis(50),
+        bash_timeout: Duration::from_secs(5),
+        ..Settings::default()
+    }
+}
+
+/// The log of an agent that rests: every call answered in its place, every reply about what was said to this agent, in
+/// one piece from its beginning.
+fn what_is_wrong(log: &[Message]) -> Option<String> {
+    let mut said = BTreeSet::from(["untagged".to_owned()]);
+    let mut open: Vec<&str> = Vec::new();
+    for message in log {
+        match &message.body {
+            Body::ToolCall(call) => open.push(&call.id),
+            Body::ToolResult(result) => match open.first() {
+                Some(id) if *id == result.call_id => drop(open.remove(0)),
+                _ => return Some(format!("message {} answers no call: {open:?}", message.id.0)),
+            },
+            Body::User(_) | Body::Assistant(_) if !open.is_empty() => {
+                return Some(format!("calls without an answer before message {}: {open:?}", message.id.0));
+            }
+            Body::User(text) => drop(said.insert(tag_of(text))),
+            Body::Assistant(reply) => match mixed(reply, &said) {
+                Some(wrong) => return Some(format!("message {}: {wrong}", message.id.0)),
+                None => continue,
+            },
+            _ => {}
+        }
+    }
+    (!open.is_empty()).then(|| format!("calls without an answer at the end: {open:?}"))
+}
+
+fn mixed(reply: &Reply, said: &BTreeSet<String>) -> Option<String> {
+    let mut pieces = reply.text.split_terminator(' ').enumerate();
+    let tag = reply.text.split(':').next().unwrap_or_default();
+    if !reply.text.is_empty() && !said.contains(tag) {
+        return Some(format!("a reply to {tag:?}, which nobody said here"));
+    }
+    let strange = pieces.find(|(number, piece)| *piece != format!("{tag}:{number}"));
+    strange.map(|(number, piece)| format!("piece {number} of the reply to {tag} is {piece:?}"))
+}

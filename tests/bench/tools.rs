@@ -1,0 +1,130 @@
+//! Figures of what ends: a tool that leads on to the next request, an interrupt in every state.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use polylogue::agent::{State, Wait};
+use polylogue::domain::config::{RetryPolicy, Settings};
+use polylogue::domain::flow::Change;
+use tempfile::TempDir;
+
+use crate::house::{self, House};
+use crate::support::peer::Peer;
+use crate::table::{Table, median, share};
+
+/// All of these.
+pub fn figures(table: &mut Table) {
+    rounds_of_tools(table);
+    interrupts(table);
+}
+
+fn house(url: Option<&str>) -> House {
+    let directory = TempDir::new().expect("a directory");
+    house::fill(directory.path(), 1, 0, "");
+    let retry = RetryPolicy { base: Duration::from_secs(30), ..RetryPolicy::default() };
+    House::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
+}
+
+/// On the server's side, from the last byte of a reply with a `read_file` call to the first whole request that answers
+/// it: decoding, the store, the tool's thread from start to end, the wake and the sending are all in it.
+fn rounds_of_tools(table: &mut Table) {
+    const ROUNDS: usize = 300;
+    let peer = Peer::start();
+    let mut house = house(Some(&peer.url()));
+    std::fs::write(house.directory().join("note"), "a short file\n").expect("a file");
+    let (done, times) = mpsc::channel();
+    let server = std::thread::spawn(move || serve_rounds(&peer, ROUNDS, &done));
+    house.ask(0, Change::Submit("read".into()));
+    let mut measured = None;
+    house.until("all rounds", |_| {
+        measured = times.try_recv().ok();
+        measured.is_some()
+    });
+    server.join().expect("the server's part");
+    let measured: Vec<Duration> = measured.expect("times");
+    table.within("call to next request, tool included, p50", median(&measured), Duration::from_millis(1));
+    table.tell("  p99", share(&measured, 0.99).as_secs_f64() * 1e3, "ms");
+}
+
+fn serve_rounds(peer: &Peer, rounds: usize, done: &mpsc::Sender<Vec<Duration>>) {
+    let mut times = Vec::new();
+    let mut sent = None;
+    for _ in 0..=rounds {
+        let exchange = peer.accept();
+        times.extend(sent.map(|sent: Instant| sent.elapsed()));
+        exchange.stream().tool_call(0, "call", "read_file", "{\"path\":\"note\"}").finish("tool_calls").done();
+        sent = Some(Instant::now());
+    }
+    let last = peer.accept();
+    last.stream().text("read").finish("stop").done();
+    // The loop may have been stopped already.
+    let _ = done.send(times);
+}
+
+/// From Esc to idle, the worst of 5, in each state that an agent can be in.
+fn interrupts(table: &mut Table) {
+    type Way = (&'static str, &'static str, fn(&House) -> bool);
+    const WAYS: &[Way] = &[
+        ("a reply that hangs", "begin\n!hang", |house| !house.agent(0).partial_text().is_empty()),
+        ("waiting for a retry", "!fail 503", |house| matches!(house.agent(0).wait(), Wait::Retry { .. })),
+        ("a question", "!tool bash {\"command\":\"true\"}", |house| house.state(0) == State::AwaitingApproval),
+    ];
+    for (name, text, is_there) in WAYS {
+        let time = worst(|| {
+            let mut house = house(None);
+            house.ask(0, Change::Submit((*text).into()));
+            house.until(name, |house| is_there(house));
+            house
+        });
+        table.within(&format!("interrupt to idle: {name}"), time, Duration::from_millis(100));
+    }
+    for (name, command) in [("a command", "sleep 60"), ("a command that ignores TERM", "trap '' TERM; sleep 60")] {
+        let time = worst(|| running(command));
+        table.within(&format!("interrupt to idle: {name}"), time, Duration::from_millis(100));
+    }
+    for (name, streams) in [("a request without an answer", false), ("a stream", true)] {
+        let peer = Peer::start();
+        let time = worst(|| requested(&peer, streams));
+        table.within(&format!("interrupt to idle: {name}"), time, Duration::from_millis(100));
+    }
+}
+
+/// The longest of 5 interrupts of houses in some state.
+fn worst(mut made: impl FnMut() -> House) -> Duration {
+    let once = |_| {
+        let mut house = made();
+        let start = Instant::now();
+        house.ask(0, Change::Interrupt);
+        house.until_idle();
+        start.elapsed()
+    };
+    (0..5).map(once).max().expect("five")
+}
+
+/// A house whose agent runs a command that says when it runs.
+fn running(command: &str) -> House {
+    let mut house = house(None);
+    let arguments = serde_json::json!({ "command": format!("{command} & touch runs; wait") });
+    house.ask(0, Change::Submit(format!("!tool bash {arguments}")));
+    house.until("a question", |house| house.state(0) == State::AwaitingApproval);
+    let question = house.agent(0).question().expect("a question").number;
+    house.ask(0, Change::Answer { question, allowed: true });
+    house.until("the command runs", |house| house.directory().join("runs").exists());
+    house
+}
+
+/// A house whose agent waits for a server.
+fn requested(peer: &Peer, streams: bool) -> House {
+    let mut house = house(Some(&peer.url()));
+    house.ask(0, Change::Submit("hello".into()));
+    let mut exchange = None;
+    house.until("a request", |_| {
+        exchange = peer.try_accept();
+        exchange.is_some()
+    });
+    if streams {
+        exchange.expect("a request").stream().text("begin");
+        house.until("the first text", |house| !house.agent(0).partial_text().is_empty());
+    }
+    house
+}
