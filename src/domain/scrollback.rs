@@ -11,14 +11,15 @@
 
 mod view;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text::{self, TAB_COLUMNS};
 
-use view::Place;
 pub use view::VisibleRow;
+use view::{Place, Wrapped};
 
 /// A line is broken at so many bytes, so that one line never costs a frame.
 const LINE_BYTES: usize = 4 * 1024;
@@ -72,6 +73,8 @@ pub struct Scrollback {
     top: Option<Place>,
     /// The kind of the last block, while it may grow.
     open: Option<Open>,
+    /// How the last line was wrapped when it was last looked at.
+    wrapped: RefCell<Wrapped>,
 }
 
 /// The state of a block that may grow.
@@ -131,6 +134,7 @@ impl Scrollback {
 
     /// Ends the block that was open: text of the same kind will begin another.
     pub fn close(&mut self) {
+        self.wrapped.take();
         if !self.open.take().is_some_and(|open| open.is_started) {
             return;
         }
@@ -150,6 +154,7 @@ impl Scrollback {
     /// Adds a whole block above the block that is open, or at the end if none is.
     pub fn insert(&mut self, kind: LineKind, text: &str) {
         let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
+        self.wrapped.take();
         let begins = self.lines.iter().rposition(|line| line.start == Start::Block).unwrap_or(0);
         let written = self.lines.split_off(begins);
         let before = self.lines.len();

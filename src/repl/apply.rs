@@ -14,7 +14,7 @@ use crate::store::Store;
 const REQUESTS_PER_TURN: usize = 64;
 /// Descriptors that are left for everything but agents at work, and how many one of those needs.
 const OWN_DESCRIPTORS: u64 = 64;
-const DESCRIPTORS_PER_AGENT: u64 = 6;
+const DESCRIPTORS_PER_AGENT: u64 = 4;
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;

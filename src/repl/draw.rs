@@ -86,11 +86,15 @@ impl Repl {
         let seat = self.seat.as_ref()?;
         let agent = self.roster.get(seat.focus)?;
         let elapsed = self.shared.clock.now() - agent.started();
+        let step = if agent.view.is_spinning() { elapsed.as_millis() / SPINNER_STEP.as_millis() } else { 0 };
+        let revision = agent.view.revision();
+        // Where the text moves, the sign of work need not: a frame of one row costs half of one of two.
+        let moved = seat.seen.as_ref().filter(|seen| seen.focus == seat.focus && seen.revision != revision);
         Some(Seen {
             focus: seat.focus,
             size: seat.size,
-            revision: agent.view.revision(),
-            spinner: if agent.view.is_spinning() { elapsed.as_millis() / SPINNER_STEP.as_millis() } else { 0 },
+            revision,
+            spinner: moved.map_or(step, |seen| seen.spinner),
             notice: seat.notice.clone(),
             agents: self.roster.len(),
             at_work: self.roster.at_work().len(),

@@ -34,6 +34,30 @@ enum Part {
     Byte(usize),
 }
 
+/// The rows of the last line, which grows at its end while a reply streams: all but the last row stay as they are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wrapped {
+    line: i64,
+    width: u16,
+    /// Where each row begins and ends in the line.
+    rows: Vec<(usize, usize)>,
+    /// How long the line was.
+    len: usize,
+}
+
+impl Wrapped {
+    /// Wraps what has come since it last looked at this line.
+    fn follow(&mut self, line: i64, width: u16, text: &str) {
+        if (self.line, self.width) != (line, width) || text.len() < self.len {
+            *self = Self { line, width, ..Self::default() };
+        }
+        let from = self.rows.pop().map_or(0, |(at, _)| at);
+        let rows = text::wrap(&text[from..], usize::from(width));
+        self.rows.extend(rows.map(|(at, row)| (from + at, from + at + row.len())));
+        self.len = text.len();
+    }
+}
+
 impl Scrollback {
     /// Whether new text moves the view, because the person reads the end.
     pub fn is_at_bottom(&self) -> bool {
@@ -167,7 +191,13 @@ impl Scrollback {
         if self.has_gap(number, line) {
             parts.push(RowPart::Gap);
         }
-        parts.extend(text::wrap(&line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
+        if number == self.first + self.lines.len() as i64 - 1 {
+            let mut wrapped = self.wrapped.borrow_mut();
+            wrapped.follow(number, width, &line.text);
+            parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
+        } else {
+            parts.extend(text::wrap(&line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
+        }
         parts
     }
 
