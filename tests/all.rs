@@ -5,6 +5,7 @@ mod errors;
 mod isolation;
 mod provider;
 mod queue_and_interrupts;
+mod readme;
 mod restart;
 mod scale;
 mod slow_terminal;

@@ -33,11 +33,14 @@ pub struct House<'a> {
 }
 
 impl House<'_> {
-    /// What people call an agent: its name, else its id, which the dead keep.
+    /// What people call an agent, living or dead: its name, else its id.
     pub fn name_of(&self, id: AgentId) -> String {
         match self.roster.get(id) {
             Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
-            None => format!("{id} (dead)"),
+            None => {
+                let row = self.store.agent(id).ok().flatten();
+                format!("{} (dead)", row.and_then(|row| row.name).unwrap_or_else(|| id.to_string()))
+            }
         }
     }
 }
