@@ -12,10 +12,6 @@ use crate::store::Store;
 
 /// How many requests are sent in one turn; the others are sent in the next.
 const REQUESTS_PER_TURN: usize = 64;
-/// Descriptors that are left for everything but agents at work, and how many one of those needs.
-const OWN_DESCRIPTORS: u64 = 64;
-const DESCRIPTORS_PER_AGENT: u64 = 4;
-
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
@@ -27,7 +23,7 @@ impl Repl {
                 self.shared.trace.effect(who, &effect);
                 self.apply_effect(who, effect);
             }
-            let Some(who) = self.roster.take_next_in_line(self.places()) else { return };
+            let Some(who) = self.roster.take_next_in_line(self.places) else { return };
             self.with_agent(who, |agent, context| {
                 if matches!(agent.wait(), Wait::Place) {
                     agent.send_request(context);
@@ -89,18 +85,6 @@ impl Repl {
             self.note(who, LineKind::Error, &error.message);
             self.roster.with(who, |agent| agent.unkeep(text.len(), thinking.len()));
         }
-    }
-
-    /// How many agents may be at work: as many as the settings, the descriptors and this build of libcurl allow.
-    pub(super) fn places(&self) -> usize {
-        let limit = match self.shared.config.working_limit {
-            0 => usize::MAX,
-            limit => limit,
-        };
-        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        let agents = descriptors.saturating_sub(OWN_DESCRIPTORS) / DESCRIPTORS_PER_AGENT;
-        let limit = limit.min(usize::try_from(agents).unwrap_or(usize::MAX).max(1));
-        if crate::net::HAS_POLL { limit } else { limit.min(crate::net::AGENTS_WITHOUT_POLL) }
     }
 
     fn on_moved(&mut self, who: AgentId, from: State, to: State) {

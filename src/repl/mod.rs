@@ -72,6 +72,8 @@ pub struct Repl {
     seat: Option<Seat>,
     outbox: Outbox,
     parked: Vec<Parked>,
+    /// How many agents may be at work.
+    places: usize,
     /// Idle agents that still hold a connection, the longest idle first.
     resting: VecDeque<AgentId>,
     /// What still runs of agents that died: joined as it ends.
@@ -86,6 +88,9 @@ const RESTING_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
+/// Descriptors that are left for everything but agents at work, and how many one of those needs.
+const OWN_DESCRIPTORS: u64 = 64;
+const DESCRIPTORS_PER_AGENT: u64 = 4;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -116,6 +121,7 @@ impl Repl {
             roster.add(nursery.from_row(&row), None);
         }
         let root = roster.nth(0).expect("there is at least agent 0");
+        let places = places(config.working_limit);
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
@@ -133,6 +139,7 @@ impl Repl {
             seat: device.map(|device| Seat::new(device, root)),
             outbox: Outbox::default(),
             parked: Vec::new(),
+            places,
             resting: VecDeque::new(),
             dying: Vec::new(),
             waits: Vec::new(),
@@ -322,6 +329,15 @@ impl Repl {
         self.apply_outbox();
         self.render()
     }
+}
+
+/// How many agents may be at work: as many as the settings (0: no limit), the descriptors and this build of libcurl allow.
+fn places(limit: usize) -> usize {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let agents = descriptors.saturating_sub(OWN_DESCRIPTORS) / DESCRIPTORS_PER_AGENT;
+    let limit = limit.min(usize::try_from(agents).unwrap_or(usize::MAX).max(1));
+    if crate::net::HAS_POLL { limit } else { limit.min(crate::net::AGENTS_WITHOUT_POLL) }
 }
 
 #[cfg(test)]

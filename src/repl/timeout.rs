@@ -48,7 +48,7 @@ impl Repl {
         let now = self.shared.clock.now();
         let is_leftover = !self.roster.with_leftover().is_empty()
             || !self.outbox.is_empty()
-            || self.roster.has_free_place(self.places())
+            || self.roster.has_free_place(self.places)
             || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
