@@ -84,6 +84,27 @@ fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_w
 }
 
 #[test]
+fn a_fork_tool_behind_a_persons_fork_in_the_same_turn_still_inherits_only_what_was_before_the_turn() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    told(&mut house, &peer, 0, "an old question", "an old reply");
+    house.say(0, "the open question");
+    let open = house.accept(&peer);
+    house.enter("/fork --name by-person");
+    reply_with_calls(&open, &[("fork", &fork_call("by-model", "look around"))]);
+    let [parent, child] = accept_these(&mut house, &peer, ["the open question", "look around"]);
+    assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", "look around"]);
+    assert_valid(&parent.request().json());
+    child.stream().text("looked").finish("stop").done();
+    parent.stream().text("done").finish("stop").done();
+    house.turn_until_idle();
+    let live = told(&mut house, &peer, 0, "and now?", "well");
+    let mut house = house.crash_and_restart();
+    let again = told(&mut house, &peer, 0, "and then?", "well");
+    assert!(again.starts_with(&live[..shared(&live, &again)]) && texts_in(&again).len() == texts_in(&live).len() + 2);
+}
+
+#[test]
 fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody() {
     let peer = Peer::start();
     let mut house = house(&peer);
