@@ -222,6 +222,36 @@ fn a_fork_that_waits_for_tools_happens_behind_their_results_with_all_that_was_as
 }
 
 #[test]
+fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    a_command_that_waits(&mut house, &peer);
+    house.enter("/fork --name scout look around");
+    let id = house.id(0);
+    house.repl.ask(id, Change::Name(Some("scout".into()))).expect("the name is free still");
+    std::fs::write(house.directory().join("go"), "\n").expect("the command reads");
+    answered(&mut house, &peer, 0, "done");
+    assert_eq!(house.repl.roster().len(), 1);
+    assert!(house.screen_text().contains("another running agent is called `scout`"), "{}", house.screen_text());
+    assert_eq!(house.agent(0).view.draft.text(), "/fork --name scout look around");
+}
+
+#[test]
+fn an_interrupt_cancels_a_waiting_fork_and_gives_the_whole_line_back() {
+    for line in ["/fork look around", "/fork --name scout", "/fork --name scout --model openai/x look around"] {
+        let peer = Peer::start();
+        let mut house = house(&peer);
+        a_command_that_waits(&mut house, &peer);
+        house.enter(line);
+        house.escape();
+        house.turn_until_idle();
+        assert_eq!(house.agent(0).view.draft.text(), line);
+        let_pass(&mut house);
+        assert_eq!((house.repl.roster().len(), house.kinds(0).contains(&"fork")), (1, false));
+    }
+}
+
+#[test]
 fn the_death_of_an_agent_cancels_its_waiting_fork() {
     let peer = Peer::start();
     let mut house = house(&peer);
