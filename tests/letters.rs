@@ -46,6 +46,17 @@ fn assert_refused(house: &mut Harness, line: &str, words: &str) {
 }
 
 #[test]
+fn a_letter_is_the_rest_of_the_line_with_or_without_quotes() {
+    let mut house = family();
+    for line in ["plain  words", "\"in quotes\"", "\"first\" and \"last\"", "one \"quoted\" word", "\""] {
+        house.enter(&format!("/send ann {line}"));
+    }
+    let expected = ["plain  words", "in quotes", "\"first\" and \"last\"", "one \"quoted\" word", "\""];
+    assert_eq!(bodies(&house, "ann"), expected);
+    assert_shows(&mut house, "the letter is in ann's box");
+}
+
+#[test]
 fn a_letter_may_have_lines() {
     let mut house = family();
     house.type_bytes(b"/send ann \x1b[200~one\ntwo\n\nfour\x1b[201~\r");
