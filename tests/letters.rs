@@ -150,6 +150,29 @@ fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart
     assert_eq!(house.agent(1).unread, 0);
 }
 
+#[test]
+fn letters_of_the_dead_can_still_be_read_and_found() {
+    let mut house = family();
+    let bob = house.id(house.n("bob"));
+    house.switch(house.n("bob"));
+    house.enter("/send ann farewell");
+    house.enter("/kill");
+    house.switch(house.n("ann"));
+    let root = house.id(0);
+    let to = house.id(house.n("ann"));
+    house.repl.ask(root, Change::Send { to, body: "another".into() }).expect("ann lives");
+    for who in [bob.to_string(), "bob".to_owned()] {
+        house.enter(&format!("/filter-mail --from {who}"));
+        assert_shows(&mut house, "1 letter, 1 unread");
+        assert_shows(&mut house, "unread from bob (dead): farewell");
+        house.type_bytes(b"\x0c");
+    }
+    assert_refused(&mut house, "/filter-mail --from carl", "there is no agent \"carl\"");
+    house.enter("/read-mail");
+    assert_shows(&mut house, "from bob (dead):");
+    assert_shows(&mut house, "farewell");
+}
+
 /// Exactly so many bytes of what is hard on terminals and JSON.
 fn hard_body(bytes: usize) -> String {
     let mut body = "a line\n\u{1b}[2J\0\u{7}\"quoted\" \\ \r\n\tü字\u{202e}".repeat(bytes / 20);
