@@ -176,6 +176,19 @@ fn who_waits_for_itself_waits_for_a_letter_but_not_for_ever() {
 }
 
 #[test]
+fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
+    let mut house = family();
+    keep_busy(&mut house, "ann");
+    keep_busy(&mut house, "bob");
+    wait(&mut house, 0, "{\"from\":\"ann, bob,ann\"}");
+    send(&mut house, "ann", 0, "from ann");
+    assert_waits(&mut house, 0);
+    house.ask(2, Change::Interrupt);
+    assert_over(&mut house, 0, "1 unread letters.\nann: waiting for the model\nbob: idle");
+    assert_eq!(answer(&house, 0).expect("an answer").lines().count(), 3, "each is told of once");
+}
+
+#[test]
 fn a_wait_for_somebody_unknown_is_an_error_at_once() {
     let mut house = family();
     wait(&mut house, 0, "{\"from\":\"ann,carl\"}");
