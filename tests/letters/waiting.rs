@@ -88,6 +88,19 @@ fn who_goes_idle_without_writing_is_waited_for_no_longer() {
 }
 
 #[test]
+fn who_still_has_something_queued_is_not_done() {
+    let mut house = family();
+    keep_busy(&mut house, "ann");
+    house.say(1, "and then\n!hang");
+    wait(&mut house, 0, "{\"from\":\"ann\"}");
+    house.ask(1, Change::Interrupt);
+    assert_waits(&mut house, 0);
+    assert_eq!(house.state(1), State::Idle);
+    house.ask(1, Change::Unqueue);
+    assert_over(&mut house, 0, "0 unread letters.\nann: idle");
+}
+
+#[test]
 fn who_was_forked_just_now_is_waited_for_until_it_is_done() {
     let mut house = family();
     house.say(0, "!tool fork {\"name\":\"new\",\"prompt\":\"!hang\"}\n!tool wait {\"from\":\"new\"}");
