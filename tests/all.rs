@@ -2,7 +2,12 @@
 
 mod background;
 mod errors;
+mod forks;
 mod isolation;
+mod kills;
+mod letters;
+mod memory;
+mod names;
 mod provider;
 mod queue_and_interrupts;
 mod readme;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
+use crate::support::scene::assert_valid;
 
 fn house_of(count: usize, peer: &Peer) -> Harness {
     let mut house = Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) });
@@ -24,30 +25,6 @@ fn exchange(house: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str)
     exchange.stream().text(reply).finish("stop").done();
     house.turn_until("the reply", |house| house.state(n) == State::Idle);
     exchange.request().json()
-}
-
-/// What strict servers want: system first, a person's and a model's turns in alternation, every call answered directly
-/// behind its reply, and nothing else answered.
-fn assert_valid(body: &Value) {
-    let messages = body["messages"].as_array().expect("messages");
-    let mut open: Vec<&str> = Vec::new();
-    let mut last = "";
-    for (at, message) in messages.iter().enumerate() {
-        let role = message["role"].as_str().expect("a role");
-        assert_eq!(at == 0, role == "system", "{messages:#?}");
-        if role == "tool" {
-            let id = message["tool_call_id"].as_str().expect("an id");
-            let place = open.iter().position(|call| *call == id).expect("a result has a call");
-            open.remove(place);
-        } else {
-            assert!(open.is_empty(), "calls without results before {at}: {messages:#?}");
-            assert_ne!(last, role, "{messages:#?}");
-            let calls = message["tool_calls"].as_array().into_iter().flatten();
-            open = calls.filter_map(|call| call["id"].as_str()).collect();
-        }
-        last = role;
-    }
-    assert!(open.is_empty() && last == "user", "{messages:#?}");
 }
 
 #[test]

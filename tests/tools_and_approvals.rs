@@ -8,7 +8,8 @@ use polylogue::domain::flow::Change;
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
-use crate::support::peer::{Exchange, Peer};
+use crate::support::peer::Peer;
+use crate::support::scene::{reply_with_calls, results_in, runs};
 
 /// Agent 0 alone, on the screen; tools take real time.
 fn house(peer: &Peer) -> Harness {
@@ -27,22 +28,6 @@ fn bash(command: &str) -> String {
 fn calls(house: &mut Harness, peer: &Peer, calls: &[(&str, &str)]) {
     house.enter("do it");
     reply_with_calls(&house.accept(peer), calls);
-}
-
-fn reply_with_calls(exchange: &Exchange, calls: &[(&str, &str)]) {
-    exchange.stream();
-    for (at, (name, arguments)) in calls.iter().enumerate() {
-        exchange.tool_call(at, &format!("call-{at}"), name, arguments);
-    }
-    exchange.finish("tool_calls").done();
-}
-
-/// The tool results in a request, in its order.
-fn results_in(request: &Value) -> Vec<(String, String)> {
-    let messages = request["messages"].as_array().expect("messages");
-    let tools = messages.iter().filter(|message| message["role"] == "tool");
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    tools.map(|message| (text(&message["tool_call_id"]), text(&message["content"]))).collect()
 }
 
 /// The next request is answered, and ends the turn.
@@ -93,13 +78,6 @@ fn esc_at_a_question_ends_the_turn_without_running_anything() {
     house.enter("something else");
     let request = answer_last(&mut house, &peer);
     assert_eq!(results_in(&request).len(), 2, "every call is answered: {request}");
-}
-
-/// Whether a process lives that has this word in its command line (proc(5)).
-fn runs(word: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").expect("a Linux").filter_map(Result::ok);
-    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(word))
 }
 
 #[test]

@@ -398,7 +398,7 @@ impl Agent {
     pub fn fork_history_before_turn(&mut self) -> Option<History> {
         let turn = self.turn_message()?;
         let history = self.talk.history.as_mut()?;
-        let at = history.delta().iter().position(|message| message.id >= turn)?;
+        let at = history.delta().iter().position(|message| message.id == turn)?;
         Some(history.fork_at(at))
     }
 

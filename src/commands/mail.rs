@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::mail::{Mail, MailId};
+use crate::store::Found;
 
 /// `/send`.
 pub const SEND: CommandSpec = CommandSpec {
@@ -51,7 +52,7 @@ pub const FILTER_MAIL: CommandSpec = CommandSpec {
     run: |house, arguments| {
         let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| usage("say whose letters: /filter-mail --from AGENT"))?;
-        listed(house, Some(agent_called(house.roster, name)?))
+        listed(house, Some(sender(house, name)?))
     },
     complete: |house| agent_names(house).into_iter().map(|name| format!("--from {name}")).collect(),
 };
@@ -84,6 +85,23 @@ fn letter(arguments: &str) -> Result<MailId> {
         .parse()
         .map(MailId)
         .map_err(|_| usage(&format!("{arguments:?} is no letter: /check-mail tells their ids")))
+}
+
+/// Who wrote. The dead, whose letters are kept, are meant by their id, or by the name that they had.
+fn sender(house: &House, name: &str) -> Result<AgentId> {
+    let living = agent_called(house.roster, name);
+    if living.is_ok() {
+        return living;
+    }
+    if let Found::One(id) = house.store.find(name)? {
+        return Ok(id);
+    }
+    for mail in house.store.mail(house.current, None)? {
+        if house.store.agent(mail.from)?.and_then(|row| row.name).as_deref() == Some(name) {
+            return Ok(mail.from);
+        }
+    }
+    living
 }
 
 fn listed(house: &House, from: Option<AgentId>) -> Result<InputResult> {

@@ -181,9 +181,11 @@ pub fn checked_name(name: &str) -> Result<String> {
     Err(usage(&format!("{name:?} is no name: a letter, then up to 31 letters, digits, - or _")))
 }
 
-/// The text without the quotes around it, if there are any.
+/// The text without the quotes around it, if there are any. Where quotes stand inside too, nobody knows which belong
+/// together: then they are all part of the text.
 fn unquoted(text: &str) -> &str {
-    text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text)
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.filter(|inner| !inner.contains('"')).unwrap_or(text)
 }
 
 fn usage(words: &str) -> Error {

@@ -240,6 +240,8 @@ impl Repl {
             agent.view.draft.set(&last.text);
             agent.view.touch();
         });
+        // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
+        self.look_at_waits();
         Ok(())
     }
 

@@ -122,7 +122,12 @@ impl Repl {
     pub(super) fn unpark(&mut self, who: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
             let parked = self.parked.remove(at);
-            self.apply_or_say(who, parked.change);
+            let line = line_of(&parked.change);
+            if !self.apply_or_say(who, parked.change)
+                && let Some(line) = line
+            {
+                self.return_text(who, &line);
+            }
         }
     }
 
@@ -131,8 +136,8 @@ impl Repl {
         let Some(at) = self.parked.iter().position(|parked| parked.who == who) else { return };
         let parked = self.parked.remove(at);
         self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
-        if let Change::Fork { prompt: Some(prompt), .. } = parked.change {
-            self.return_text(who, &format!("/fork {prompt}"));
+        if let Some(line) = line_of(&parked.change) {
+            self.return_text(who, &line);
         }
     }
 
@@ -161,4 +166,14 @@ impl Repl {
         })?;
         self.log_event(who, Body::Rewind(to))
     }
+}
+
+/// What a person typed to ask for this fork; none if there was nothing but the command.
+fn line_of(change: &Change) -> Option<String> {
+    let Change::Fork { prompt, name, model } = change else { return None };
+    let name = name.as_ref().map(|name| format!(" --name {name}"));
+    let model = model.as_ref().map(|model| format!(" --model {model}"));
+    let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
+    let arguments: String = [name, model, prompt].into_iter().flatten().collect();
+    (!arguments.is_empty()).then(|| format!("/fork{arguments}"))
 }

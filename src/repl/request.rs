@@ -54,9 +54,14 @@ impl Repl {
     }
 
     fn begin_wait(&mut self, who: AgentId, call: &str, timeout: Duration, from: &[String]) -> Result<()> {
-        let from: Vec<AgentId> = from.iter().map(|name| self.agent_named(who, name)).collect::<Result<_>>()?;
-        // Waiting for oneself would never end: one is not idle while one waits.
-        let from: Vec<AgentId> = from.into_iter().filter(|one| *one != who).collect();
+        let named: Vec<AgentId> = from.iter().map(|name| self.agent_named(who, name)).collect::<Result<_>>()?;
+        let mut from = Vec::new();
+        for one in named {
+            // Waiting for oneself would never end: one is not idle while one waits.
+            if one != who && !from.contains(&one) {
+                from.push(one);
+            }
+        }
         let waiting = Waiting { who, call: call.to_owned(), from };
         let until = self.shared.clock.now() + timeout;
         self.roster.with(who, |agent| agent.park_call(call, until));

@@ -229,6 +229,18 @@ impl Harness {
         self.repl.roster().nth(n).expect("so many agents")
     }
 
+    /// Which agent by birth has this name now: the death of another moves it.
+    pub fn n(&self, name: &str) -> usize {
+        let called = |agent: &Agent| agent.identity.name.as_deref() == Some(name);
+        self.repl.roster().iter().position(called).unwrap_or_else(|| panic!("nobody is called {name}"))
+    }
+
+    /// Who is on the screen.
+    pub fn focus(&mut self) -> usize {
+        let focus = self.repl.seat().expect("a house with a terminal").focus;
+        self.repl.roster().ids().iter().position(|id| *id == focus).expect("who is on the screen lives")
+    }
+
     /// The `n`th agent by birth, to look at.
     pub fn agent(&self, n: usize) -> &Agent {
         self.repl.roster().get(self.id(n)).expect("the agent lives")
@@ -255,6 +267,14 @@ impl Harness {
     pub fn fork(&mut self, n: usize) {
         self.ask(n, Change::Fork { prompt: None, name: None, model: None });
         self.switch(self.repl.roster().len() - 1);
+    }
+
+    /// A child of this name of the `n`th agent, wherever the screen is and then stays.
+    pub fn fork_named(&mut self, n: usize, name: &str) -> usize {
+        let focus = self.focus();
+        self.ask(n, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+        self.switch(focus);
+        self.n(name)
     }
 
     /// The `n`th agent comes to the screen.

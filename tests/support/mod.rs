@@ -11,6 +11,7 @@ pub mod http;
 pub mod openai;
 pub mod peer;
 pub mod pty;
+pub mod scene;
 
 use std::time::Duration;
 

@@ -1,0 +1,206 @@
+//! How an agent is called: by name, number, id or the beginning of its id; giving and taking names; completion.
+
+use polylogue::base::id::{AgentId, MessageId};
+use polylogue::store::NewAgent;
+
+use crate::support::harness::{Harness, Plan};
+
+fn house() -> Harness {
+    Harness::new(Plan::default())
+}
+
+/// An id that begins like this.
+fn id_of(beginning: &str) -> AgentId {
+    format!("{beginning:A<22}").parse().expect("22 characters of base64url")
+}
+
+/// Children of the root, in this order, with names (or none) and with ids that begin like this.
+fn children(names_and_ids: &[(&str, &str)]) -> Harness {
+    let house = house();
+    for (name, beginning) in names_and_ids {
+        let new = NewAgent {
+            id: id_of(beginning),
+            name: (!name.is_empty()).then(|| (*name).into()),
+            parent: house.id(0),
+            fork_point: MessageId(0),
+            endpoint: None,
+            environment: None,
+        };
+        house.repl.store().fork(&new, 0).expect("a child");
+    }
+    house.crash_and_restart()
+}
+
+/// Who is on the screen after this was typed at agent 0; the line is refused if it is nobody else.
+fn switched(house: &mut Harness, who: &str) -> usize {
+    house.switch(0);
+    house.enter(&format!("/switch {who}"));
+    let focus = house.focus();
+    house.type_bytes(b"\x15");
+    focus
+}
+
+fn assert_shows(house: &mut Harness, words: &str) {
+    let screen = house.screen_text();
+    assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
+}
+
+fn assert_refused(house: &mut Harness, line: &str, words: &str) {
+    house.enter(line);
+    assert_shows(house, words);
+    let focus = house.focus();
+    assert_eq!(house.agent(focus).view.draft.text(), line);
+    house.type_bytes(b"\x15");
+}
+
+#[test]
+fn an_agent_is_found_by_name_number_id_and_the_beginning_of_its_id() {
+    let mut house = children(&[("scout", "wxyz1"), ("", "wxyz2"), ("", "1234")]);
+    let whole = house.id(2).to_string();
+    for (who, n) in [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3)] {
+        assert_eq!(switched(&mut house, who), n, "{who}");
+    }
+    for nobody in ["scou", "Scout", "wxy", "4", "-1", "agent", "wxyz3", "wxyz1AAAAAAAAAAAAAAAAAAAA"] {
+        assert_eq!(switched(&mut house, nobody), 0, "{nobody}");
+    }
+}
+
+#[test]
+fn a_beginning_that_fits_several_is_refused_with_all_of_them() {
+    let mut house = children(&[("", "wxyz1"), ("", "wxyz2"), ("", "wxyA")]);
+    for line in ["/switch wxyz", "/kill wxyz", "/send wxyz hello", "/filter-mail --from wxyz"] {
+        house.enter(line);
+        for candidate in ["wxyz1", "wxyz2"].map(|beginning| id_of(beginning).to_string()) {
+            assert_shows(&mut house, &candidate);
+        }
+        assert_shows(&mut house, "may be any of");
+        assert!(!house.screen_text().contains(&id_of("wxyA").to_string()), "{}", house.screen_text());
+        house.type_bytes(b"\x15");
+    }
+    assert_eq!(house.repl.roster().len(), 4);
+    house.enter("/kill wxyz1");
+    assert_eq!(switched(&mut house, "wxyz"), 1, "the dead are no candidates");
+}
+
+#[test]
+fn a_name_is_preferred_to_the_beginning_of_an_id_and_a_number_to_one_too() {
+    let mut house = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
+    assert_eq!(switched(&mut house, "wxyz"), 2);
+    assert_eq!(switched(&mut house, "0001"), 1, "a number is a place in the order of birth");
+}
+
+#[test]
+fn the_numbers_of_the_living_do_not_change_when_others_die() {
+    let mut house = house();
+    for name in ["a", "b", "c"] {
+        house.fork_named(0, name);
+    }
+    house.enter("/kill b");
+    assert_eq!(switched(&mut house, "3"), house.n("c"));
+    assert_eq!(switched(&mut house, "2"), 0, "nobody has the number of the dead");
+    let mut house = house.crash_and_restart();
+    assert_eq!(switched(&mut house, "3"), house.n("c"));
+    house.fork_named(0, "d");
+    assert_eq!(switched(&mut house, "4"), house.n("d"));
+}
+
+#[test]
+fn a_name_is_given_shown_changed_taken_away_and_kept() {
+    let mut house = house();
+    house.fork(0);
+    assert_shows(&mut house, "── agent 1 ");
+    house.enter("/name scout");
+    assert_shows(&mut house, "── scout ");
+    house.enter("/name scout");
+    house.enter("/name späher-2_b");
+    assert_shows(&mut house, "── späher-2_b ");
+    let mut house = house.crash_and_restart();
+    assert_eq!(switched(&mut house, "späher-2_b"), 1);
+    house.enter("/name");
+    assert_shows(&mut house, "── agent 1 ");
+    assert_eq!(house.crash_and_restart().agent(1).identity.name, None);
+}
+
+#[test]
+fn a_name_belongs_to_one_of_the_living() {
+    let mut house = house();
+    house.fork_named(0, "scout");
+    house.fork_named(0, "other");
+    assert_refused(&mut house, "/name scout", "another running agent is called `scout`");
+    house.switch(2);
+    assert_refused(&mut house, "/name scout", "another running agent is called `scout`");
+    house.enter("/kill scout");
+    house.enter("/name scout");
+    assert_eq!((house.n("scout"), house.repl.roster().len()), (1, 2));
+}
+
+#[test]
+fn what_looks_like_a_number_an_option_or_two_words_is_no_name() {
+    let mut house = house();
+    let long = format!("/name {}", "x".repeat(33));
+    for line in ["/name 7", "/name 7up", "/name -x", "/name --cascade", "/name a b", "/name a/b", "/name \"a\"", &long]
+    {
+        assert_refused(&mut house, line, "is no name");
+    }
+    assert_eq!(house.agent(0).identity.name, None);
+    house.enter(&format!("/name {}", "x".repeat(32)));
+    assert!(house.agent(0).identity.name.is_some());
+}
+
+/// What stands in the draft after this and Tab were typed.
+fn completed(house: &mut Harness, typed: &str) -> String {
+    house.type_bytes(b"\x15");
+    house.type_bytes(format!("{typed}\t").as_bytes());
+    let focus = house.focus();
+    house.agent(focus).view.draft.text().to_owned()
+}
+
+#[test]
+fn tab_completes_commands_and_the_names_of_others() {
+    let mut house = children(&[("scout", "aaaa"), ("scribe", "bbbb"), ("", "wxyz12345")]);
+    for (typed, whole) in [
+        ("/ki", "/kill "),
+        ("/kill sco", "/kill scout"),
+        ("/switch scr", "/switch scribe"),
+        ("/s scr", "/s scribe"),
+        ("/switch w", "/switch wxyz12"),
+        ("/send sc", "/send sc"),
+        ("/filter-mail --from scr", "/filter-mail --from scribe"),
+        ("/kill nobody", "/kill nobody"),
+        ("/name sc", "/name sc"),
+        ("no command sc", "no command sc"),
+    ] {
+        assert_eq!(completed(&mut house, typed), whole);
+    }
+    completed(&mut house, "/kill sc");
+    assert_shows(&mut house, "/kill scout  /kill scribe");
+}
+
+#[test]
+fn what_completion_offers_leads_to_whom_it_names() {
+    let mut house = children(&[("scout", "aaaa"), ("", "wxyz12345")]);
+    for (typed, n) in [("/switch sc", 1), ("/switch wx", 2)] {
+        completed(&mut house, typed);
+        house.type_bytes(b"\r");
+        assert_eq!(house.focus(), n, "{typed}");
+        house.switch(0);
+    }
+}
+
+#[test]
+fn the_screen_tells_an_agents_place_in_the_family() {
+    let mut house = house();
+    for name in ["a", "b"] {
+        house.fork_named(0, name);
+    }
+    house.fork_named(1, "below");
+    house.switch(1);
+    house.turn();
+    assert_shows(&mut house, "── a ─ ↑ agent 0 ─ 1 sibling ─ 1 child ─");
+    house.switch(0);
+    house.enter("/name root");
+    house.switch(1);
+    assert_shows(&mut house, "── a ─ ↑ root ─ 1 sibling ─ 1 child ─");
+    house.switch(2);
+    assert_shows(&mut house, "── b ─ ↑ root ─ 1 sibling ─");
+}

@@ -1,0 +1,120 @@
+//! What scenes between agents and a scripted peer are made of: who is told what, what the peer was sent, and what still
+//! runs on this machine.
+
+use std::time::Duration;
+
+use polylogue::agent::State;
+use serde_json::{Value, json};
+
+use super::harness::{Harness, Plan};
+use super::openai::last_user_text;
+use super::peer::{Exchange, Peer};
+
+/// Agent 0 alone, on the screen; tools take real time.
+pub fn house(peer: &Peer) -> Harness {
+    Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) })
+}
+
+/// The arguments of a command.
+pub fn bash(command: &str) -> String {
+    json!({ "command": command }).to_string()
+}
+
+/// An agent is told something and answers; the body of its request.
+pub fn told(house: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
+    house.say(n, text);
+    answered(house, peer, n, reply)
+}
+
+/// The next request is this agent's and ends its turn; the body of the request.
+pub fn answered(house: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
+    let exchange = house.accept(peer);
+    exchange.stream().text(reply).finish("stop").done();
+    house.turn_until("the reply", |house| house.state(n) == State::Idle);
+    assert_eq!(house.replies(n).last().map(String::as_str), Some(reply));
+    exchange.request().body.clone()
+}
+
+/// The requests whose newest words of a person are these, in this order, in whatever order they come.
+pub fn accept_these<const N: usize>(house: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
+    let mut came: Vec<Exchange> = texts.iter().map(|_| house.accept(peer)).collect();
+    texts.map(|text| {
+        let at = came.iter().position(|exchange| last_user_text(&exchange.request().json()) == text);
+        came.swap_remove(at.unwrap_or_else(|| panic!("nobody was told {text:?}")))
+    })
+}
+
+/// A reply that calls these tools, with the ids `call-0`, `call-1`, ...
+pub fn reply_with_calls(exchange: &Exchange, calls: &[(&str, &str)]) {
+    exchange.stream();
+    for (at, (name, arguments)) in calls.iter().enumerate() {
+        exchange.tool_call(at, &format!("call-{at}"), name, arguments);
+    }
+    exchange.finish("tool_calls").done();
+}
+
+/// The tool results in a request, in its order.
+pub fn results_in(request: &Value) -> Vec<(String, String)> {
+    let messages = request["messages"].as_array().expect("messages");
+    let tools = messages.iter().filter(|message| message["role"] == "tool");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    tools.map(|message| (text(&message["tool_call_id"]), text(&message["content"]))).collect()
+}
+
+/// The results of the next request, which is answered with these words and ends the turn of that agent.
+pub fn results_then(house: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&answered(house, peer, n, reply)).expect("JSON");
+    results_in(&body).into_iter().map(|(_, content)| content).collect()
+}
+
+/// Role and text of the messages in a request, without the instructions before them.
+pub fn words_in(body: &[u8]) -> Vec<(String, String)> {
+    let body: Value = serde_json::from_slice(body).expect("JSON");
+    let messages = body["messages"].as_array().expect("messages");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let said = messages.iter().filter(|message| message["role"] != "system");
+    said.map(|message| (text(&message["role"]), text(&message["content"]))).collect()
+}
+
+/// The texts of the messages in a request, without the instructions before them.
+pub fn texts_in(body: &[u8]) -> Vec<String> {
+    words_in(body).into_iter().map(|(_, text)| text).collect()
+}
+
+/// Some turns in which nothing is expected to happen: whatever is under way would.
+pub fn let_pass(house: &mut Harness) {
+    for _ in 0..10 {
+        house.turn_within(Duration::from_millis(5));
+    }
+}
+
+/// What strict servers want: system first, a person's and a model's turns in alternation, every call answered directly
+/// behind its reply, nothing else answered, and the last word not the model's.
+pub fn assert_valid(body: &Value) {
+    let messages = body["messages"].as_array().expect("messages");
+    let mut open: Vec<&str> = Vec::new();
+    let mut last = "";
+    for (at, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().expect("a role");
+        assert_eq!(at == 0, role == "system", "{messages:#?}");
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().expect("an id");
+            let place = open.iter().position(|call| *call == id).expect("a result has a call");
+            open.remove(place);
+        } else {
+            assert!(open.is_empty(), "calls without results before {at}: {messages:#?}");
+            assert_ne!(last, role, "{messages:#?}");
+            let calls = message["tool_calls"].as_array().into_iter().flatten();
+            open = calls.filter_map(|call| call["id"].as_str()).collect();
+        }
+        last = role;
+    }
+    assert!(open.is_empty() && last != "assistant", "{messages:#?}");
+}
+
+/// Whether a process lives that has this word in its command line (proc(5)).
+pub fn runs(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("a Linux").filter_map(Result::ok);
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(word))
+}
