@@ -2,7 +2,7 @@
 //! whether it is on the screen or not.
 //!
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
-//! time. Agents are handed out one by one through [`Repl::with_agent`]; what they ask for is carried out in `apply`.
+//! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
 mod apply;
 mod draw;
