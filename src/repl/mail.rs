@@ -8,6 +8,7 @@ use crate::domain::mail::{Mail, MailId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::store::Found;
 
 /// A call that waits for letters.
 pub(super) struct Waiting {
@@ -62,7 +63,7 @@ impl Repl {
     }
 
     fn count_unread(&mut self, who: AgentId) -> Result<()> {
-        let unread = self.shared.store.mail(who, None)?.iter().filter(|mail| !mail.is_read).count();
+        let unread = self.shared.store.count_unread(who)?;
         self.roster.with(who, |agent| {
             agent.unread = unread;
             agent.view.touch();
@@ -145,5 +146,13 @@ impl Repl {
             return self.roster.parent(who).ok_or_else(nobody);
         }
         commands::agent_called(&self.roster, name)
+    }
+
+    /// The same, and the dead too: who waits for one of them is told that it is dead.
+    pub(super) fn agent_once_named(&self, who: AgentId, name: &str) -> Result<AgentId> {
+        self.agent_named(who, name).or_else(|error| match self.shared.store.find(name)? {
+            Found::One(id) => Ok(id),
+            _ => Err(error),
+        })
     }
 }

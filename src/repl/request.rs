@@ -54,7 +54,7 @@ impl Repl {
     }
 
     fn begin_wait(&mut self, who: AgentId, call: &str, timeout: Duration, from: &[String]) -> Result<()> {
-        let named: Vec<AgentId> = from.iter().map(|name| self.agent_named(who, name)).collect::<Result<_>>()?;
+        let named: Vec<AgentId> = from.iter().map(|name| self.agent_once_named(who, name)).collect::<Result<_>>()?;
         let mut from = Vec::new();
         for one in named {
             // Waiting for oneself would never end: one is not idle while one waits.

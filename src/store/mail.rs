@@ -81,6 +81,15 @@ impl Store {
         if removed == 0 { Err(refusal("there is no such letter: /check-mail lists them")) } else { Ok(()) }
     }
 
+    /// How many unread letters an agent has.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn count_unread(&self, to: AgentId) -> Result<usize> {
+        let sql = "SELECT count(*) FROM mail WHERE to_uuid = ?1 AND read_at IS NULL";
+        Ok(self.conn.prepare_cached(sql)?.query_row([to], |row| row.get::<_, u32>(0))? as usize)
+    }
+
     /// How many unread letters each living agent has, those without any left out.
     ///
     /// # Errors

@@ -164,7 +164,8 @@ impl Roster {
         if let Some(id) = text.parse().ok().filter(|id| self.agents.contains_key(id)) {
             return Ok(id);
         }
-        if let Some(id) = text.parse().ok().and_then(|n| self.births.get(&n)) {
+        let number = text.strip_prefix("agent ").unwrap_or(text);
+        if let Some(id) = number.parse().ok().and_then(|n| self.births.get(&n)) {
             return Ok(*id);
         }
         let found: Vec<AgentId> = if text.len() < 4 {

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_a_protocol_error() {
-        let piece = vec![b'x'; 1 << 19];
+        let piece = vec![b'x'; 1 << 22];
         let events = decode(ok(), &[b"data: ", &piece, &piece, &piece]);
         assert_eq!(only_error(&events).kind, ErrorKind::Protocol);
     }
