@@ -150,17 +150,21 @@ impl Store {
     /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
     /// database cannot be written; there is no trace of the child then.
     pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
-        let (in_parent, in_child) = self.write(|conn| {
-            let parent = running(conn, child.parent)?;
-            let ordinal = insert_child(conn, child, now_ms)?;
-            let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
-            let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
-            if child.fork_point >= in_parent.id {
-                return Err(refusal("a fork point must be a message that exists"));
-            }
-            Ok((in_parent, in_child))
-        })?;
+        let (in_parent, in_child) = self.write(|conn| register(conn, child, now_ms))?;
         Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
+    }
+
+    /// The same with the child's first own message, with which its turn begins: all in one transaction, so that no crash
+    /// leaves a child that does not know what it is for.
+    ///
+    /// # Errors
+    /// As for [`Store::fork`].
+    pub fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
+        let (in_parent, in_child, prompt) = self.write(|conn| {
+            let (in_parent, in_child) = register(conn, child, now_ms)?;
+            Ok((in_parent, in_child, log::begin(conn, running(conn, child.id)?, prompt, now_ms)?))
+        })?;
+        Ok((Forked { row: self.expect_agent(child.id)?, in_parent, in_child }, prompt))
     }
 
     /// Marks exactly these agents dead, in one transaction, and returns the event in each one's log, in the order given.
@@ -214,19 +218,11 @@ impl Store {
         Ok(None)
     }
 
-    /// Notes whether the agent is in the middle of a turn, for [`Store::recover`].
-    ///
-    /// # Errors
-    /// The agent does not live, or the database cannot be written; the same for the other setters.
-    pub fn set_busy(&self, agent: AgentId, is_busy: bool) -> Result<()> {
-        let activity = if is_busy { "running" } else { "idle" };
-        self.update("UPDATE agents SET activity = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(activity))
-    }
-
     /// Names the agent, or takes its name away.
     ///
     /// # Errors
-    /// Another running agent has the name ([`ErrorKind::Usage`]), or as for [`Store::set_busy`].
+    /// Another running agent has the name ([`ErrorKind::Usage`]), the agent does not live, or the database cannot be
+    /// written; the last two are for the other setters too.
     pub fn set_name(&self, agent: AgentId, name: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET name = ?2 WHERE uuid = ?1 AND status = 'running'", agent, name)
     }
@@ -234,7 +230,7 @@ impl Store {
     /// Sets `provider/model`.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
         self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
     }
@@ -242,7 +238,7 @@ impl Store {
     /// Sets how much the agent thinks.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_thinking(&self, agent: AgentId, thinking: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
@@ -250,7 +246,7 @@ impl Store {
     /// Sets the environment's specification.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_environment(&self, agent: AgentId, environment: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET environment = ?2 WHERE uuid = ?1 AND status = 'running'", agent, environment)
     }
@@ -258,7 +254,7 @@ impl Store {
     /// Sets what the agent may do.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_powers(&self, agent: AgentId, powers: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
     }
@@ -278,6 +274,18 @@ impl Store {
     fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
         self.agent(agent)?.ok_or_else(|| unknown(agent))
     }
+}
+
+/// Enters a child, and the fork into both logs. The caller holds the transaction.
+fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
+    let parent = running(conn, child.parent)?;
+    let ordinal = insert_child(conn, child, now_ms)?;
+    let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
+    let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
+    if child.fork_point >= in_parent.id {
+        return Err(refusal("a fork point must be a message that exists"));
+    }
+    Ok((in_parent, in_child))
 }
 
 fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {

@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents, log, refusal};
+use super::{Store, agents, log, refusal, typing};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::Message;
 
 /// Names one queued text; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,16 +48,20 @@ impl Store {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Takes a text back.
+    /// Takes a text back: it is what the person types to this agent, in place of what was kept of that before. One
+    /// transaction: the text is never in both places, nor in none.
     ///
     /// # Errors
     /// It is no longer queued (so it must not be offered again), or the database cannot be written.
-    pub fn unqueue(&self, id: QueueId) -> Result<()> {
-        let removed = self.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([id.0])?;
-        if removed == 0 { Err(gone()) } else { Ok(()) }
+    pub fn unqueue(&self, agent: AgentId, id: QueueId) -> Result<()> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
+            typing::keep(conn, ordinal, &text)
+        })
     }
 
-    /// Moves a text from the agent's queue into its conversation, in one transaction.
+    /// Moves a text from the agent's queue into its conversation and begins a turn with it, in one transaction.
     ///
     /// # Errors
     /// The text is not in this agent's queue, the agent does not live, or the database cannot be written.
@@ -65,7 +69,7 @@ impl Store {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
             let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            log::insert(conn, ordinal, Body::User(text), now_ms)
+            log::begin(conn, ordinal, text, now_ms)
         })
     }
 }
