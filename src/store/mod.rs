@@ -98,6 +98,21 @@ impl Store {
         Ok(self.conn.execute_batch("PRAGMA synchronous = FULL")?)
     }
 
+    /// Calls `told` after each row that is changed, while its transaction is still open, and once more right before each
+    /// commit: for whoever wants to know how much is written and when, or what is left if the process ends just then.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub fn on_write(&mut self, told: impl Fn() + Clone + Send + 'static) -> Result<()> {
+        let before_commit = told.clone();
+        self.conn.update_hook(Some(move |_, _: &str, _: &str, _| told()))?;
+        self.conn.commit_hook(Some(move || {
+            before_commit();
+            false
+        }))?;
+        Ok(())
+    }
+
     fn prepare(&self) -> Result<()> {
         self.conn.busy_timeout(BUSY)?;
         self.conn.set_prepared_statement_cache_capacity(STATEMENTS);
