@@ -7,6 +7,7 @@ mod forks;
 mod isolation;
 mod kills;
 mod letters;
+mod lives;
 mod memory;
 mod names;
 mod provider;
