@@ -3,6 +3,7 @@
 mod background;
 mod crashes;
 mod errors;
+mod families;
 mod forks;
 mod isolation;
 mod kills;

@@ -384,3 +384,47 @@ impl ToSql for AgentId {
         Ok(self.to_string().into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Steps of SQLite's machine that `work` takes.
+    fn steps(store: &mut Store, work: impl FnOnce(&Store)) -> usize {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        let step = move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        store.conn.progress_handler(1, Some(step)).unwrap();
+        work(store);
+        store.conn.progress_handler(1, None::<fn() -> bool>).unwrap();
+        count.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_fork_costs_the_same_for_ten_messages_and_for_twenty_thousand() {
+        let mut store = Store::in_memory().unwrap();
+        let parent = AgentId::random();
+        store.create_root(parent, None, None, 0).unwrap();
+        let mut cost_behind = |messages: usize| {
+            store.append(parent, vec![Body::User("x".into()); messages], 0).unwrap();
+            let fork = |store: &Store| {
+                let fork_point = store.last_own_message(parent).unwrap();
+                let id = AgentId::random();
+                let child = NewAgent { id, name: None, parent, fork_point, endpoint: None, environment: None };
+                store.fork(&child, 0).unwrap();
+            };
+            // The first time its statements are prepared.
+            fork(&store);
+            steps(&mut store, fork)
+        };
+        let short = cost_behind(10);
+        assert!(short > 50, "{short}");
+        assert_eq!(cost_behind(20_000), short);
+    }
+}
