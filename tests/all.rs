@@ -2,6 +2,7 @@
 
 mod background;
 mod crashes;
+mod damage;
 mod errors;
 mod families;
 mod forks;

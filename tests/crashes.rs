@@ -13,7 +13,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::harness::{Harness, Plan};
+use crate::support::harness::{Harness, Plan, copy_of};
 use door::Run;
 
 /// Something that the house does, and all that may be left of it.
@@ -49,15 +49,6 @@ fn in_words(directory: &Path) -> Vec<String> {
     let mut statement = conn.prepare(IN_WORDS).expect("the tables of today");
     let lines = statement.query_map([], |row| row.get(0)).expect("rows");
     lines.collect::<rusqlite::Result<_>>().expect("lines")
-}
-
-/// The prepared directory again, with nothing open.
-fn copy_of(prepared: &Path) -> TempDir {
-    let copy = TempDir::new().expect("a directory");
-    for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
-    }
-    copy
 }
 
 /// The number of the step at which the house is after the death, when it was started again.

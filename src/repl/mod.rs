@@ -108,8 +108,9 @@ impl Repl {
         let mut roster = Roster::default();
         for row in &roll.agents {
             let parent = match row.parent {
-                Some(parent) if roster.get(parent).is_none() => store.living_ancestor(row.id)?,
-                parent => parent,
+                Some(parent) if roster.get(parent).is_some() => Some(parent),
+                // Where not even the way up can be read, the eldest adopts.
+                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
             };
             roster.add(nursery.from_row(row), parent);
         }

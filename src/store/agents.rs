@@ -122,10 +122,10 @@ impl Store {
         rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
     }
 
-    /// Registers agent 0.
+    /// Registers agent 0; where its row is damaged, one that takes its place behind all others.
     ///
     /// # Errors
-    /// There is one already, or the database cannot be written.
+    /// Somebody lives already, or the database cannot be written.
     pub fn create_root(
         &self,
         id: AgentId,
@@ -133,13 +133,13 @@ impl Store {
         environment: Option<&str>,
         now_ms: i64,
     ) -> Result<AgentRow> {
+        if !self.load_agents()?.agents.is_empty() {
+            return Err(refusal("there is a root already"));
+        }
         let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
-                   VALUES (?1, ?2, 'running', 'idle', ?3, ?4, ?5)";
-        let written = self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment]);
-        written.map_err(|error| match fault::is_duplicate(&error, "agents.ordinal") {
-            true => refusal("there is a root already"),
-            false => error.into(),
-        })?;
+                   SELECT iif(EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1), NULL, ?1),
+                       ?2, 'running', 'idle', ?3, ?4, ?5";
+        self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment])?;
         self.expect_agent(id)
     }
 
@@ -203,19 +203,28 @@ impl Store {
         Ok(Found::None)
     }
 
-    /// The nearest ancestor that lives: who adopts an orphan for navigation. `None` for the root.
+    /// The nearest ancestor that lives and can be read: who adopts an orphan for navigation. `None` for the root.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let mut next = self.agent(agent)?.and_then(|row| row.parent);
+        let mut next = self.birth_parent(agent)?;
         while let Some(id) = next {
-            match self.agent(id)? {
-                Some(row) if row.is_running => return Ok(Some(id)),
-                found => next = found.and_then(|row| row.parent),
+            // A damaged row is nobody's guardian, but it may still know its own parent.
+            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_running)) {
+                return Ok(Some(id));
             }
+            next = self.birth_parent(id)?;
         }
         Ok(None)
+    }
+
+    /// Who forked it. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
+    fn birth_parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
+        let sql = "SELECT parent.uuid FROM agents child JOIN agents parent
+                       ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal WHERE child.uuid = ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        Ok(statement.query_row([agent], |row| Ok(row.get(0).ok())).optional()?.flatten())
     }
 
     /// Names the agent, or takes its name away.

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents, log, refusal, typing};
+use super::{Store, agents, log, refusal, row, typing};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::message::Message;
@@ -33,18 +33,19 @@ impl Store {
         let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN (SELECT agent FROM queue)
                    ORDER BY ordinal";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let ids = statement.query_map([], |row| row.get(0))?;
-        Ok(ids.collect::<rusqlite::Result<_>>()?)
+        // Whoever has a damaged row is missed elsewhere, and said to be.
+        let ids = statement.query_map([], |row| Ok(row.get(0).ok()))?;
+        Ok(ids.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The agent's queue, the next one first.
+    /// The agent's queue, the next one first; of a damaged text as much as can be read.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<(QueueId, String)>> {
         let mut statement = self.conn.prepare_cached("SELECT id, content FROM queue WHERE agent = ?1 ORDER BY id")?;
         let ordinal = agents::known(&self.conn, agent)?;
-        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row.get(1)?)))?;
+        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row::text(row, 1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -76,7 +77,7 @@ impl Store {
 
 fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached("DELETE FROM queue WHERE id = ?1 AND agent = ?2 RETURNING content")?;
-    Ok(statement.query_row([id.0, agent], |row| row.get(0)).optional()?)
+    Ok(statement.query_row([id.0, agent], |row| row::text(row, 0)).optional()?)
 }
 
 fn gone() -> Error {

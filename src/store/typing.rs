@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents};
+use super::{Store, agents, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
@@ -28,7 +28,7 @@ impl Store {
     pub fn draft(&self, agent: AgentId) -> Result<String> {
         let ordinal = agents::known(&self.conn, agent)?;
         let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE agent = ?1")?;
-        Ok(statement.query_row([ordinal], |row| row.get(0)).optional()?.unwrap_or_default())
+        Ok(statement.query_row([ordinal], |row| row::text(row, 0)).optional()?.unwrap_or_default())
     }
 
     /// Remembers an input, of whichever agent, as the newest; the same text from earlier is forgotten, and so is what

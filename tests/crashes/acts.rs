@@ -52,7 +52,7 @@ const FORK_WITH_PROMPT: Act = Act {
     act: |run| {
         run.ask(0, fork(Some("go"), "a"));
         run.acknowledge(1);
-        run.until_idle();
+        run.until_idle(1);
         run.acknowledge(2);
     },
     steps: &[
@@ -71,24 +71,20 @@ const FORK_BY_TOOL: Act = Act {
     name: "fork by a tool",
     prepare: nothing,
     act: |run| {
-        run.say(0, "!tool fork {\"prompt\":\"go\",\"name\":\"a\"}");
-        run.until_idle();
+        run.say(0, "!tool fork {\"prompt\":\"!hang\",\"name\":\"a\"}");
+        run.until_idle(0);
     },
     steps: &[
         &["0 running:"],
-        &["0 running: !tool fork {\"prompt\":\"go\",\"name\":\"a\"} interrupted"],
-        &["0 running: !tool fork {\"prompt\":\"go\",\"name\":\"a\"} tool_call usage tool_result interrupted"],
+        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} interrupted"],
+        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage tool_result interrupted"],
         &[
-            "0 running: !tool fork {\"prompt\":\"go\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
-            "a running: fork go interrupted",
+            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
+            "a running: fork !hang interrupted",
         ],
         &[
-            "0 running: !tool fork {\"prompt\":\"go\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
-            "a running: fork go reply usage",
-        ],
-        &[
-            "0 running: !tool fork {\"prompt\":\"go\",\"name\":\"a\"} tool_call usage fork tool_result reply usage",
-            "a running: fork go reply usage",
+            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result reply usage",
+            "a running: fork !hang interrupted",
         ],
     ],
 };
@@ -197,7 +193,7 @@ const TURN: Act = Act {
     act: |run| {
         run.say(0, "hello");
         run.acknowledge(1);
-        run.until_idle();
+        run.until_idle(0);
         run.acknowledge(2);
     },
     steps: &[&["0 running:"], &["0 running: hello interrupted"], &["0 running: hello reply usage"]],
@@ -213,7 +209,7 @@ const TOOL: Act = Act {
     prepare: nothing,
     act: |run| {
         run.say(0, "!tool read_file {\"path\":\"none\"}");
-        run.until_idle();
+        run.until_idle(0);
     },
     steps: &[
         &["0 running:"],

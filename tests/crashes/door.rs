@@ -93,11 +93,11 @@ impl Run {
         self.ask(n, Change::Submit(text.into()));
     }
 
-    /// Turns until nobody is busy.
-    pub fn until_idle(&mut self) {
+    /// Turns until the `n`th agent is idle.
+    pub fn until_idle(&mut self, n: usize) {
         let start = Instant::now();
-        while !self.repl.roster().busy().is_empty() {
-            assert!(start.elapsed() < PATIENCE, "somebody is busy for ever");
+        while self.repl.roster().busy().contains(&self.id(n)) {
+            assert!(start.elapsed() < PATIENCE, "agent {n} is busy for ever");
             self.repl.turn(Some(Duration::from_millis(20))).expect("the loop turns");
         }
     }

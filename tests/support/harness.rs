@@ -85,6 +85,15 @@ impl Plan {
     }
 }
 
+/// The files of a house that is closed, once more.
+pub fn copy_of(prepared: &Path) -> TempDir {
+    let copy = TempDir::new().expect("a directory");
+    for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+    }
+    copy
+}
+
 /// A house under test.
 pub struct Harness {
     /// The loop.
