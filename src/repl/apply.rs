@@ -148,6 +148,9 @@ impl Repl {
     /// Carries a change out, or leaves everything as it was and says why.
     pub(super) fn apply_change(&mut self, who: AgentId, change: Change) -> Result<()> {
         self.shared.trace.change(who, &change);
+        if self.shared.store.is_read_only() && !change.only_looks() {
+            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+        }
         match change {
             Change::Fork { prompt, name, model } => self.fork_by_person(who, prompt, name, model),
             Change::Kill { who: victim, cascade } => self.kill(victim, cascade),

@@ -102,7 +102,8 @@ impl Repl {
     pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
         let now = clock.now();
-        let was_cut = store.recover(clock.unix_ms())?;
+        // Who only looks may be looking at turns that another process is in the middle of.
+        let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
         let mut nursery = Nursery::new(&config);
         let roll = store.load_agents()?;
         let mut roster = Roster::default();

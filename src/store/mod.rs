@@ -80,6 +80,11 @@ impl Store {
         Ok(store)
     }
 
+    /// Whether it was opened to look and not to touch.
+    pub fn is_read_only(&self) -> bool {
+        self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)
+    }
+
     /// A store that is forgotten when it is dropped.
     ///
     /// # Errors

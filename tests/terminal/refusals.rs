@@ -23,7 +23,7 @@ fn a_second_process_on_the_same_directory_is_told_who_holds_it() {
     let mut chat = Chat::new();
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
     assert_eq!(code, 1);
-    assert!(words.contains(&format!("process {}", chat.pty.pid())), "{words}");
+    assert!(words.contains(&format!("process {}", chat.pty.pid())) && words.contains("--read-only"), "{words}");
     chat.pty.send("still here\r");
     chat.sees("> still here\n\n  still here\n");
 }
