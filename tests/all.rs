@@ -1,11 +1,15 @@
 //! The integration tests: one binary, one file per subject.
 
 mod background;
+mod crashes;
+mod damage;
 mod errors;
+mod families;
 mod forks;
 mod isolation;
 mod kills;
 mod letters;
+mod lives;
 mod memory;
 mod names;
 mod provider;

@@ -9,6 +9,7 @@ mod first_start;
 mod idle;
 mod keys;
 mod paste;
+mod read_only;
 mod refusals;
 mod resize;
 mod safety;

@@ -19,6 +19,9 @@ pub struct Arguments {
     /// Where conversations are kept [default: $XDG_DATA_HOME/polylogue]
     #[arg(long, env = "POLYLOGUE_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Look at what is kept there, even while another polylogue holds it; send and change nothing
+    #[arg(long, conflicts_with_all = ["ephemeral", "prompt"])]
+    pub read_only: bool,
     /// Keep nothing
     #[arg(long, env = "POLYLOGUE_EPHEMERAL")]
     pub ephemeral: bool,

@@ -64,6 +64,7 @@ fn chat(arguments: Arguments) -> Result<()> {
     let config = configure(&arguments)?;
     let mut tty = Tty::open()?;
     let store = match &config.data_directory {
+        Some(directory) if arguments.read_only => Store::open_read_only(directory)?,
         Some(directory) => Store::open(directory)?,
         None => Store::in_memory()?,
     };
@@ -89,6 +90,9 @@ fn chat(arguments: Arguments) -> Result<()> {
 fn farewell(arguments: &Arguments, agents: usize) -> String {
     if arguments.ephemeral {
         return "Nothing was kept (--ephemeral).".into();
+    }
+    if arguments.read_only {
+        return "Nothing was changed (--read-only).".into();
     }
     let directory = arguments
         .data_dir

@@ -93,6 +93,11 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it leaves everything that is stored as it is.
+    pub const fn only_looks(&self) -> bool {
+        matches!(self, Self::Switch(_) | Self::Interrupt | Self::Answer { .. })
+    }
+
     /// A stable name, for the trace.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, Effect, Queued, State, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::domain::flow::{AgentOutcome, Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
@@ -44,7 +44,7 @@ impl Repl {
             Effect::Ask(call, request) => self.on_request(who, call, request),
             Effect::WaitOver(call) => self.end_wait(who, &call),
             Effect::ReturnText(text) => self.return_text(who, &text),
-            Effect::Moved(from, to) => self.on_moved(who, from, to),
+            Effect::Moved(_, to) => self.on_moved(who, to),
             Effect::Settled(outcome) => self.on_settled(who, &outcome),
         }
     }
@@ -87,12 +87,7 @@ impl Repl {
         }
     }
 
-    fn on_moved(&mut self, who: AgentId, from: State, to: State) {
-        if from == State::Idle
-            && let Err(error) = self.shared.store.set_busy(who, true)
-        {
-            self.note(who, LineKind::Error, &error.message);
-        }
+    fn on_moved(&mut self, who: AgentId, to: State) {
         if to == State::Idle {
             self.roster.leave_line(who);
         }
@@ -153,6 +148,9 @@ impl Repl {
     /// Carries a change out, or leaves everything as it was and says why.
     pub(super) fn apply_change(&mut self, who: AgentId, change: Change) -> Result<()> {
         self.shared.trace.change(who, &change);
+        if self.shared.store.is_read_only() && !change.only_looks() {
+            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+        }
         match change {
             Change::Fork { prompt, name, model } => self.fork_by_person(who, prompt, name, model),
             Change::Kill { who: victim, cascade } => self.kill(victim, cascade),
@@ -195,8 +193,7 @@ impl Repl {
             return Ok(());
         }
         self.load(who)?;
-        let mut stored = self.shared.store.append(who, vec![Body::User(text)], now)?;
-        let message = stored.pop().expect("one row gives one message");
+        let message = self.shared.store.begin_turn(who, text, now)?;
         self.with_agent(who, |agent, context| agent.begin(message, context));
         Ok(())
     }
@@ -232,9 +229,7 @@ impl Repl {
     fn unqueue(&mut self, who: AgentId) -> Result<()> {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         let Some(last) = agent.queue.back().cloned() else { return Ok(()) };
-        // First the one, then the other: a crash in between leaves it twice, never nowhere.
-        self.shared.store.set_draft(who, &last.text)?;
-        self.shared.store.unqueue(last.id)?;
+        self.shared.store.unqueue(who, last.id)?;
         self.roster.with(who, |agent| {
             agent.queue.pop_back();
             agent.view.draft.set(&last.text);
@@ -255,10 +250,16 @@ impl Repl {
 
     /// Reads an agent's conversation from the store, if that was not done yet.
     pub(super) fn load(&mut self, who: AgentId) -> Result<()> {
+        self.load_before(who, MessageId(i64::MAX))
+    }
+
+    /// The same without this message and what came after it: it is about to be told.
+    pub(super) fn load_before(&mut self, who: AgentId, first: MessageId) -> Result<()> {
         if self.roster.get(who).is_none_or(|agent| agent.talk.history.is_some()) {
             return Ok(());
         }
-        let (messages, damaged) = self.shared.store.replay(who)?;
+        let (mut messages, damaged) = self.shared.store.replay(who)?;
+        messages.retain(|message| message.id < first);
         self.roster.with(who, |agent| {
             agent.talk.history = Some(History::from_messages(messages));
             for words in damaged {

@@ -144,6 +144,7 @@ impl Repl {
                 .map(|agent| agent.identity.label())
                 .collect(),
             limit: self.shared.config.working_limit,
+            is_read_only: self.shared.store.is_read_only(),
         }
     }
 }
@@ -155,6 +156,7 @@ struct Surroundings {
     at_work: usize,
     asking: Vec<String>,
     limit: usize,
+    is_read_only: bool,
 }
 
 struct Painter {
@@ -333,6 +335,9 @@ impl Painter {
         }
         if agent.unread > 0 {
             left.push_str(&format!("  {} unread letters", agent.unread));
+        }
+        if self.surroundings.is_read_only {
+            left.push_str("  read-only");
         }
         let right = "/help ";
         let space = usize::from(self.size.0).saturating_sub(text::width(&left) + right.len());

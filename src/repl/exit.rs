@@ -16,7 +16,10 @@ impl Repl {
                 concat!("polylogue ", env!("CARGO_PKG_VERSION"), ": one person, many agents. /help tells the rest.");
             self.note(root, LineKind::Note, banner);
         }
-        if let Some(hint) = self.shared.config.hint.clone() {
+        if self.shared.store.is_read_only() {
+            let words = "read-only: nothing can be sent or changed, and nothing new appears";
+            self.note(root, LineKind::Note, words);
+        } else if let Some(hint) = self.shared.config.hint.clone() {
             self.note(root, LineKind::Note, &hint);
         }
         if !crate::net::HAS_POLL {

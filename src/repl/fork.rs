@@ -1,17 +1,20 @@
 //! Fork: the only way to make an agent. One transaction in the store, then the child in memory; a failure leaves no trace
 //! in either. The cost does not depend on the length of any history.
 
+use std::rc::Rc;
+
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
+use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::Change;
 use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::apply::nobody;
 use crate::repl::{Parked, Repl};
-use crate::store::NewAgent;
+use crate::store::{Forked, NewAgent};
 use crate::team::Nursery;
 
 /// What the child inherits of its parent's own messages.
@@ -36,14 +39,9 @@ impl Repl {
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(who, Change::Fork { prompt, name, model });
         }
-        let child = self.fork(who, name, model.as_deref(), Inherited::All)?;
+        let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All)?;
         if self.seat.as_ref().is_some_and(|seat| seat.focus == who) {
             self.bring_to_screen(child);
-        }
-        if let Some(prompt) = prompt
-            && !self.apply_or_say(child, Change::Submit(prompt.clone()))
-        {
-            self.return_text(child, &prompt);
         }
         Ok(())
     }
@@ -57,18 +55,21 @@ impl Repl {
         model: Option<&str>,
     ) -> Result<AgentId> {
         let name = name.map(|name| commands::checked_name(&name)).transpose()?;
-        let child = self.fork(who, name, model, Inherited::BeforeTurn)?;
-        self.apply_change(child, Change::Submit(prompt))?;
-        Ok(child)
+        self.fork(who, Some(prompt), name, model, Inherited::BeforeTurn)
     }
 
     fn fork(
         &mut self,
         who: AgentId,
+        prompt: Option<String>,
         name: Option<String>,
         model: Option<&str>,
         inherited: Inherited,
     ) -> Result<AgentId> {
+        if prompt.is_some() {
+            // The child is to speak at once: it must know what its parent knows.
+            self.load(who)?;
+        }
         let parent = self.roster.get(who).ok_or_else(nobody)?;
         let endpoint = match model {
             Some(model) => self.shared.nursery.endpoint(model)?,
@@ -82,7 +83,22 @@ impl Repl {
             endpoint: Some(endpoint.full_name()),
             environment: None,
         };
-        let forked = self.shared.store.fork(&new, self.shared.clock.unix_ms())?;
+        let (store, now) = (&self.shared.store, self.shared.clock.unix_ms());
+        let (forked, first) = match prompt {
+            Some(prompt) => store.fork_and_begin(&new, prompt, now).map(|(forked, first)| (forked, Some(first)))?,
+            None => (store.fork(&new, now)?, None),
+        };
+        self.give_birth(who, endpoint, inherited, forked)?;
+        if let Some(first) = first {
+            // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
+            self.load_before(new.id, first.id)?;
+            self.with_agent(new.id, |child, context| child.begin(first, context));
+        }
+        Ok(new.id)
+    }
+
+    /// What the store has entered comes to be in memory.
+    fn give_birth(&mut self, who: AgentId, endpoint: Rc<Endpoint>, inherited: Inherited, forked: Forked) -> Result<()> {
         let child = self.roster.with(who, |parent| {
             let history = match inherited {
                 Inherited::All => parent.talk.history.as_mut().map(History::fork),
@@ -96,7 +112,7 @@ impl Repl {
             child
         });
         self.roster.add(child.ok_or_else(nobody)?, Some(who));
-        Ok(new.id)
+        Ok(())
     }
 
     fn fork_point(&self, who: AgentId, inherited: &Inherited) -> Result<MessageId> {

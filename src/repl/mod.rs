@@ -102,14 +102,16 @@ impl Repl {
     pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
         let now = clock.now();
-        let was_cut = store.recover(clock.unix_ms())?;
+        // Who only looks may be looking at turns that another process is in the middle of.
+        let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
         let mut nursery = Nursery::new(&config);
         let roll = store.load_agents()?;
         let mut roster = Roster::default();
         for row in &roll.agents {
             let parent = match row.parent {
-                Some(parent) if roster.get(parent).is_none() => store.living_ancestor(row.id)?,
-                parent => parent,
+                Some(parent) if roster.get(parent).is_some() => Some(parent),
+                // Where not even the way up can be read, the eldest adopts.
+                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
             };
             roster.add(nursery.from_row(row), parent);
         }

@@ -122,10 +122,10 @@ impl Store {
         rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
     }
 
-    /// Registers agent 0.
+    /// Registers agent 0; where its row is damaged, one that takes its place behind all others.
     ///
     /// # Errors
-    /// There is one already, or the database cannot be written.
+    /// Somebody lives already, or the database cannot be written.
     pub fn create_root(
         &self,
         id: AgentId,
@@ -133,13 +133,13 @@ impl Store {
         environment: Option<&str>,
         now_ms: i64,
     ) -> Result<AgentRow> {
+        if !self.load_agents()?.agents.is_empty() {
+            return Err(refusal("there is a root already"));
+        }
         let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
-                   VALUES (?1, ?2, 'running', 'idle', ?3, ?4, ?5)";
-        let written = self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment]);
-        written.map_err(|error| match fault::is_duplicate(&error, "agents.ordinal") {
-            true => refusal("there is a root already"),
-            false => error.into(),
-        })?;
+                   SELECT iif(EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1), NULL, ?1),
+                       ?2, 'running', 'idle', ?3, ?4, ?5";
+        self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment])?;
         self.expect_agent(id)
     }
 
@@ -150,17 +150,21 @@ impl Store {
     /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
     /// database cannot be written; there is no trace of the child then.
     pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
-        let (in_parent, in_child) = self.write(|conn| {
-            let parent = running(conn, child.parent)?;
-            let ordinal = insert_child(conn, child, now_ms)?;
-            let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
-            let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
-            if child.fork_point >= in_parent.id {
-                return Err(refusal("a fork point must be a message that exists"));
-            }
-            Ok((in_parent, in_child))
-        })?;
+        let (in_parent, in_child) = self.write(|conn| register(conn, child, now_ms))?;
         Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
+    }
+
+    /// The same with the child's first own message, with which its turn begins: all in one transaction, so that no crash
+    /// leaves a child that does not know what it is for.
+    ///
+    /// # Errors
+    /// As for [`Store::fork`].
+    pub fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
+        let (in_parent, in_child, prompt) = self.write(|conn| {
+            let (in_parent, in_child) = register(conn, child, now_ms)?;
+            Ok((in_parent, in_child, log::begin(conn, running(conn, child.id)?, prompt, now_ms)?))
+        })?;
+        Ok((Forked { row: self.expect_agent(child.id)?, in_parent, in_child }, prompt))
     }
 
     /// Marks exactly these agents dead, in one transaction, and returns the event in each one's log, in the order given.
@@ -199,34 +203,35 @@ impl Store {
         Ok(Found::None)
     }
 
-    /// The nearest ancestor that lives: who adopts an orphan for navigation. `None` for the root.
+    /// The nearest ancestor that lives and can be read: who adopts an orphan for navigation. `None` for the root.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let mut next = self.agent(agent)?.and_then(|row| row.parent);
+        let mut next = self.birth_parent(agent)?;
         while let Some(id) = next {
-            match self.agent(id)? {
-                Some(row) if row.is_running => return Ok(Some(id)),
-                found => next = found.and_then(|row| row.parent),
+            // A damaged row is nobody's guardian, but it may still know its own parent.
+            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_running)) {
+                return Ok(Some(id));
             }
+            next = self.birth_parent(id)?;
         }
         Ok(None)
     }
 
-    /// Notes whether the agent is in the middle of a turn, for [`Store::recover`].
-    ///
-    /// # Errors
-    /// The agent does not live, or the database cannot be written; the same for the other setters.
-    pub fn set_busy(&self, agent: AgentId, is_busy: bool) -> Result<()> {
-        let activity = if is_busy { "running" } else { "idle" };
-        self.update("UPDATE agents SET activity = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(activity))
+    /// Who forked it. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
+    fn birth_parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
+        let sql = "SELECT parent.uuid FROM agents child JOIN agents parent
+                       ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal WHERE child.uuid = ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        Ok(statement.query_row([agent], |row| Ok(row.get(0).ok())).optional()?.flatten())
     }
 
     /// Names the agent, or takes its name away.
     ///
     /// # Errors
-    /// Another running agent has the name ([`ErrorKind::Usage`]), or as for [`Store::set_busy`].
+    /// Another running agent has the name ([`ErrorKind::Usage`]), the agent does not live, or the database cannot be
+    /// written; the last two are for the other setters too.
     pub fn set_name(&self, agent: AgentId, name: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET name = ?2 WHERE uuid = ?1 AND status = 'running'", agent, name)
     }
@@ -234,7 +239,7 @@ impl Store {
     /// Sets `provider/model`.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
         self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
     }
@@ -242,7 +247,7 @@ impl Store {
     /// Sets how much the agent thinks.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_thinking(&self, agent: AgentId, thinking: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
@@ -250,7 +255,7 @@ impl Store {
     /// Sets the environment's specification.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_environment(&self, agent: AgentId, environment: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET environment = ?2 WHERE uuid = ?1 AND status = 'running'", agent, environment)
     }
@@ -258,7 +263,7 @@ impl Store {
     /// Sets what the agent may do.
     ///
     /// # Errors
-    /// As for [`Store::set_busy`].
+    /// As for [`Store::set_name`].
     pub fn set_powers(&self, agent: AgentId, powers: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
     }
@@ -278,6 +283,18 @@ impl Store {
     fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
         self.agent(agent)?.ok_or_else(|| unknown(agent))
     }
+}
+
+/// Enters a child, and the fork into both logs. The caller holds the transaction.
+fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
+    let parent = running(conn, child.parent)?;
+    let ordinal = insert_child(conn, child, now_ms)?;
+    let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
+    let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
+    if child.fork_point >= in_parent.id {
+        return Err(refusal("a fork point must be a message that exists"));
+    }
+    Ok((in_parent, in_child))
 }
 
 fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
@@ -374,5 +391,49 @@ impl FromSql for AgentId {
 impl ToSql for AgentId {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.to_string().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Steps of SQLite's machine that `work` takes.
+    fn steps(store: &mut Store, work: impl FnOnce(&Store)) -> usize {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        let step = move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        store.conn.progress_handler(1, Some(step)).unwrap();
+        work(store);
+        store.conn.progress_handler(1, None::<fn() -> bool>).unwrap();
+        count.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_fork_costs_the_same_for_ten_messages_and_for_twenty_thousand() {
+        let mut store = Store::in_memory().unwrap();
+        let parent = AgentId::random();
+        store.create_root(parent, None, None, 0).unwrap();
+        let mut cost_behind = |messages: usize| {
+            store.append(parent, vec![Body::User("x".into()); messages], 0).unwrap();
+            let fork = |store: &Store| {
+                let fork_point = store.last_own_message(parent).unwrap();
+                let id = AgentId::random();
+                let child = NewAgent { id, name: None, parent, fork_point, endpoint: None, environment: None };
+                store.fork(&child, 0).unwrap();
+            };
+            // The first time its statements are prepared.
+            fork(&store);
+            steps(&mut store, fork)
+        };
+        let short = cost_behind(10);
+        assert!(short > 50, "{short}");
+        assert_eq!(cost_behind(20_000), short);
     }
 }

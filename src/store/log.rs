@@ -16,6 +16,15 @@ impl Store {
         self.write(|conn| insert_all(conn, agents::running(conn, agent)?, bodies, now_ms))
     }
 
+    /// Adds what a person said and notes that the agent is in the middle of a turn from now on, for
+    /// [`Store::recover`]: both in one transaction, so that no crash leaves a question that nobody knows to be open.
+    ///
+    /// # Errors
+    /// As for [`Store::append`].
+    pub fn begin_turn(&self, agent: AgentId, text: String, now_ms: i64) -> Result<Message> {
+        self.write(|conn| begin(conn, agents::running(conn, agent)?, text, now_ms))
+    }
+
     /// Keeps one more piece of the reply that streams now. Costs what the piece costs, however long the reply is.
     ///
     /// # Errors
@@ -67,6 +76,12 @@ impl Store {
 
 fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
     bodies.into_iter().map(|body| insert(conn, agent, body, now_ms)).collect()
+}
+
+/// Adds the message with which a turn begins. The caller holds the transaction.
+pub(super) fn begin(conn: &Connection, agent: i64, text: String, now_ms: i64) -> Result<Message> {
+    conn.prepare_cached("UPDATE agents SET activity = 'running' WHERE ordinal = ?1")?.execute([agent])?;
+    insert(conn, agent, Body::User(text), now_ms)
 }
 
 /// Adds one message to the log of the agent with this ordinal. The caller holds the transaction.

@@ -1,8 +1,8 @@
 //! Letters between agents: pulled, never pushed. They survive restarts and the death of who wrote them.
 
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
-use super::{Store, agents, refusal};
+use super::{Store, agents, refusal, row};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::mail::{LONGEST, Mail, MailId};
@@ -33,15 +33,19 @@ impl Store {
     /// An agent's letters, oldest unread first, then the read ones; perhaps only those of one sender.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// The database cannot be read, or a letter in it; the words say which, and how to be rid of it.
     pub fn mail(&self, to: AgentId, from: Option<AgentId>) -> Result<Vec<Mail>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM mail WHERE to_uuid = ?1 AND (?2 IS NULL OR from_uuid = ?2)
              ORDER BY read_at IS NOT NULL, id"
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
-        let rows = statement.query_map(params![to, from], letter)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let mut rows = statement.query(params![to, from])?;
+        let mut letters = Vec::new();
+        while let Some(row) = rows.next()? {
+            letters.push(letter(row)?);
+        }
+        Ok(letters)
     }
 
     /// Hands a letter to its addressee and marks it read: this one, or the oldest unread. `None`: there is no such.
@@ -56,7 +60,8 @@ impl Store {
                  RETURNING {COLUMNS}"
             );
             let mut statement = conn.prepare_cached(&sql)?;
-            Ok(statement.query_row(params![to, id.map(|id| id.0), now_ms], letter).optional()?)
+            let mut rows = statement.query(params![to, id.map(|id| id.0), now_ms])?;
+            rows.next()?.map(letter).transpose()
         })
     }
 
@@ -98,19 +103,25 @@ impl Store {
         let sql = "SELECT to_uuid, count(*) FROM mail JOIN agents ON uuid = to_uuid
                    WHERE read_at IS NULL AND status = 'running' GROUP BY to_uuid";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        // Whoever has a damaged row is missed elsewhere, and said to be.
+        let rows = statement.query_map([], |row| Ok(row.get(0).ok().zip(row.get::<_, u32>(1).ok())))?;
+        let counted = rows.filter_map(|row| row.map(|row| row.map(|(id, count)| (id, count as usize))).transpose());
+        Ok(counted.collect::<rusqlite::Result<_>>()?)
     }
 }
 
-fn letter(row: &Row) -> rusqlite::Result<Mail> {
-    Ok(Mail {
-        id: MailId(row.get(0)?),
-        from: row.get(1)?,
-        body: row.get(2)?,
-        created_at: row.get(3)?,
-        is_read: row.get(4)?,
-    })
+fn letter(row: &Row) -> Result<Mail> {
+    let id = MailId(row.get(0)?);
+    let read = || -> rusqlite::Result<Mail> {
+        Ok(Mail {
+            id,
+            from: row.get(1)?,
+            body: row::text(row, 2)?,
+            created_at: row.get(3).unwrap_or(0),
+            is_read: row.get(4)?,
+        })
+    };
+    read().map_err(|error| refusal(format!("letter {0} is damaged: /delete-mail {0} throws it away ({error})", id.0)))
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ impl Store {
         Ok(store)
     }
 
+    /// Whether it was opened to look and not to touch.
+    pub fn is_read_only(&self) -> bool {
+        self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)
+    }
+
     /// A store that is forgotten when it is dropped.
     ///
     /// # Errors
@@ -96,6 +101,21 @@ impl Store {
     /// The database cannot be reached.
     pub fn sync_every_commit(&self) -> Result<()> {
         Ok(self.conn.execute_batch("PRAGMA synchronous = FULL")?)
+    }
+
+    /// Calls `told` after each row that is changed, while its transaction is still open, and once more right before each
+    /// commit: for whoever wants to know how much is written and when, or what is left if the process ends just then.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub fn on_write(&mut self, told: impl Fn() + Clone + Send + 'static) -> Result<()> {
+        let before_commit = told.clone();
+        self.conn.update_hook(Some(move |_, _: &str, _: &str, _| told()))?;
+        self.conn.commit_hook(Some(move || {
+            before_commit();
+            false
+        }))?;
+        Ok(())
     }
 
     fn prepare(&self) -> Result<()> {

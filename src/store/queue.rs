@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents, log, refusal};
+use super::{Store, agents, log, refusal, row, typing};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::Message;
 
 /// Names one queued text; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,31 +33,36 @@ impl Store {
         let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN (SELECT agent FROM queue)
                    ORDER BY ordinal";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let ids = statement.query_map([], |row| row.get(0))?;
-        Ok(ids.collect::<rusqlite::Result<_>>()?)
+        // Whoever has a damaged row is missed elsewhere, and said to be.
+        let ids = statement.query_map([], |row| Ok(row.get(0).ok()))?;
+        Ok(ids.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The agent's queue, the next one first.
+    /// The agent's queue, the next one first; of a damaged text as much as can be read.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<(QueueId, String)>> {
         let mut statement = self.conn.prepare_cached("SELECT id, content FROM queue WHERE agent = ?1 ORDER BY id")?;
         let ordinal = agents::known(&self.conn, agent)?;
-        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row.get(1)?)))?;
+        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row::text(row, 1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Takes a text back.
+    /// Takes a text back: it is what the person types to this agent, in place of what was kept of that before. One
+    /// transaction: the text is never in both places, nor in none.
     ///
     /// # Errors
     /// It is no longer queued (so it must not be offered again), or the database cannot be written.
-    pub fn unqueue(&self, id: QueueId) -> Result<()> {
-        let removed = self.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([id.0])?;
-        if removed == 0 { Err(gone()) } else { Ok(()) }
+    pub fn unqueue(&self, agent: AgentId, id: QueueId) -> Result<()> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
+            typing::keep(conn, ordinal, &text)
+        })
     }
 
-    /// Moves a text from the agent's queue into its conversation, in one transaction.
+    /// Moves a text from the agent's queue into its conversation and begins a turn with it, in one transaction.
     ///
     /// # Errors
     /// The text is not in this agent's queue, the agent does not live, or the database cannot be written.
@@ -65,14 +70,14 @@ impl Store {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
             let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            log::insert(conn, ordinal, Body::User(text), now_ms)
+            log::begin(conn, ordinal, text, now_ms)
         })
     }
 }
 
 fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached("DELETE FROM queue WHERE id = ?1 AND agent = ?2 RETURNING content")?;
-    Ok(statement.query_row([id.0, agent], |row| row.get(0)).optional()?)
+    Ok(statement.query_row([id.0, agent], |row| row::text(row, 0)).optional()?)
 }
 
 fn gone() -> Error {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use rusqlite::Row;
+use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::MessageId;
@@ -95,6 +96,16 @@ pub(super) fn data(body: &Body) -> Option<String> {
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a struct of texts and numbers is always JSON")
+}
+
+/// A text that a person wrote: where it is damaged, as much of it as can be read.
+pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Null => String::new(),
+    })
 }
 
 /// A message from the columns `id, kind, content, data, created_at`, or words for why it cannot be read.

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents};
+use super::{Store, agents, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
@@ -18,17 +18,7 @@ impl Store {
     /// # Errors
     /// The agent does not live, or the database cannot be written.
     pub fn set_draft(&self, agent: AgentId, text: &str) -> Result<()> {
-        self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            if text.is_empty() {
-                conn.prepare_cached("DELETE FROM drafts WHERE agent = ?1")?.execute([ordinal])?;
-            } else {
-                let sql = "INSERT INTO drafts (agent, content) VALUES (?1, ?2)
-                           ON CONFLICT (agent) DO UPDATE SET content = excluded.content";
-                conn.prepare_cached(sql)?.execute(params![ordinal, text])?;
-            }
-            Ok(())
-        })
+        self.write(|conn| keep(conn, agents::running(conn, agent)?, text))
     }
 
     /// What was typed for this agent and not sent; empty if nothing was.
@@ -38,7 +28,7 @@ impl Store {
     pub fn draft(&self, agent: AgentId) -> Result<String> {
         let ordinal = agents::known(&self.conn, agent)?;
         let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE agent = ?1")?;
-        Ok(statement.query_row([ordinal], |row| row.get(0)).optional()?.unwrap_or_default())
+        Ok(statement.query_row([ordinal], |row| row::text(row, 0)).optional()?.unwrap_or_default())
     }
 
     /// Remembers an input, of whichever agent, as the newest; the same text from earlier is forgotten, and so is what
@@ -99,6 +89,18 @@ impl Store {
         self.conn.prepare_cached(sql)?.execute([key, value])?;
         Ok(())
     }
+}
+
+/// Keeps what was typed for the agent with this ordinal; empty forgets it. The caller holds the transaction.
+pub(super) fn keep(conn: &Connection, agent: i64, text: &str) -> Result<()> {
+    if text.is_empty() {
+        conn.prepare_cached("DELETE FROM drafts WHERE agent = ?1")?.execute([agent])?;
+    } else {
+        let sql = "INSERT INTO drafts (agent, content) VALUES (?1, ?2)
+                   ON CONFLICT (agent) DO UPDATE SET content = excluded.content";
+        conn.prepare_cached(sql)?.execute(params![agent, text])?;
+    }
+    Ok(())
 }
 
 fn trim(conn: &Connection) -> Result<()> {

@@ -6,18 +6,7 @@ use polylogue::domain::message::{Body, Message};
 use polylogue::store::Store;
 
 use super::*;
-
-/// A small generator (xorshift64*, Vigna 2016): the same seed, the same life.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
-    }
-}
+use crate::support::dice::Dice;
 
 /// An agent as the model knows it: all of its history, copied.
 struct Twin {

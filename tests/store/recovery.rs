@@ -22,8 +22,7 @@ fn a_reply_that_was_cut_is_kept_as_far_as_it_came_and_marked() {
     {
         let store = Store::open(dir.path()).unwrap();
         store.create_root(root, None, None, 1).unwrap();
-        store.append(root, vec![said("tell me")], 1).unwrap();
-        store.set_busy(root, true).unwrap();
+        store.begin_turn(root, "tell me".into(), 1).unwrap();
         store.append_partial(root, "once ", "hm").unwrap();
         store.append_partial(root, "upon", "").unwrap();
     }
@@ -43,11 +42,11 @@ fn calls_without_a_result_get_one_in_the_order_of_the_calls_and_only_they() {
     let earlier = vec![said("a"), answered(""), called("3"), result("3")];
     let cut = vec![answered("now"), called("1"), called("2"), called("3"), result("1")];
     store.append(root, earlier, 1).unwrap();
+    store.begin_turn(root, "b".into(), 1).unwrap();
     store.append(root, cut, 1).unwrap();
-    store.set_busy(root, true).unwrap();
     assert_eq!(store.recover(9).unwrap(), [root]);
     let messages = store.replay(root).unwrap().0;
-    let added: Vec<_> = messages[9..].iter().map(|message| &message.body).collect();
+    let added: Vec<_> = messages[10..].iter().map(|message| &message.body).collect();
     for (body, id) in added.iter().zip(["2", "3"]) {
         let Body::ToolResult(result) = body else { panic!("{body:?}") };
         assert!(result.is_error && result.call_id == id && result.name == "bash", "{result:?}");
@@ -60,15 +59,15 @@ fn recovery_finds_nothing_to_do_the_second_time_and_leaves_the_idle_and_the_dead
     let (store, root) = fresh();
     let [idle, dead, waiting] = [(); 3].map(|()| fork_at(&store, root, MessageId(0)).row.id);
     store.append_partial(dead, "last words", "").unwrap();
-    store.set_busy(dead, true).unwrap();
+    store.begin_turn(dead, "and?".into(), 3).unwrap();
     store.kill(&[dead], 4).unwrap();
-    store.set_busy(waiting, true).unwrap();
+    store.begin_turn(waiting, "well?".into(), 3).unwrap();
     assert_eq!(store.recover(9).unwrap(), [waiting]);
     let after = [root, idle, dead, waiting].map(|agent| store.replay(agent).unwrap());
     assert_eq!(store.recover(10).unwrap(), []);
     assert_eq!([root, idle, dead, waiting].map(|agent| store.replay(agent).unwrap()), after);
-    assert_eq!(kinds(&store, dead), ["fork", "assistant", "agent_killed"]);
-    assert_eq!(kinds(&store, waiting), ["fork", "interrupted"]);
+    assert_eq!(kinds(&store, dead), ["fork", "user", "assistant", "agent_killed"]);
+    assert_eq!(kinds(&store, waiting), ["fork", "user", "interrupted"]);
 }
 
 /// Writes without end, and says of each message when it was saved.

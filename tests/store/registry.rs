@@ -75,7 +75,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
         store.append_partial(child, "late", ""),
         store.settle_reply(child, vec![], 10).map(drop),
         store.enqueue(child, "late", 10).map(drop),
-        store.set_busy(child, true),
+        store.begin_turn(child, "late".into(), 10).map(drop),
         store.fork(&child_of(child, MessageId(0)), 10).map(drop),
         store.kill(&[child], 10).map(drop),
     ];
@@ -141,14 +141,14 @@ fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
     let ids: Vec<QueueId> = ["a", "b", "c"].iter().map(|text| store.enqueue(root, text, 2).unwrap()).collect();
     let other = fork(&store, root);
     assert!(store.promote(other, ids[0], 3).is_err(), "it is the root's");
-    store.unqueue(ids[1]).unwrap();
-    assert!(store.unqueue(ids[1]).is_err(), "it was taken back already");
+    store.unqueue(root, ids[1]).unwrap();
+    assert!(store.unqueue(root, ids[1]).is_err(), "it was taken back already");
     let message = store.promote(root, ids[0], 3).unwrap();
     assert_eq!((message.id, message.body), (store.last_own_message(root).unwrap(), said("a")));
     assert!(store.promote(root, ids[0], 3).is_err(), "it was sent already");
     assert_eq!(store.queued(root).unwrap(), [(ids[2], "c".to_owned())]);
     assert_eq!(texts(&store, root), ["a"]);
-    store.unqueue(ids[2]).unwrap();
+    store.unqueue(root, ids[2]).unwrap();
     assert!(store.enqueue(root, "d", 4).unwrap() > ids[2], "a number is never used again");
 }
 

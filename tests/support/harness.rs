@@ -56,6 +56,21 @@ impl Plan {
         Catalog(vec![ProviderEntry { name: provider, kind, base_url, key, headers }])
     }
 
+    /// What the program would be told, in this directory.
+    pub fn config(&self, directory: &Path) -> Config {
+        Config {
+            data_directory: Some(directory.into()),
+            catalog: self.catalog(),
+            endpoint: self.endpoint.clone(),
+            hint: None,
+            working_directory: directory.into(),
+            supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
+            settings: self.settings,
+            working_limit: self.working_limit,
+            trace: None,
+        }
+    }
+
     /// Agents that talk to an OpenAI-compatible server.
     pub fn peer(url: &str) -> Self {
         let endpoint = Endpoint {
@@ -68,6 +83,15 @@ impl Plan {
         };
         Self { endpoint, ..Self::default() }
     }
+}
+
+/// The files of a house that is closed, once more.
+pub fn copy_of(prepared: &Path) -> TempDir {
+    let copy = TempDir::new().expect("a directory");
+    for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+    }
+    copy
 }
 
 /// A house under test.
@@ -90,19 +114,10 @@ impl Harness {
         Self::open(plan, TempDir::new().expect("a directory for the store"))
     }
 
-    fn open(plan: Plan, directory: TempDir) -> Self {
+    /// A house in a directory that may hold one already.
+    pub fn open(plan: Plan, directory: TempDir) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
-        let config = Config {
-            data_directory: Some(directory.path().into()),
-            catalog: plan.catalog(),
-            endpoint: plan.endpoint.clone(),
-            hint: None,
-            working_directory: directory.path().into(),
-            supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
-            settings: plan.settings,
-            working_limit: plan.working_limit,
-            trace: None,
-        };
+        let config = plan.config(directory.path());
         let device = plan.size.map(|size| Device::Memory(MemoryTerminal { size, ..MemoryTerminal::default() }));
         let store = Store::open(directory.path()).expect("the store opens");
         let repl = Repl::open(config, store, clock.clone(), device).expect("the house opens");
@@ -117,6 +132,13 @@ impl Harness {
         // Dropping asks nothing of the agents: what was not stored is gone, as after SIGKILL.
         drop(repl);
         Self::open(plan, directory)
+    }
+
+    /// The program dies without a word, and its files stay.
+    pub fn close(self) -> TempDir {
+        let Self { repl, directory, .. } = self;
+        drop(repl);
+        directory
     }
 
     /// Where the store and the tools' files are.

@@ -5,6 +5,7 @@
 
 #![allow(dead_code)]
 
+pub mod dice;
 pub mod flood;
 pub mod harness;
 pub mod http;

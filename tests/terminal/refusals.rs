@@ -23,7 +23,7 @@ fn a_second_process_on_the_same_directory_is_told_who_holds_it() {
     let mut chat = Chat::new();
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
     assert_eq!(code, 1);
-    assert!(words.contains(&format!("process {}", chat.pty.pid())), "{words}");
+    assert!(words.contains(&format!("process {}", chat.pty.pid())) && words.contains("--read-only"), "{words}");
     chat.pty.send("still here\r");
     chat.sees("> still here\n\n  still here\n");
 }
@@ -97,4 +97,76 @@ fn without_terminal() -> Command {
     let mut command = Command::new("setsid");
     command.arg("--wait").arg(PROGRAM).stdin(Stdio::null());
     command
+}
+
+/// What is done to a file.
+type Spoil = fn(&Path);
+
+/// A directory with a store in which one thing was said, after this was done to its file.
+fn after(spoil: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let mut chat = Chat::new();
+    chat.say(&"words ".repeat(2_000));
+    chat.is_answered();
+    chat.pty.send("\x04");
+    chat.ends_well();
+    spoil(&chat.directory.path().join("polylogue.db"));
+    chat.directory
+}
+
+#[test]
+fn a_database_that_is_newer_damaged_or_no_database_is_refused_and_left_as_it_is() {
+    let newer = |file: &Path| {
+        let conn = rusqlite::Connection::open(file).expect("a database");
+        conn.execute_batch("PRAGMA user_version = 99").expect("a version");
+    };
+    let cut = |file: &Path| {
+        let file = std::fs::OpenOptions::new().write(true).open(file).expect("the file");
+        file.set_len(10_000).expect("it can be cut");
+    };
+    let letter = |file: &Path| std::fs::write(file, "Dear SQLite, ".repeat(100)).expect("a letter");
+    let cases: [(Spoil, &str); 3] =
+        [(newer, "newer polylogue"), (cut, "database is damaged"), (letter, "not a database")];
+    for (spoil, why) in cases {
+        let directory = after(spoil);
+        let file = directory.path().join("polylogue.db");
+        let before = std::fs::read(&file).expect("the file");
+        for args in [vec![], vec!["--read-only"]] {
+            let start = Start { args, size: (240, 24), ..Start::default() };
+            let (code, words) = refusal(start.on(directory.path()));
+            assert_eq!((code, words.trim().lines().count()), (1, 1), "{words}");
+            assert!(words.contains(why) && words.contains(directory.path().to_str().expect("a path")), "{words}");
+        }
+        assert!(std::fs::read(&file).expect("the file") == before, "{why}: it was touched");
+    }
+}
+
+/// Starts the program as somebody to whom permissions matter.
+fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
+    let words = format!("{} --data-dir {}", program.display(), directory.display());
+    let script = match rustix::process::geteuid().is_root() {
+        true => format!("exec setpriv --reuid=65534 --regid=65534 --clear-groups {words}"),
+        false => format!("exec {words}"),
+    };
+    Pty::spawn("/bin/sh", &["-c", &script], &[("HOME", "/")], (240, 24))
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_refused_with_the_way_out() {
+    let directory = after(|_| ());
+    // Where everybody may run it, wherever the build lies.
+    let program = directory.path().join("program");
+    std::fs::copy(PROGRAM, &program).expect("a copy");
+    let permit = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(directory.path(), permissions).expect("it is ours");
+    };
+    permit(0o555);
+    let (code, words) = refusal(start_unprivileged(&program, directory.path()));
+    assert_eq!(code, 1);
+    assert!(words.contains("may not write here") && words.contains("another directory"), "{words}");
+    let below = directory.path().join("below");
+    let (code, words) = refusal(start_unprivileged(&program, &below));
+    assert_eq!(code, 1);
+    assert!(words.contains("may not write here"), "{words}");
+    permit(0o700);
 }

@@ -1,0 +1,320 @@
+//! What is done while the process dies, and what may be left of it.
+
+use polylogue::domain::flow::Change;
+
+use super::{Act, kill_at_every_write};
+use crate::support::harness::Harness;
+
+/// All of them, for the process that is told a name.
+pub fn find(name: &str) -> &'static Act {
+    ACTS.iter().copied().find(|act| act.name == name).expect("an act of this name")
+}
+
+const ACTS: &[&Act] =
+    &[&FORK, &FORK_WITH_PROMPT, &FORK_BY_TOOL, &KILL, &CASCADE, &MAIL, &TURN, &TOOL, &QUEUE, &UNQUEUE, &PAST, &START];
+
+fn nothing(_: &mut Harness) {}
+
+fn fork(prompt: Option<&str>, name: &str) -> Change {
+    Change::Fork { prompt: prompt.map(str::to_owned), name: Some(name.to_owned()), model: None }
+}
+
+fn a_talk(house: &mut Harness) {
+    house.say(0, "hello");
+    house.turn_until_idle();
+}
+
+/// Children `a` and `b` of the root, `c` of `a`, `d` of `c`.
+fn a_family(house: &mut Harness) {
+    for (parent, name) in [(0, "a"), (0, "b"), (1, "c"), (3, "d")] {
+        house.ask(parent, fork(None, name));
+    }
+}
+
+const FORK: Act = Act {
+    name: "fork",
+    prepare: a_talk,
+    act: |run| {
+        run.ask(0, fork(None, "a"));
+        run.acknowledge(1);
+    },
+    steps: &[&["0 running: hello reply usage"], &["0 running: hello reply usage fork", "a running: fork"]],
+};
+
+#[test]
+fn a_fork_is_there_whole_or_not_at_all() {
+    kill_at_every_write(&FORK);
+}
+
+const FORK_WITH_PROMPT: Act = Act {
+    name: "fork with a prompt",
+    prepare: a_talk,
+    act: |run| {
+        run.ask(0, fork(Some("go"), "a"));
+        run.acknowledge(1);
+        run.until_idle(1);
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: hello reply usage"],
+        &["0 running: hello reply usage fork", "a running: fork go interrupted"],
+        &["0 running: hello reply usage fork", "a running: fork go reply usage"],
+    ],
+};
+
+#[test]
+fn a_fork_with_a_prompt_never_leaves_a_child_without_it() {
+    kill_at_every_write(&FORK_WITH_PROMPT);
+}
+
+const FORK_BY_TOOL: Act = Act {
+    name: "fork by a tool",
+    prepare: nothing,
+    act: |run| {
+        run.say(0, "!tool fork {\"prompt\":\"!hang\",\"name\":\"a\"}");
+        run.until_idle(0);
+    },
+    steps: &[
+        &["0 running:"],
+        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} interrupted"],
+        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage tool_result interrupted"],
+        &[
+            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
+            "a running: fork !hang interrupted",
+        ],
+        &[
+            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result reply usage",
+            "a running: fork !hang interrupted",
+        ],
+    ],
+};
+
+#[test]
+fn a_fork_by_a_tool_never_leaves_a_child_without_its_prompt() {
+    kill_at_every_write(&FORK_BY_TOOL);
+}
+
+const KILL: Act = Act {
+    name: "kill",
+    prepare: a_family,
+    act: |run| {
+        let who = run.id(3);
+        run.ask(0, Change::Kill { who, cascade: false });
+        run.acknowledge(1);
+    },
+    steps: &[
+        &["0 running: fork fork", "a running: fork fork", "b running: fork", "c running: fork fork", "d running: fork"],
+        &[
+            "0 running: fork fork",
+            "a running: fork fork",
+            "b running: fork",
+            "c dead: fork fork agent_killed",
+            "d running: fork",
+        ],
+    ],
+};
+
+#[test]
+fn a_kill_happened_or_did_not() {
+    kill_at_every_write(&KILL);
+}
+
+const CASCADE: Act = Act {
+    name: "cascade",
+    prepare: a_family,
+    act: |run| {
+        run.say(3, "!hang");
+        run.acknowledge(1);
+        let who = run.id(1);
+        run.ask(0, Change::Kill { who, cascade: true });
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: fork fork", "a running: fork fork", "b running: fork", "c running: fork fork", "d running: fork"],
+        &[
+            "0 running: fork fork",
+            "a running: fork fork",
+            "b running: fork",
+            "c running: fork fork !hang interrupted",
+            "d running: fork",
+        ],
+        &[
+            "0 running: fork fork",
+            "a dead: fork fork agent_killed",
+            "b running: fork",
+            "c dead: fork fork !hang agent_killed",
+            "d dead: fork agent_killed",
+        ],
+    ],
+};
+
+#[test]
+fn a_cascade_takes_all_of_the_subtree_or_none() {
+    kill_at_every_write(&CASCADE);
+}
+
+const MAIL: Act = Act {
+    name: "mail",
+    prepare: a_family,
+    act: |run| {
+        let to = run.id(2);
+        run.ask(1, Change::Send { to, body: "news".into() });
+        run.acknowledge(1);
+        run.ask(2, Change::ReadMail(None));
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: fork fork", "a running: fork fork", "b running: fork", "c running: fork fork", "d running: fork"],
+        &[
+            "0 running: fork fork",
+            "a running: fork fork",
+            "b running: fork, box news",
+            "c running: fork fork",
+            "d running: fork",
+        ],
+        &[
+            "0 running: fork fork",
+            "a running: fork fork",
+            "b running: fork, box news (read)",
+            "c running: fork fork",
+            "d running: fork",
+        ],
+    ],
+};
+
+#[test]
+fn a_letter_is_in_the_box_or_was_never_sent() {
+    kill_at_every_write(&MAIL);
+}
+
+const TURN: Act = Act {
+    name: "turn",
+    prepare: nothing,
+    act: |run| {
+        run.say(0, "hello");
+        run.acknowledge(1);
+        run.until_idle(0);
+        run.acknowledge(2);
+    },
+    steps: &[&["0 running:"], &["0 running: hello interrupted"], &["0 running: hello reply usage"]],
+};
+
+#[test]
+fn a_turn_that_is_cut_anywhere_keeps_its_question_and_says_that_it_was_cut() {
+    kill_at_every_write(&TURN);
+}
+
+const TOOL: Act = Act {
+    name: "tool",
+    prepare: nothing,
+    act: |run| {
+        run.say(0, "!tool read_file {\"path\":\"none\"}");
+        run.until_idle(0);
+    },
+    steps: &[
+        &["0 running:"],
+        &["0 running: !tool read_file {\"path\":\"none\"} interrupted"],
+        &["0 running: !tool read_file {\"path\":\"none\"} tool_call usage tool_result interrupted"],
+        &["0 running: !tool read_file {\"path\":\"none\"} tool_call usage tool_result reply usage"],
+    ],
+};
+
+#[test]
+fn a_call_has_its_result_wherever_its_turn_was_cut() {
+    kill_at_every_write(&TOOL);
+}
+
+const QUEUE: Act = Act {
+    name: "queue",
+    prepare: nothing,
+    act: |run| {
+        run.say(0, "!hang");
+        run.acknowledge(1);
+        run.say(0, "next");
+        run.acknowledge(2);
+        run.ask(0, Change::Interrupt);
+        run.ask(0, Change::Resume);
+        run.acknowledge(3);
+    },
+    steps: &[
+        &["0 running:"],
+        &["0 running: !hang interrupted"],
+        &["0 running: !hang interrupted, queued next"],
+        &["0 running: !hang interrupted next interrupted"],
+    ],
+};
+
+#[test]
+fn a_queued_text_is_in_the_queue_or_in_the_talk_never_in_both_or_neither() {
+    kill_at_every_write(&QUEUE);
+}
+
+const UNQUEUE: Act = Act {
+    name: "unqueue",
+    prepare: |house| {
+        house.say(0, "!hang");
+        house.say(0, "next");
+        house.ask(0, Change::Interrupt);
+    },
+    act: |run| {
+        run.ask(0, Change::Unqueue);
+        run.acknowledge(1);
+    },
+    steps: &[&["0 running: !hang interrupted, queued next"], &["0 running: !hang interrupted, typed next"]],
+};
+
+#[test]
+fn a_text_that_is_taken_back_is_queued_or_typed_never_both_or_neither() {
+    kill_at_every_write(&UNQUEUE);
+}
+
+const PAST: Act = Act {
+    name: "past",
+    prepare: nothing,
+    act: |run| {
+        run.ask(0, Change::Mark("m".into()));
+        run.acknowledge(1);
+        run.ask(0, Change::Rewind(None));
+        run.acknowledge(2);
+        run.ask(0, Change::Clear);
+        run.acknowledge(3);
+        run.ask(0, Change::Name(Some("a".into())));
+        run.acknowledge(4);
+    },
+    steps: &[
+        &["0 running:"],
+        &["0 running: mark"],
+        &["0 running: mark rewind"],
+        &["0 running: mark rewind clear"],
+        &["a running: mark rewind clear"],
+    ],
+};
+
+#[test]
+fn marks_rewinds_clears_and_names_are_kept_once_they_are_acknowledged() {
+    kill_at_every_write(&PAST);
+}
+
+const START: Act = Act {
+    name: "start",
+    prepare: |house| {
+        a_family(house);
+        house.say(0, "!tool bash {\"command\":\"true\"}");
+        house.turn_until_asked(0);
+        house.say(1, "some words\n!hang");
+        house.turn_until("a piece", |house| !house.agent(1).partial_text().is_empty());
+    },
+    act: |run| run.acknowledge(0),
+    steps: &[&[
+        "0 running: fork fork !tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted",
+        "a running: fork fork some words\n!hang part interrupted",
+        "b running: fork",
+        "c running: fork fork",
+        "d running: fork",
+    ]],
+};
+
+#[test]
+fn a_start_that_dies_while_it_closes_what_was_cut_is_done_by_the_next_one() {
+    kill_at_every_write(&START);
+}

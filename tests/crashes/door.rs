@@ -1,0 +1,119 @@
+//! The process that dies, seen from both sides.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use polylogue::base::clock::Clock;
+use polylogue::base::id::AgentId;
+use polylogue::domain::flow::Change;
+use polylogue::repl::Repl;
+use polylogue::store::Store;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::acts;
+use crate::support::PATIENCE;
+use crate::support::harness::Plan;
+use crate::support::pty::died_of;
+
+/// In the environment of the process that is to die: the act, the write, and the directory.
+const ACT: &str = "POLYLOGUE_TEST_CRASH_ACT";
+const DEATH: &str = "POLYLOGUE_TEST_CRASH_AT";
+const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
+
+/// What the process told before it died.
+#[derive(Debug)]
+pub struct Told {
+    /// The last step that was acknowledged; 0 if none was.
+    pub acknowledged: usize,
+    /// It came to the end of the act.
+    pub is_done: bool,
+}
+
+/// Lets a copy of this binary do the act in this directory until its `death`th write.
+pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Told {
+    let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
+    copy.args(["--exact", "crashes::door::the_process_that_dies", "--nocapture", "--test-threads=1"]);
+    copy.env(ACT, act).env(DEATH, death.to_string()).env(DIRECTORY, directory);
+    let output = copy.output().expect("our own binary");
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{words}");
+    let steps = words.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+    Told { acknowledged: steps.max().unwrap_or(0), is_done: words.lines().any(|line| line == "done") }
+}
+
+/// No test of its own: the door through which the copy of this binary is entered.
+#[test]
+fn the_process_that_dies() {
+    let Ok(name) = std::env::var(ACT) else { return };
+    let variable = |name| std::env::var(name).expect("set by the one who started this");
+    let death = variable(DEATH).parse().expect("a number");
+    let act = acts::find(&name);
+    let mut run = Run::open(Path::new(&variable(DIRECTORY)), death);
+    (act.act)(&mut run);
+    say("done");
+    die();
+}
+
+/// A house that dies at one of its writes.
+pub struct Run {
+    /// The loop.
+    pub repl: Repl,
+}
+
+impl Run {
+    fn open(directory: &Path, death: usize) -> Self {
+        let written = Arc::new(AtomicUsize::new(0));
+        let mut store = Store::open(directory).expect("the store opens");
+        let count = move || {
+            if written.fetch_add(1, Ordering::Relaxed) + 1 == death {
+                die();
+            }
+        };
+        store.on_write(count).expect("a store that tells what it writes");
+        let config = Plan::default().config(directory);
+        Self { repl: Repl::open(config, store, Clock::system(), None).expect("the house opens") }
+    }
+
+    /// The `n`th agent by birth.
+    pub fn id(&self, n: usize) -> AgentId {
+        self.repl.roster().nth(n).expect("so many agents")
+    }
+
+    /// Asks for a change on behalf of the `n`th agent.
+    pub fn ask(&mut self, n: usize, change: Change) {
+        self.repl.ask(self.id(n), change).expect("the change can be carried out");
+    }
+
+    /// Says something to the `n`th agent.
+    pub fn say(&mut self, n: usize, text: &str) {
+        self.ask(n, Change::Submit(text.into()));
+    }
+
+    /// Turns until the `n`th agent is idle.
+    pub fn until_idle(&mut self, n: usize) {
+        let start = Instant::now();
+        while self.repl.roster().busy().contains(&self.id(n)) {
+            assert!(start.elapsed() < PATIENCE, "agent {n} is busy for ever");
+            self.repl.turn(Some(Duration::from_millis(20))).expect("the loop turns");
+        }
+    }
+
+    /// From now on the step with this number is a promise.
+    pub fn acknowledge(&self, step: usize) {
+        say(&format!("acknowledged {step}"));
+    }
+}
+
+fn say(line: &str) {
+    // In a line of its own, whatever the test harness has left unfinished.
+    println!("\n{line}");
+    std::io::stdout().flush().expect("somebody listens");
+}
+
+fn die() {
+    kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+}

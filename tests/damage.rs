@@ -1,0 +1,202 @@
+//! A store that was damaged behind the program's back: what cannot be read is said and left out, everything else is
+//! there and can be talked with. Nothing panics.
+
+use polylogue::base::clock::Clock;
+use polylogue::base::error::ErrorKind;
+use polylogue::domain::flow::Change;
+use polylogue::domain::message::Body;
+use polylogue::repl::Repl;
+use polylogue::store::Store;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support::harness::{Harness, Plan, copy_of};
+
+/// Agent 0, its children `a` and `b`, and `c`, the child of `a`; each with something in every table.
+fn prepared() -> TempDir {
+    let mut house = Harness::new(Plan { real_time: true, ..Plan::default() });
+    house.say(0, "hello");
+    house.turn_until_idle();
+    for (parent, name) in [(0, "a"), (0, "b"), (1, "c")] {
+        house.ask(parent, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+    }
+    for n in 0..4 {
+        let to = house.id(n);
+        house.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
+        house.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
+        house.say(n, &format!("part of {n}\n!hang"));
+        house.turn_until("a piece", |house| !house.agent(n).partial_text().is_empty());
+        house.say(n, "queued one");
+        house.say(n, "queued two");
+        house.switch(n);
+        house.type_bytes(b"draft");
+    }
+    house.switch(0);
+    house.close()
+}
+
+fn damage(directory: &TempDir, sql: &str) {
+    let conn = Connection::open(directory.path().join("polylogue.db")).expect("a database");
+    let free = "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON;";
+    conn.execute_batch(&format!("{free} {sql}")).expect("damage can be done");
+}
+
+/// A copy of the house after this was done to it.
+fn damaged(prepared: &TempDir, sql: &str) -> Harness {
+    let directory = copy_of(prepared.path());
+    damage(&directory, sql);
+    Harness::open(Plan { size: Some((100, 80)), real_time: true, ..Plan::default() }, directory)
+}
+
+/// Everybody who is there can be looked at and answers. One whose queue is sent first answers that first.
+fn all_can_be_talked_with(house: &mut Harness) {
+    for n in 0..house.repl.roster().len() {
+        house.switch(n);
+        for line in ["/agents", "/check-mail", "/read-mail", "/mark m", "/rewind m", "word"] {
+            // What was typed before is in the way.
+            house.type_bytes(b"\x05\x15");
+            house.enter(line);
+            house.turn_until_idle();
+        }
+        let (messages, _) = house.repl.store().replay(house.id(n)).expect("what can be read");
+        let has_answered =
+            messages.iter().any(|message| matches!(&message.body, Body::Assistant(reply) if reply.text == "word"));
+        assert!(has_answered, "{}", house.screen_text());
+    }
+}
+
+/// What is done to the tables, how many of the four live on, and what is said at the start.
+const DAMAGE: &[(&str, usize, &str)] = &[
+    ("UPDATE agents SET uuid = 'no uuid' WHERE name = 'a'", 3, "agent 1 is damaged"),
+    ("UPDATE agents SET uuid = x'00ff' WHERE name = 'b'", 3, "agent 2 is damaged"),
+    ("UPDATE agents SET uuid = 'no uuid' WHERE ordinal = 0", 3, "agent 0 is damaged"),
+    ("UPDATE agents SET uuid = 'no uuid' || ordinal", 1, "agent 3 is damaged"),
+    ("UPDATE agents SET name = x'ff00' WHERE name = 'a'", 3, "agent 1 is damaged"),
+    ("UPDATE agents SET name = x'ff00' WHERE ordinal = 0", 3, "agent 0 is damaged"),
+    ("UPDATE agents SET parent_uuid = 'no uuid' WHERE name = 'c'", 3, "agent 3 is damaged"),
+    ("UPDATE agents SET parent_uuid = NULL WHERE name = 'c'", 4, ""),
+    ("UPDATE agents SET parent_uuid = uuid WHERE name = 'c'", 4, ""),
+    ("UPDATE agents SET fork_message_id = 'x' WHERE name = 'c'", 3, "agent 3 is damaged"),
+    ("UPDATE agents SET status = 'zombie' WHERE name = 'a'", 3, ""),
+    ("UPDATE agents SET status = x'00' WHERE name = 'a'", 3, ""),
+    ("UPDATE agents SET activity = 'zombie' WHERE name = 'a'", 4, ""),
+    ("UPDATE agents SET created_at = 'x', ended_at = 'y' WHERE name = 'a'", 3, "agent 1 is damaged"),
+    ("UPDATE agents SET endpoint = x'ff', powers = x'00'", 1, "agent 0 is damaged"),
+    ("DELETE FROM agents WHERE name = 'a'", 3, ""),
+    ("DELETE FROM agents WHERE ordinal = 0", 3, ""),
+    ("DELETE FROM agents", 1, ""),
+    ("UPDATE messages SET agent = 99", 4, ""),
+    ("UPDATE messages SET created_at = 'x'", 4, ""),
+    ("UPDATE queue SET agent = 99", 4, ""),
+    ("UPDATE queue SET agent = 'x'", 4, ""),
+    ("UPDATE mail SET from_uuid = 'nobody', read_at = 'x', created_at = 'y'", 4, ""),
+    ("UPDATE mail SET to_uuid = 'nobody'", 4, ""),
+    ("UPDATE drafts SET content = x'ff41'", 4, ""),
+    ("UPDATE partials SET content = x'ff', thinking = 7", 4, ""),
+    ("UPDATE partials SET agent = 99", 4, ""),
+    ("UPDATE inputs SET content = CAST(content AS BLOB)", 4, ""),
+    ("UPDATE sqlite_sequence SET seq = 0", 4, ""),
+    ("UPDATE sqlite_sequence SET seq = 'x'", 4, ""),
+    ("INSERT INTO meta VALUES ('focus', x'ff')", 4, ""),
+];
+
+#[test]
+fn no_damaged_row_is_fatal_and_all_others_live_on_and_answer() {
+    let prepared = prepared();
+    for (sql, living, words) in DAMAGE {
+        println!("{sql}");
+        let mut house = damaged(&prepared, sql);
+        assert_eq!(house.repl.roster().len(), *living);
+        assert!(house.screen_text().contains(words), "{}", house.screen_text());
+        all_can_be_talked_with(&mut house);
+    }
+}
+
+#[test]
+fn everybody_whose_way_up_is_damaged_is_adopted_by_the_eldest_and_can_be_killed() {
+    let prepared = prepared();
+    for sql in [
+        "UPDATE agents SET uuid = 'no uuid' WHERE name = 'a'",
+        "UPDATE agents SET parent_uuid = NULL WHERE name = 'c'",
+        // Two who forked each other.
+        "UPDATE agents SET parent_uuid = (SELECT uuid FROM agents WHERE name = 'c') WHERE name = 'a'",
+    ] {
+        let mut house = damaged(&prepared, sql);
+        let root = house.id(0);
+        let victims: Vec<_> = house.repl.roster().children(root).collect();
+        let mut family: Vec<_> = victims.iter().flat_map(|who| house.repl.roster().subtree(*who)).collect();
+        family.push(root);
+        family.sort();
+        let mut all = house.repl.roster().ids();
+        all.sort();
+        assert_eq!(family, all, "{sql}");
+        for who in victims {
+            house.ask(0, Change::Kill { who, cascade: true });
+        }
+        assert_eq!(house.repl.roster().len(), 1, "{sql}");
+    }
+}
+
+#[test]
+fn damaged_messages_are_named_and_left_out_before_the_model_is_told_anything() {
+    let prepared = prepared();
+    for (sql, why) in [
+        ("UPDATE messages SET kind = 'prophecy' WHERE id = 1", "its kind `prophecy` is unknown"),
+        ("UPDATE messages SET content = x'ff' WHERE id = 1", "its content is not text"),
+        ("UPDATE messages SET data = '{' WHERE id = 2", "its data cannot be read"),
+    ] {
+        let mut house = damaged(&prepared, sql);
+        all_can_be_talked_with(&mut house);
+        house.switch(0);
+        assert!(house.screen_text().contains(&format!("is damaged and left out: {why}")), "{}", house.screen_text());
+    }
+}
+
+#[test]
+fn of_a_damaged_queue_and_draft_all_is_kept_that_can_be_read() {
+    let sql = "UPDATE queue SET content = x'ff41' WHERE content = 'queued one'; UPDATE drafts SET content = x'ff42'";
+    let mut house = damaged(&prepared(), sql);
+    let queued: Vec<&str> = house.agent(1).queue.iter().map(|queued| queued.text.as_str()).collect();
+    assert_eq!(queued, ["\u{fffd}A", "queued two"]);
+    house.switch(1);
+    assert_eq!(house.agent(1).view.draft.text(), "\u{fffd}B");
+    house.ask(1, Change::Resume);
+    house.turn_until_idle();
+    assert_eq!(house.replies(1)[house.replies(1).len() - 2..], ["\u{fffd}A", "queued two"]);
+}
+
+#[test]
+fn a_letter_that_cannot_be_read_is_named_and_can_be_thrown_away() {
+    let mut house = damaged(&prepared(), "UPDATE mail SET from_uuid = 'nobody' WHERE body = 'first'");
+    house.type_bytes(b"\x05\x15");
+    for line in ["/check-mail", "/read-mail"] {
+        house.enter(line);
+        assert!(house.screen_text().contains("/delete-mail 1 throws it away"), "{}", house.screen_text());
+        house.type_bytes(b"\x05\x15");
+    }
+    house.enter("/delete-mail 1");
+    house.enter("/read-mail");
+    assert!(house.screen_text().contains("second"), "{}", house.screen_text());
+}
+
+#[test]
+fn a_file_that_was_cut_anywhere_opens_or_is_refused_in_words_and_never_panics() {
+    let prepared = prepared();
+    let length = std::fs::metadata(prepared.path().join("polylogue.db")).expect("the file").len();
+    let mut refused = 0;
+    for cut in (0..length).step_by(1_000) {
+        let directory = copy_of(prepared.path());
+        let file = std::fs::OpenOptions::new().write(true).open(directory.path().join("polylogue.db"));
+        file.and_then(|file| file.set_len(cut)).expect("it can be cut");
+        let opened = Store::open(directory.path()).and_then(|store| {
+            let config = Plan::default().config(directory.path());
+            Repl::open(config, store, Clock::manual(), None)
+        });
+        let Err(error) = opened else { continue };
+        refused += 1;
+        assert_eq!(error.kind, ErrorKind::Store);
+        let is_clear = ["damaged", "not a database"].iter().any(|words| error.message.contains(words));
+        assert!(is_clear, "cut at {cut}: {error}");
+    }
+    assert!(refused > 10, "{refused} of {length} bytes");
+}
