@@ -62,3 +62,18 @@ fn two_agents_fail_in_one_turn_and_each_is_told_of_its_own() {
         assert!(matches!(last, Body::Error(words) if words.contains("this is no good")), "{n}");
     }
 }
+
+#[test]
+fn a_fork_in_the_middle_of_a_reply_leaves_the_reply_in_one_piece_on_the_screen() {
+    let peer = Peer::start();
+    let mut house = Harness::new(Plan::peer(&peer.url()));
+    house.say(0, "question");
+    let exchange = house.accept(&peer);
+    exchange.stream().text("half of a wo");
+    house.turn_until("the first half", |house| house.screen_text().contains("half of a wo"));
+    house.enter("/fork");
+    house.switch(0);
+    exchange.text("rd").finish("stop").done();
+    house.turn_until_idle();
+    assert!(house.screen_text().contains("half of a word"), "{}", house.screen_text());
+}

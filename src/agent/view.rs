@@ -88,10 +88,10 @@ impl View {
         self.touch();
     }
 
-    /// Adds a message as it happens.
+    /// Adds a message as it happens: above a reply that is being written, as in the log.
     pub fn show(&mut self, body: &Body) {
         for (kind, text) in lines_of(body) {
-            self.push(kind, &text);
+            self.insert(kind, &text);
         }
     }
 
