@@ -274,3 +274,15 @@ fn what_only_reads_runs_side_by_side() {
     let last_start = screen.rfind("* read_file").expect("a start is shown");
     assert!(last_start < first_output, "all were started before any was answered:\n{screen}");
 }
+
+#[test]
+fn a_call_that_an_earlier_one_has_made_impossible_is_shown_with_its_answer() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    let write = json!({ "path": "notes", "content": "a" }).to_string();
+    calls(&mut house, &peer, &[("bash", &bash("mkdir notes")), ("write_file", &write)]);
+    house.answer(0, true);
+    let told = answer_last(&mut house, &peer);
+    assert!(results_in(&told)[1].1.contains("is a directory"), "{told}");
+    assert!(house.screen_text().contains("is a directory"), "{}", house.screen_text());
+}

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, State, View};
 use crate::base::clock::Moment;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
@@ -145,6 +145,14 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     }
 }
 
+/// A call that was answered without being run is shown with its answer, as others are.
+fn show_unrunnable(view: &mut View, call: &Call) {
+    if let Progress::Answered(result) = &call.progress {
+        view.push(LineKind::ToolCall, &format!("{}: {}", call.call.name, call.call.arguments));
+        view.show_result(result);
+    }
+}
+
 fn failed(call: &ToolCall, words: &str) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
@@ -161,12 +169,7 @@ impl Agent {
         self.work.stopping = None;
         let environment = &self.talk.environment;
         self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
-        for call in &self.work.calls {
-            if let Progress::Answered(result) = &call.progress {
-                self.view.push(LineKind::ToolCall, &format!("{}: {}", call.call.name, call.call.arguments));
-                self.view.show_result(result);
-            }
-        }
+        self.work.calls.iter().for_each(|call| show_unrunnable(&mut self.view, call));
     }
 
     /// Goes on with the calls as far as it can without waiting.
@@ -204,7 +207,10 @@ impl Agent {
         let call = &mut self.work.calls[at];
         // What ran before it may have changed what the question has to show.
         call.progress = plan(&call.call, &self.talk.environment);
-        let Progress::Waiting(_, prepared, _) = &call.progress else { return self.advance_tools(context) };
+        let Progress::Waiting(_, prepared, _) = &call.progress else {
+            show_unrunnable(&mut self.view, call);
+            return self.advance_tools(context);
+        };
         self.work.questions += 1;
         let question = prepared.question.clone();
         let bytes: usize = question.detail.iter().map(String::len).sum();
