@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_could_be_taken_for_a_number_or_an_option_is_no_name() {
-        for typed in ["--name", "--name 7", "--name -x", "--name a/b", "--model", "--model="] {
+        for typed in ["--name", "--name 7", "--name -x", "--name a/b", "--name parent", "--model", "--model="] {
             assert!(parse(typed).is_err(), "{typed}");
         }
     }

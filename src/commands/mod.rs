@@ -167,11 +167,17 @@ fn agent_names(house: &House) -> Vec<String> {
     house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
 }
 
-/// A name that a person or a model may give: nothing that could be taken for a number or an option.
+/// What a model calls who forked it, and nobody else.
+pub const PARENT: &str = "parent";
+
+/// A name that a person or a model may give: nothing that could be taken for a number, an option or everybody's parent.
 ///
 /// # Errors
 /// It is none.
 pub fn checked_name(name: &str) -> Result<String> {
+    if name == PARENT {
+        return Err(usage("`parent` is how every agent calls the one that forked it: choose another name"));
+    }
     let is_fine = name.starts_with(char::is_alphabetic)
         && name.chars().count() <= 32
         && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');

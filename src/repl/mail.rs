@@ -142,7 +142,7 @@ impl Repl {
     /// # Errors
     /// Nobody or more than one is.
     pub(super) fn agent_named(&self, who: AgentId, name: &str) -> Result<AgentId> {
-        if name == "parent" && self.roster.find(name).is_err() {
+        if name == commands::PARENT {
             return self.roster.parent(who).ok_or_else(nobody);
         }
         commands::agent_called(&self.roster, name)

@@ -22,7 +22,7 @@ pub enum Why {
     Nothing,
     /// Work is left over from the bounded work of the last turn.
     Leftover,
-    /// The soonest deadline of an agent, by its name: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`.
+    /// The soonest deadline of an agent, by its name: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`, `wait`.
     Agent(AgentId, &'static str),
     /// A tool thread lives somewhere, and its wake could be lost.
     Tools,
