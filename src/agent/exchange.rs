@@ -181,7 +181,7 @@ impl Agent {
             self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
             decoder.feed(&bytes, &mut events);
         }
-        match self.connection.take_end(context.network, context.now) {
+        match self.connection.take_end() {
             Some(Ok(())) => decoder.end(&mut events),
             Some(Err(error)) => events.push(StreamEvent::Error(error)),
             None => {}

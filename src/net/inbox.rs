@@ -15,8 +15,6 @@ const FULL: usize = 256 * 1024;
 pub struct Inbox {
     pub url: String,
     pub head: HttpHead,
-    /// Where the answer came from, once it is whole.
-    pub address: Option<String>,
     /// libcurl was told to wait.
     pub is_paused: bool,
     received: Vec<u8>,
@@ -26,15 +24,7 @@ pub struct Inbox {
 
 impl Inbox {
     pub fn new(url: &str, body: Rc<[u8]>) -> Self {
-        Self {
-            url: url.to_owned(),
-            head: HttpHead::default(),
-            address: None,
-            is_paused: false,
-            received: Vec::new(),
-            body,
-            sent: 0,
-        }
+        Self { url: url.to_owned(), head: HttpHead::default(), is_paused: false, received: Vec::new(), body, sent: 0 }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -87,20 +87,20 @@ impl Connection {
     }
 
     /// A descriptor of this connection has news.
-    pub fn on_socket(&mut self, fd: RawFd, readiness: Readiness, now: Moment) {
+    pub fn on_socket(&mut self, fd: RawFd, readiness: Readiness, network: &Network, now: Moment) {
         let mut events = Events::new();
         events.input(readiness.readable).output(readiness.writable).error(readiness.error);
-        self.drive(now, |multi| multi.action(fd, &events));
+        self.drive(network, now, |multi| multi.action(fd, &events));
     }
 
     /// The moment of [`Connection::timer`] has come.
-    pub fn on_timer(&mut self, now: Moment) {
+    pub fn on_timer(&mut self, network: &Network, now: Moment) {
         if self.drains_until.is_some_and(|until| until <= now) {
             self.cancel(now);
         }
         if self.timer.is_some_and(|at| at <= now) {
             self.timer = None;
-            self.drive(now, Multi::timeout);
+            self.drive(network, now, Multi::timeout);
         }
     }
 
@@ -139,23 +139,12 @@ impl Connection {
         self.inbox().map(|inbox| &inbox.head)
     }
 
-    /// Whether a transfer is under way.
-    pub fn is_live(&self) -> bool {
-        self.live.is_some() && self.drains_until.is_none()
-    }
-
     /// How the transfer ended, once it did and all its bytes were read. Empties.
-    pub fn take_end(&mut self, network: &Network, now: Moment) -> Option<Result<()>> {
+    pub fn take_end(&mut self) -> Option<Result<()>> {
         if self.has_bytes() {
             return None;
         }
-        let (inbox, outcome) = self.ended.take()?;
-        match (&outcome, &inbox.address) {
-            (Ok(()), Some(address)) => network.learn(&inbox.url, address, now),
-            (Ok(()), None) => {}
-            (Err(_), _) => network.forget(&inbox.url),
-        }
-        Some(outcome)
+        self.ended.take().map(|(_, outcome)| outcome)
     }
 
     /// Whether the transfer has ended; bytes may be left to read.
@@ -191,26 +180,34 @@ impl Connection {
         lock(&self.wishes).timer = None;
     }
 
-    fn drive(&mut self, now: Moment, call: impl FnOnce(&Multi) -> std::result::Result<u32, curl::MultiError>) {
+    fn drive(
+        &mut self,
+        network: &Network,
+        now: Moment,
+        call: impl FnOnce(&Multi) -> std::result::Result<u32, curl::MultiError>,
+    ) {
         let Some(multi) = &self.multi else { return };
         // A refusal means that the descriptor is no longer this multi's: stale news.
         drop(call(multi));
-        self.note_end();
+        self.note_end(network, now);
         self.note_timer(now);
     }
 
-    fn note_end(&mut self) {
+    fn note_end(&mut self, network: &Network, now: Moment) {
         let (Some(multi), Some(live)) = (&self.multi, &self.live) else { return };
         let mut outcome = None;
         multi.messages(|message| outcome = message.result_for2(live).or(outcome.take()));
         let Some(outcome) = outcome else { return };
         let url = live.get_ref().url.clone();
         let Some(Ok(mut easy)) = self.live.take().map(|live| multi.remove2(live)) else { return };
-        let outcome = outcome.map_err(|error| explain(&error, &url));
-        let address = easy.primary_ip().ok().flatten().map(str::to_owned);
-        let mut inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
-        inbox.address = address;
         let is_wanted = self.drains_until.take().is_none();
+        match (&outcome, easy.primary_ip().ok().flatten()) {
+            (Ok(()), Some(address)) => network.learn(&url, address, now),
+            (Err(_), _) if is_wanted => network.forget(&url),
+            _ => {}
+        }
+        let outcome = outcome.map_err(|error| explain(&error, &url));
+        let inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
         self.ended = is_wanted.then_some((inbox, outcome));
     }
 
@@ -361,6 +358,51 @@ mod tests {
         const { assert!(HAS_POLL) };
     }
 
+    /// Polls the descriptors of a connection until something holds.
+    fn drive_until(connection: &mut Connection, network: &Network, holds: impl Fn(&Connection) -> bool) {
+        let mut watched = std::collections::BTreeMap::new();
+        let start = std::time::Instant::now();
+        while !holds(connection) {
+            assert!(start.elapsed() < Duration::from_secs(20), "it never came");
+            for wish in connection.take_wishes() {
+                match wish {
+                    SocketWish::Watch { fd, readable, writable } => drop(watched.insert(fd, (readable, writable))),
+                    SocketWish::Forget { fd } => drop(watched.remove(&fd)),
+                }
+            }
+            for (fd, (readable, writable)) in watched.clone() {
+                let readiness = Readiness { readable, writable, ..Readiness::default() };
+                connection.on_socket(fd, readiness, network, Moment::default());
+            }
+            connection.timer = connection.timer.map(|_| Moment::default());
+            connection.on_timer(network, Moment::default());
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn an_address_is_learnt_from_a_transfer_that_ends_after_its_reply_was_whole() {
+        use std::io::{Read as _, Write as _};
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let url = format!("http://localhost:{port}/v1");
+        let (mut connection, network) = (Connection::default(), Network::default());
+        let request = HttpRequest { url, headers: Vec::new(), body: b"{}"[..].into() };
+        connection.start(&request, &network, Moment::default()).unwrap();
+        let accepting = std::thread::spawn(move || {
+            let (mut client, _) = server.accept().unwrap();
+            assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+            client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").unwrap();
+            client
+        });
+        drive_until(&mut connection, &network, Connection::has_bytes);
+        connection.drain(Moment::default());
+        let mut client = accepting.join().unwrap();
+        client.write_all(b"cd").unwrap();
+        drive_until(&mut connection, &network, |connection| connection.live.is_none());
+        assert!(network.knows(&format!("localhost:{port}")));
+    }
+
     #[test]
     fn a_connection_that_is_dropped_in_the_middle_of_a_transfer_is_freed_in_order() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -369,8 +411,8 @@ mod tests {
         for _ in 0..50 {
             let mut connection = Connection::default();
             connection.start(&request, &Network::default(), Moment::default()).unwrap();
-            connection.on_timer(Moment::default());
-            assert!(connection.is_live());
+            connection.on_timer(&Network::default(), Moment::default());
+            assert!(connection.live.is_some());
             drop(connection);
         }
     }

@@ -51,6 +51,11 @@ impl Network {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn knows(&self, host: &str) -> bool {
+        self.addresses.borrow().contains_key(host)
+    }
+
     /// No connection to this URL's host came about: its name is resolved anew.
     pub(super) fn forget(&self, url: &str) {
         if let Some(host) = authority_with_port(url) {

@@ -229,7 +229,9 @@ impl Repl {
         let mut named = BTreeSet::new();
         for one in news {
             let Source::Socket(id, fd) = one.source else { continue };
-            self.with_agent(id, |agent, _| agent.connection().on_socket(fd, one.readiness, now));
+            self.with_agent(id, |agent, context| {
+                agent.connection().on_socket(fd, one.readiness, context.network, now);
+            });
             // libcurl does not read or write until it is told "again": without this no further news would come.
             if let Err(error) = self.reactor.rearm(one.source) {
                 self.note(id, LineKind::Error, &error.message);
@@ -237,9 +239,9 @@ impl Repl {
             named.insert(id);
         }
         for id in self.roster.due(now, AGENTS_PER_TURN) {
-            self.with_agent(id, |agent, _| {
+            self.with_agent(id, |agent, context| {
                 if agent.connection().timer().is_some_and(|at| at <= now) {
-                    agent.connection().on_timer(now);
+                    agent.connection().on_timer(context.network, now);
                 }
             });
             named.insert(id);
