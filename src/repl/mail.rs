@@ -102,11 +102,11 @@ impl Repl {
 
     /// Whether what a call waits for has happened.
     pub(super) fn is_over(&self, waiting: &Waiting) -> bool {
+        if waiting.from.is_empty() {
+            return self.roster.get(waiting.who).is_none_or(|agent| agent.unread > 0);
+        }
         // A store that cannot be read would let it wait for ever.
         let Ok(senders) = self.shared.store.unread_senders(waiting.who) else { return true };
-        if waiting.from.is_empty() {
-            return !senders.is_empty();
-        }
         waiting.from.iter().all(|from| senders.contains(from) || self.is_at_rest(*from))
     }
 
