@@ -18,17 +18,23 @@ type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 impl Repl {
     /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
     pub(super) fn apply_outbox(&mut self) {
+        self.apply_effects();
         for _ in 0..REQUESTS_PER_TURN {
-            while let Some((who, effect)) = self.outbox.pop() {
-                self.shared.trace.effect(who, &effect);
-                self.apply_effect(who, effect);
-            }
             let Some(who) = self.roster.take_next_in_line(self.places) else { return };
             self.with_agent(who, |agent, context| {
                 if matches!(agent.wait(), Wait::Place) {
                     agent.send_request(context);
                 }
             });
+            self.apply_effects();
+        }
+    }
+
+    /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
+    fn apply_effects(&mut self) {
+        while let Some((who, effect)) = self.outbox.pop() {
+            self.shared.trace.effect(who, &effect);
+            self.apply_effect(who, effect);
         }
     }
 

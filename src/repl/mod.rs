@@ -346,6 +346,7 @@ fn places(limit: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
     use std::sync::Arc;
     use std::time::Instant;
 
@@ -381,5 +382,23 @@ mod tests {
             house.turn(Some(Duration::from_secs(20))).unwrap();
         }
         assert!(start.elapsed() < Duration::from_secs(10), "it was found only when the test gave up waiting");
+    }
+
+    #[test]
+    fn what_the_last_request_of_a_turn_leads_to_is_carried_out_in_that_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut house = house_in(directory.path());
+        let root = house.roster.nth(0).unwrap();
+        let nobody_speaks = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
+        house.roster.with(root, |agent| agent.talk.endpoint = nobody_speaks);
+        for _ in 0..70 {
+            house.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+        }
+        for id in house.roster.ids() {
+            house.apply_change(id, Change::Submit("hello".into())).unwrap();
+        }
+        house.apply_outbox();
+        assert_eq!(house.roster.busy().len(), 7, "the others failed at once");
+        assert!(house.outbox.is_empty());
     }
 }
