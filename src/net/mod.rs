@@ -358,9 +358,16 @@ mod tests {
         const { assert!(HAS_POLL) };
     }
 
-    /// Polls the descriptors of a connection until something holds.
-    fn drive_until(connection: &mut Connection, network: &Network, holds: impl Fn(&Connection) -> bool) {
-        let mut watched = std::collections::BTreeMap::new();
+    /// What a connection wants to hear of each of its descriptors: reading, writing.
+    type Watched = std::collections::BTreeMap<RawFd, (bool, bool)>;
+
+    /// Serves the descriptors of a connection until something holds.
+    fn drive_until(
+        connection: &mut Connection,
+        watched: &mut Watched,
+        network: &Network,
+        holds: impl Fn(&Connection) -> bool,
+    ) {
         let start = std::time::Instant::now();
         while !holds(connection) {
             assert!(start.elapsed() < Duration::from_secs(20), "it never came");
@@ -387,6 +394,7 @@ mod tests {
         let port = server.local_addr().unwrap().port();
         let url = format!("http://localhost:{port}/v1");
         let (mut connection, network) = (Connection::default(), Network::default());
+        let mut watched = Watched::new();
         let request = HttpRequest { url, headers: Vec::new(), body: b"{}"[..].into() };
         connection.start(&request, &network, Moment::default()).unwrap();
         let accepting = std::thread::spawn(move || {
@@ -395,11 +403,11 @@ mod tests {
             client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").unwrap();
             client
         });
-        drive_until(&mut connection, &network, Connection::has_bytes);
+        drive_until(&mut connection, &mut watched, &network, Connection::has_bytes);
         connection.drain(Moment::default());
         let mut client = accepting.join().unwrap();
         client.write_all(b"cd").unwrap();
-        drive_until(&mut connection, &network, |connection| connection.live.is_none());
+        drive_until(&mut connection, &mut watched, &network, |connection| connection.live.is_none());
         assert!(network.knows(&format!("localhost:{port}")));
     }
 
