@@ -7,7 +7,7 @@ use polylogue::agent::State;
 use polylogue::domain::flow::Change;
 use rusqlite::Connection;
 
-use crate::support::harness::Harness;
+use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
     accept_these, answered, assert_valid, bash, house, let_pass, reply_with_calls, results_in, results_then, runs,
@@ -291,4 +291,13 @@ fn a_fork_while_a_reply_streams_does_not_wait_and_inherits_what_is_complete() {
     house.turn_until("the whole", |house| house.state(0) == State::Idle);
     assert_eq!(house.replies(0).last().map(String::as_str), Some("half a reply"));
     assert!(!house.replies(1).iter().any(|reply| reply.contains("half")));
+}
+
+#[test]
+fn a_person_may_stay_with_the_parent_at_a_fork() {
+    let mut house = Harness::new(Plan { follows_forks: false, ..Plan::default() });
+    house.enter("/fork --name scout look around");
+    assert_eq!(house.focus(), 0);
+    house.turn_until_idle();
+    assert_eq!(house.replies(1), ["look around"]);
 }

@@ -116,7 +116,7 @@ fn a_name_is_given_shown_changed_taken_away_and_kept() {
     assert_shows(&mut house, "── späher-2_b ");
     let mut house = house.crash_and_restart();
     assert_eq!(switched(&mut house, "späher-2_b"), 1);
-    house.enter("/name");
+    house.enter("/name --none");
     assert_shows(&mut house, "── agent 1 ");
     assert_eq!(house.crash_and_restart().agent(1).identity.name, None);
 }

@@ -24,6 +24,8 @@ pub struct View {
     /// Everything that is stored is in the scrollback.
     is_whole: bool,
     was_shown: bool,
+    /// The question whose whole text stands in the scrollback.
+    spelled_out: Option<u64>,
     is_spinning: bool,
     revision: u64,
 }
@@ -41,6 +43,17 @@ impl View {
             self.draft.set(typed);
         }
         self.touch();
+    }
+
+    /// The question whose whole text stands in the scrollback.
+    pub fn spelled_out(&self) -> Option<u64> {
+        self.spelled_out
+    }
+
+    /// Puts the whole text of a question into the scrollback.
+    pub fn spell_out(&mut self, question: u64, detail: &[String]) {
+        self.spelled_out = Some(question);
+        self.push(LineKind::ToolOutput, &detail.join("\n"));
     }
 
     /// A number that changes with everything that could be seen.

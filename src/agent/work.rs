@@ -13,8 +13,6 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
 
-/// A question of more lines than this stands in the scrollback too, where all of it can be read on any screen.
-const LONG_QUESTION: usize = 6;
 /// How long tools may take to end when they are told to. Longer than what ends a command: that takes 2 s at most.
 const STOP_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -199,7 +197,11 @@ impl Agent {
         let started = Running::start(spec, call.call.clone(), prepared.arguments.clone(), environment, wake);
         call.progress = match started {
             Ok(running) => Progress::Running(running),
-            Err(error) => Progress::Answered(failed(&call.call, &error.message)),
+            Err(error) => {
+                let result = failed(&call.call, &error.message);
+                self.view.show_result(&result);
+                Progress::Answered(result)
+            }
         };
     }
 
@@ -213,10 +215,6 @@ impl Agent {
         };
         self.work.questions += 1;
         let question = prepared.question.clone();
-        let bytes: usize = question.detail.iter().map(String::len).sum();
-        if question.detail.len() > LONG_QUESTION || bytes > LONG_QUESTION * 60 {
-            self.view.push(LineKind::ToolOutput, &question.detail.join("\n"));
-        }
         self.work.asked = Some(Asked { number: self.work.questions, question, call: at });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);

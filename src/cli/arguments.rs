@@ -28,6 +28,9 @@ pub struct Arguments {
     /// How many agents may work at once; 0 is no limit
     #[arg(long, env = "POLYLOGUE_WORKING_LIMIT", value_name = "N", default_value_t = 10)]
     pub working_limit: usize,
+    /// Stay with the parent when a child is forked
+    #[arg(long, env = "POLYLOGUE_STAY")]
+    pub stay: bool,
     /// Write down every turn of the loop, one JSON line each
     #[arg(long, env = "POLYLOGUE_TRACE", value_name = "FILE")]
     pub trace: Option<PathBuf>,

@@ -5,6 +5,7 @@ mod endpoint;
 mod process;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -62,6 +63,7 @@ pub fn main() -> ExitCode {
 fn chat(arguments: Arguments) -> Result<()> {
     process::prepare();
     let config = configure(&arguments)?;
+    let directory = config.data_directory.clone();
     let mut tty = Tty::open()?;
     let store = match &config.data_directory {
         Some(directory) if arguments.read_only => Store::open_read_only(directory)?,
@@ -79,10 +81,13 @@ fn chat(arguments: Arguments) -> Result<()> {
         repl.ask(root, Change::Submit(prompt))?;
     }
     let outcome = repl.run();
-    let kept = repl.roster().len();
+    let (kept, unsaved) = (repl.roster().len(), repl.unsaved());
     drop(repl);
     if outcome.is_ok() {
         let _ = writeln!(std::io::stdout(), "{}", farewell(&arguments, kept));
+        if let Some(loss) = loss(directory.as_deref(), unsaved) {
+            let _ = writeln!(std::io::stderr(), "polylogue: {loss}");
+        }
     }
     outcome
 }
@@ -100,6 +105,14 @@ fn farewell(arguments: &Arguments, agents: usize) -> String {
         .map(|directory| format!(" --data-dir {}", quoted(&directory.display().to_string())));
     let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
     format!("{who} kept. To go on: polylogue{}", directory.unwrap_or_default())
+}
+
+/// What is not kept although it should be.
+fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
+    if let Some(gone) = directory.filter(|directory| !Store::is_in_place(directory)) {
+        return Some(format!("the store in {} was removed meanwhile: nothing is kept", gone.display()));
+    }
+    (unsaved > 0).then(|| format!("{unsaved} messages could not be saved and are lost"))
 }
 
 /// As a shell takes it for one word.
@@ -124,6 +137,7 @@ fn configure(arguments: &Arguments) -> Result<Config> {
         supervisor: process::own_binary()?,
         settings: Settings::default(),
         working_limit: arguments.working_limit,
+        follows_forks: !arguments.stay,
         trace: arguments.trace.clone(),
     })
 }

@@ -8,13 +8,17 @@ use crate::domain::flow::{Change, InputResult};
 pub const NAME: CommandSpec = CommandSpec {
     name: "name",
     aliases: &[],
-    arguments: "[NAME]",
+    arguments: "[NAME | --none]",
     about: "what this agent is called",
-    run: |_: &House, arguments| named(arguments),
+    run: named,
     complete: nothing,
 };
 
-fn named(arguments: &str) -> Result<InputResult> {
-    let name = if arguments.is_empty() { None } else { Some(checked_name(arguments)?) };
+fn named(house: &House, arguments: &str) -> Result<InputResult> {
+    let name = match arguments {
+        "" => return Ok(InputResult::Continue(Some(format!("this is {}", house.name_of(house.current))))),
+        "--none" => None,
+        name => Some(checked_name(name)?),
+    };
     Ok(InputResult::NewState(Change::Name(name), None))
 }

@@ -24,6 +24,8 @@ pub struct Config {
     pub settings: Settings,
     /// How many agents may work at once; 0 is no limit. The others wait their turn, in order.
     pub working_limit: usize,
+    /// Whether `/fork` brings the child to the screen.
+    pub follows_forks: bool,
     /// Where each turn of the loop is written down.
     pub trace: Option<PathBuf>,
 }

@@ -94,7 +94,8 @@ impl Catalog {
         }
         let Some(entry) = self.0.iter().find(|entry| entry.name == provider) else {
             let known: Vec<&str> = self.0.iter().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
-            let words = format!("there is no provider {provider:?}: there are {}", known.join(", "));
+            let words =
+                format!("there is no provider {provider:?} (say provider/model): there are {}", known.join(", "));
             return Err(Error::new(ErrorKind::Usage, words));
         };
         if model.is_empty() {

@@ -78,6 +78,7 @@ impl Repl {
     fn persist(&mut self, who: AgentId, bodies: Vec<Body>, write: Write) {
         let now = self.shared.clock.unix_ms();
         let messages = write(&self.shared.store, who, bodies.clone(), now).unwrap_or_else(|error| {
+            self.unsaved += bodies.len();
             self.note(who, LineKind::Error, &format!("not saved, only in memory: {error}"));
             let last = self.roster.get(who).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
             let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };

@@ -26,6 +26,10 @@ const OLDER_MESSAGES: usize = 200;
 const QUEUE_ROWS: usize = 3;
 /// On fewer rows than this a question cannot be shown so that it could be answered.
 const ROWS_TO_ASK: u16 = 8;
+/// The same for columns.
+const COLUMNS_TO_ASK: u16 = 20;
+/// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
+const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 /// Columns on the left that tell who speaks.
 const GUTTER: u16 = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
@@ -52,6 +56,11 @@ impl Seen {
     }
 }
 
+/// Whether a question can be shown so that it could be answered.
+fn is_large_enough_to_ask((columns, rows): (u16, u16)) -> bool {
+    columns >= COLUMNS_TO_ASK && rows >= ROWS_TO_ASK
+}
+
 /// The columns that text of the conversation has on a terminal of this width.
 pub(super) fn text_width(columns: u16) -> u16 {
     columns.saturating_sub(GUTTER).max(1)
@@ -69,13 +78,23 @@ impl Repl {
         let surroundings = self.surroundings(seen.focus);
         let Some(seat) = &mut self.seat else { return Ok(()) };
         let notice = seat.notice.clone();
+        let spelled_out = self.roster.get(seen.focus).and_then(|agent| agent.view.spelled_out());
         let drawn = self.roster.with(seen.focus, |agent| {
             let frame =
                 Painter { size: seen.size, now, spinner: seen.spinner, notice, surroundings, place: seen.place };
+            let painted = frame.paint(agent);
+            // What the question cannot show stands in the text, once, where it can be read on any screen.
+            if painted.2 || spelled_out == seen.question {
+                return painted;
+            }
+            if let Some(asked) = agent.question().cloned() {
+                agent.view.spell_out(asked.number, &asked.question.detail);
+            }
             frame.paint(agent)
         });
-        let Some((frame, text_rows)) = drawn else { return Ok(()) };
+        let Some((frame, text_rows, is_whole)) = drawn else { return Ok(()) };
         seat.text_rows = text_rows;
+        seat.shows_whole_question = is_whole;
         seat.seen = Some(seen);
         seat.drawn_at = now;
         seat.show(&frame);
@@ -100,7 +119,7 @@ impl Repl {
             at_work: self.roster.at_work().len(),
             asking: self.roster.asking().iter().copied().collect(),
             place: self.roster.place_in_line(seat.focus),
-            question: agent.question().map(|asked| asked.number).filter(|_| seat.size.1 >= ROWS_TO_ASK),
+            question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(seat.size)),
         })
     }
 
@@ -169,8 +188,8 @@ struct Painter {
 }
 
 impl Painter {
-    /// The frame, and how many of its rows are text.
-    fn paint(&self, agent: &mut Agent) -> (Frame, u16) {
+    /// The frame, how many of its rows are text, and whether nothing of a question is left out.
+    fn paint(&self, agent: &mut Agent) -> (Frame, u16, bool) {
         let height = usize::from(self.size.1);
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
@@ -183,7 +202,7 @@ impl Painter {
         };
         let status = take(1).then(|| self.status(agent));
         let separator = take(1).then(|| self.separator(agent));
-        let notices = self.notice_rows(agent, room);
+        let (notices, is_whole) = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
@@ -193,7 +212,7 @@ impl Painter {
         rows.extend(input.into_iter().chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let text_rows = u16::try_from(text_rows).unwrap_or(0);
-        (Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows: text_rows }, text_rows)
+        (Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows: text_rows }, text_rows, is_whole)
     }
 
     fn text_rows(&self, agent: &mut Agent, height: usize) -> Vec<Row> {
@@ -263,10 +282,10 @@ impl Painter {
 
     /// What a person should see above the input, in so many rows: the question first, then words of the house, then what
     /// is queued.
-    fn notice_rows(&self, agent: &Agent, room: usize) -> Vec<Row> {
-        let mut rows = match agent.question() {
-            Some(asked) => self.question_rows(asked, room),
-            None => Vec::new(),
+    fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, bool) {
+        let (mut rows, is_whole) = match agent.question() {
+            Some(asked) => self.question_rows(asked, room, !agent.view.draft.is_empty()),
+            None => (Vec::new(), true),
         };
         let columns = usize::from(self.size.0).max(1);
         for line in self.notice.iter().flat_map(|notice| notice.lines()) {
@@ -284,15 +303,15 @@ impl Painter {
             rows.push(Row::of("  the queue waits: Enter sends the next, Up takes the last one back", Style::DIM));
         }
         rows.truncate(room);
-        rows.into_iter().map(|row| self.row(row)).collect()
+        (rows.into_iter().map(|row| self.row(row)).collect(), is_whole)
     }
 
     /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
     /// above; where not even that can be said, nothing can be answered.
-    fn question_rows(&self, asked: &Asked, room: usize) -> Vec<Row> {
+    fn question_rows(&self, asked: &Asked, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
         let yellow = Style::color(Color::Yellow);
-        if self.size.1 < ROWS_TO_ASK {
-            return vec![Row::of("? enlarge to answer", yellow)];
+        if !is_large_enough_to_ask(self.size) {
+            return (vec![Row::of("? enlarge to answer", yellow)], true);
         }
         let columns = usize::from(self.size.0).saturating_sub(2).max(1);
         let mut rows = Vec::new();
@@ -301,16 +320,24 @@ impl Painter {
             let line = text::sanitise(&line).replace('\n', "␊");
             rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
         }
-        // The title, the way to answer, and a row that tells what is left out.
-        let shown = room.saturating_sub(3);
-        if rows.len() > shown + 1 {
-            let hidden = rows.len() - shown;
+        let is_whole = rows.len() + 2 <= room;
+        if !is_whole {
+            // Beside the title, the way to answer and a row that tells what is left out, the text keeps some rows.
+            let shown = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION);
+            let hidden = rows.len() - shown.min(rows.len());
             rows.truncate(shown);
-            rows.push(Row::of(format!("  … {hidden} more rows: PgUp shows all of it"), Style::color(Color::Red)));
+            rows.push(Row::of(format!("  … {hidden} rows more: PgUp shows them"), Style::color(Color::Red)));
         }
         rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
-        rows.push(Row::of("  y runs it, n refuses it (Alt+Y, Alt+N while something is typed)", yellow));
-        rows
+        rows.push(Row::of(
+            match (is_whole, is_typing) {
+                (true, false) => "  y runs it, n refuses it",
+                (true, true) => "  Alt+Y runs it, Alt+N refuses it (something is typed)",
+                (false, _) => "  Alt+Y runs it, Alt+N refuses it (read all of it first)",
+            },
+            yellow,
+        ));
+        (rows, is_whole)
     }
 
     fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {

@@ -40,7 +40,8 @@ impl Repl {
             return self.park(who, Change::Fork { prompt, name, model });
         }
         let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All)?;
-        if self.seat.as_ref().is_some_and(|seat| seat.focus == who) {
+        let is_watched = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
+        if is_watched && self.shared.config.follows_forks {
             self.bring_to_screen(child);
         }
         Ok(())

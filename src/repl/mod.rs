@@ -74,6 +74,8 @@ pub struct Repl {
     parked: Vec<Parked>,
     /// How many agents may be at work.
     places: usize,
+    /// Messages that could not be written and are only in memory.
+    unsaved: usize,
     /// Idle agents that still hold a connection, the longest idle first.
     resting: VecDeque<AgentId>,
     /// What still runs of agents that died: joined as it ends.
@@ -142,6 +144,7 @@ impl Repl {
             outbox: Outbox::default(),
             parked: Vec::new(),
             places,
+            unsaved: 0,
             resting: VecDeque::new(),
             dying: Vec::new(),
             waits: Vec::new(),
@@ -314,6 +317,11 @@ impl Repl {
         &self.roster
     }
 
+    /// How many messages could not be written and will be gone after the end of the program.
+    pub fn unsaved(&self) -> usize {
+        self.unsaved
+    }
+
     /// The store, to look at.
     pub fn store(&self) -> &Store {
         &self.shared.store
@@ -364,6 +372,7 @@ mod tests {
             supervisor: directory.into(),
             settings: Settings::default(),
             working_limit: 0,
+            follows_forks: true,
             trace: None,
         };
         let store = Store::open(directory).expect("a store");

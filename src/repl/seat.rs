@@ -53,6 +53,8 @@ pub struct Seat {
     pub(super) text_rows: u16,
     /// Where the person stands in the history of inputs, counted from the newest.
     pub(super) recalled: Option<usize>,
+    /// Nothing of the question in the last frame was left out.
+    pub(super) shows_whole_question: bool,
     device: Device,
     keys: Keys,
     screen: Screen,
@@ -78,6 +80,7 @@ impl Seat {
             notice: None,
             text_rows: 0,
             recalled: None,
+            shows_whole_question: true,
             device,
             keys: Keys::new(),
             screen: Screen::new(palette),

@@ -80,6 +80,11 @@ impl Store {
         Ok(store)
     }
 
+    /// Whether the next start will find a store in this directory: somebody may have removed it meanwhile.
+    pub fn is_in_place(dir: &Path) -> bool {
+        dir.join(FILE).exists()
+    }
+
     /// Whether it was opened to look and not to touch.
     pub fn is_read_only(&self) -> bool {
         self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)

@@ -12,7 +12,7 @@ use crate::domain::message::Body;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 const CUT: &str = "the process ended during this turn";
-const UNANSWERED: &str = "the process ended before this tool had finished; it may have run in part";
+const UNANSWERED: &str = "the process ended before this call was answered: it may not have run at all, or in part";
 
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns whose turn was cut, by order of birth:

@@ -26,6 +26,9 @@ const PASTE_BYTES: usize = 64 * 1024 * 1024;
 const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 const ESC: u8 = 0x1b;
+const CTRL_C: u8 = 0x03;
+/// After this long without a byte a paste is taken to have lost its end, if Ctrl+C says so.
+const PASTE_SILENCE: Duration = Duration::from_secs(1);
 
 /// What the bytes since the last unit are the beginning of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +84,7 @@ impl Keys {
 
     /// Takes bytes that came now. Costs what the bytes cost.
     pub fn feed(&mut self, bytes: &[u8], now: Moment) {
+        self.end_lost_paste(bytes, now);
         self.fed = now;
         let mut rest = bytes;
         while let Some((&byte, later)) = rest.split_first() {
@@ -96,6 +100,15 @@ impl Keys {
             }
             self.take(byte);
             rest = later;
+        }
+    }
+
+    /// A paste whose end mark was lost on the way would swallow the keyboard for ever: Ctrl+C, alone and after a silence,
+    /// ends it, and what had come of it is delivered as text.
+    fn end_lost_paste(&mut self, bytes: &[u8], now: Moment) {
+        if bytes == [CTRL_C] && matches!(self.state, State::Paste(_)) && now - self.fed >= PASTE_SILENCE {
+            self.deliver_paste();
+            self.state = State::Ground;
         }
     }
 

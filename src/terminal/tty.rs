@@ -259,9 +259,7 @@ fn write_patiently(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
 }
 
 fn no_terminal(error: Errno) -> Error {
-    let words = format!(
-        "there is no terminal to talk in ({error}); start it in one, or give the question as an argument with -p"
-    );
+    let words = format!("there is no terminal to talk in ({error}); start it in one");
     Error::new(ErrorKind::Terminal, words)
 }
 
@@ -365,7 +363,7 @@ mod tests {
         let (_, other) = rustix::pipe::pipe().expect("a pipe");
         let error = Tty::on(other).enter().expect_err("a pipe is no terminal");
         assert_eq!(error.kind, ErrorKind::Terminal);
-        assert!(error.message.contains("-p"), "{error}");
+        assert!(error.message.contains("start it in one"), "{error}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl House {
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings,
             working_limit: 0,
+            follows_forks: true,
             trace: None,
         };
         let memory = MemoryTerminal { size: (80, 24), ..MemoryTerminal::default() };

@@ -33,6 +33,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Agents at work at once; 0 is no limit.
     pub working_limit: usize,
+    /// `/fork` brings the child to the screen.
+    pub follows_forks: bool,
     /// Time passes by itself.
     pub real_time: bool,
 }
@@ -44,6 +46,7 @@ impl Default for Plan {
             endpoint: Endpoint::echo(),
             settings: Settings::default(),
             working_limit: 0,
+            follows_forks: true,
             real_time: false,
         }
     }
@@ -67,6 +70,7 @@ impl Plan {
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings: self.settings,
             working_limit: self.working_limit,
+            follows_forks: self.follows_forks,
             trace: None,
         }
     }

@@ -9,6 +9,8 @@ use crate::domain::key::{Key, KeyCode, Modifiers};
 pub struct Situation {
     /// The agent on the screen has a question.
     pub is_asked: bool,
+    /// Nothing of the question is left out on the screen.
+    pub is_whole: bool,
     /// The agent on the screen is not idle.
     pub is_busy: bool,
     /// Nothing is typed.
@@ -74,8 +76,10 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
 
 fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
     match code {
-        KeyCode::Char('y' | 'Y') if situation.is_asked && situation.is_draft_empty => Action::Answer(true),
-        KeyCode::Char('n' | 'N') if situation.is_asked && situation.is_draft_empty => Action::Answer(false),
+        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if situation.is_asked && situation.is_draft_empty => {
+            // A question that was not seen whole is answered only on purpose.
+            if situation.is_whole { Action::Answer(matches!(c, 'y' | 'Y')) } else { Action::Nothing }
+        }
         KeyCode::Char(c) => Action::Type(c.to_string()),
         KeyCode::Enter if held.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_y_is_an_answer_only_where_a_question_stands_and_nothing_is_typed() {
-        let asked = Situation { is_asked: true, is_busy: true, is_draft_empty: true, has_queue: false };
+        let asked = Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, has_queue: false };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &asked), Action::Answer(true)));
         let typing = Situation { is_draft_empty: false, ..asked };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &typing), Action::Type(_)));
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_paste_never_answers_and_never_sends() {
-        let asked = Situation { is_asked: true, is_busy: true, is_draft_empty: true, has_queue: true };
+        let asked = Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, has_queue: true };
         assert!(matches!(action_of(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
     }
 }

@@ -147,3 +147,15 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
         }
     }
 }
+
+#[test]
+fn a_paste_that_lost_its_end_gives_the_keyboard_back_to_ctrl_c_after_a_silence() {
+    let mut keys = Keys::new();
+    let start = Moment::default();
+    keys.feed(b"\x1b[200~hi\n", start);
+    keys.feed(b"\x03", start + Duration::from_millis(900));
+    assert_eq!(keys.next(), None, "it may be a byte of the paste");
+    keys.feed(b"\x03", start + Duration::from_secs(2));
+    assert_eq!(keys.next(), Some(Key::Paste("hi\n\x03".into())));
+    assert!(matches!(keys.next(), Some(Key::Press(KeyCode::Char('c'), held)) if held.ctrl));
+}

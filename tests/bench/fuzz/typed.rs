@@ -152,6 +152,7 @@ pub fn commands() -> Step {
         supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
         settings: Settings::default(),
         working_limit: 0,
+        follows_forks: true,
         trace: None,
     };
     let store = Store::in_memory().expect("a store");
