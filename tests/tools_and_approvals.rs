@@ -286,3 +286,24 @@ fn a_call_that_an_earlier_one_has_made_impossible_is_shown_with_its_answer() {
     assert!(results_in(&told)[1].1.contains("is a directory"), "{told}");
     assert!(house.screen_text().contains("is a directory"), "{}", house.screen_text());
 }
+
+#[test]
+fn a_command_that_does_not_fit_the_screen_is_read_by_scrolling_and_run_only_on_purpose() {
+    let mut house = Harness::new(Plan { size: Some((60, 14)), real_time: true, ..Plan::default() });
+    let lines: Vec<String> = (1..=40).map(|n| format!("echo line{n}")).collect();
+    house.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
+    house.turn_until_asked(0);
+    house.turn();
+    assert!(house.screen_text().contains("rows more: PgUp shows them"), "{}", house.screen_text());
+    house.type_bytes(b"y");
+    assert_eq!(house.state(0), State::AwaitingApproval, "not all of it was seen");
+    let mut seen = house.screen_text();
+    for _ in 0..60 {
+        house.type_bytes(b"\x1b[5~");
+        seen.push_str(&house.screen_text());
+    }
+    assert!((1..=40).all(|n| seen.contains(&format!("echo line{n}\n"))), "{seen}");
+    house.type_bytes(b"\x1by");
+    house.turn_until_idle();
+    assert!(house.tool_results(0)[0].content.contains("line40"));
+}
