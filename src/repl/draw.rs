@@ -244,6 +244,9 @@ impl Painter {
             return "stopping …".into();
         }
         match (agent.state(), agent.wait()) {
+            (State::ExecutingTool, _) if !agent.has_live_tool() => {
+                format!("waiting for letters … {seconds} s (Esc stops it)")
+            }
             (State::ExecutingTool, _) => format!("running a tool … {seconds} s (Esc stops it)"),
             (_, Wait::Place) => {
                 let before = self.place.unwrap_or(0);
@@ -360,8 +363,8 @@ impl Painter {
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
         }
-        if agent.unread > 0 {
-            left.push_str(&format!("  {} unread letters", agent.unread));
+        if let Some(unread) = counted(agent.unread, "unread letter", "unread letters") {
+            left.push_str(&format!("  {unread}"));
         }
         if self.surroundings.is_read_only {
             left.push_str("  read-only");

@@ -33,7 +33,8 @@ impl Repl {
             self.note(root, LineKind::Error, words);
         }
         if cut > 0 {
-            let note = format!("the program ended in the middle of {cut} turns: what had come is kept (/agents)");
+            let turns = if cut == 1 { "a turn".into() } else { format!("{cut} turns") };
+            let note = format!("the program ended in the middle of {turns}: what had come is kept (/agents)");
             self.note(root, LineKind::Note, &note);
         }
     }

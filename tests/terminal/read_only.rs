@@ -67,7 +67,7 @@ fn a_look_closes_nothing_that_a_crash_left_open() {
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     chat.start_again();
-    chat.sees("in the middle of 1 turns");
+    chat.sees("in the middle of a turn");
     chat.pty.send("\x04");
     chat.ends_well();
     assert!(matches!(chat.logs()[0].last().map(|message| &message.body), Some(Body::Interrupted(_))));
