@@ -115,7 +115,7 @@ fn a_letter_to_oneself_arrives() {
     let mut house = family();
     house.enter("/send 0 to me");
     assert_eq!(bodies(&house, "root"), ["to me"]);
-    assert_shows(&mut house, "1 unread letters");
+    assert_shows(&mut house, "1 unread letter");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart
     house.switch(1);
     assert_shows(&mut house, "2 unread letters");
     house.enter("/read-mail");
-    assert_shows(&mut house, "1 unread letters");
+    assert_shows(&mut house, "1 unread letter");
     house.enter("/delete-mail 2");
     assert_eq!(house.agent(1).unread, 0);
 }
