@@ -267,6 +267,7 @@ impl Painter {
         parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
         parts.extend(counted(around.siblings, "sibling", "siblings"));
         parts.extend(counted(around.children, "child", "children"));
+        parts.extend(counted(agent.unread, "unread letter", "unread letters"));
         parts.extend((around.at_work > 0).then(|| format!("{} at work", around.at_work)));
         let mut row = Row::of("── ", Style::DIM);
         row.push(text::sanitise(&agent.identity.label()), Style::BOLD);
@@ -362,9 +363,6 @@ impl Painter {
         let mut left = format!("  {}", agent.talk.endpoint.full_name());
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
-        }
-        if let Some(unread) = counted(agent.unread, "unread letter", "unread letters") {
-            left.push_str(&format!("  {unread}"));
         }
         if self.surroundings.is_read_only {
             left.push_str("  read-only");
