@@ -73,11 +73,22 @@ impl Store {
     /// # Errors
     /// There is no store in `dir`, or its schema is not the one that this program reads.
     pub fn open_read_only(dir: &Path) -> Result<Self> {
-        let store = Self { conn: connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY)?, _lock: None };
-        store.conn.busy_timeout(BUSY)?;
-        store.conn.set_prepared_statement_cache_capacity(STATEMENTS);
-        schema::require_current(&store.conn).map_err(|error| at(dir, error))?;
-        Ok(store)
+        let opened = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| Self::to_look_at(conn, dir));
+        // A log beside the file tells of somebody who writes, or of writes that are still in it.
+        let is_still = !dir.join(format!("{FILE}-wal")).exists();
+        match opened {
+            Err(error) if is_still => {
+                connect_still(dir).and_then(|conn| Self::to_look_at(conn, dir)).map_err(|_| error)
+            }
+            opened => opened,
+        }
+    }
+
+    fn to_look_at(conn: Connection, dir: &Path) -> Result<Self> {
+        conn.busy_timeout(BUSY)?;
+        conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        schema::require_current(&conn).map_err(|error| at(dir, error))?;
+        Ok(Self { conn, _lock: None })
     }
 
     /// Whether the next start will find a store in this directory: somebody may have removed it meanwhile.
@@ -148,6 +159,15 @@ impl Store {
 fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
     Connection::open_with_flags(dir.join(FILE), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| at(dir, error.into()))
+}
+
+/// The file as something that nobody changes: on a medium that cannot be written, where a log cannot be made beside it,
+/// this is the only way to read it (<https://www.sqlite.org/uri.html>, `immutable`).
+fn connect_still(dir: &Path) -> Result<Connection> {
+    let path = dir.join(FILE).display().to_string();
+    let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let mode = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Ok(Connection::open_with_flags(format!("file:{path}?immutable=1"), mode)?)
 }
 
 /// The error with the directory in front, for those that come up before a person has seen anything.
