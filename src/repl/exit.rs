@@ -23,11 +23,9 @@ impl Repl {
             self.note(root, LineKind::Note, &hint);
         }
         if !crate::net::HAS_POLL {
-            self.note(
-                root,
-                LineKind::Note,
-                "this build can have 180 agents at work: build it with the Makefile for more",
-            );
+            let most = crate::net::AGENTS_WITHOUT_POLL;
+            let words = format!("this build can have {most} agents at work: build it with the Makefile for more");
+            self.note(root, LineKind::Note, &words);
         }
         for words in damaged {
             self.note(root, LineKind::Error, words);

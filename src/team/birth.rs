@@ -80,7 +80,7 @@ impl Nursery {
 }
 
 /// Who a row of the store is.
-pub fn identity_of(row: &AgentRow) -> Identity {
+fn identity_of(row: &AgentRow) -> Identity {
     Identity {
         id: row.id,
         ordinal: row.ordinal,

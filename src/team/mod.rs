@@ -3,5 +3,5 @@
 mod birth;
 mod roster;
 
-pub use birth::{Nursery, identity_of};
+pub use birth::Nursery;
 pub use roster::{NoSuchAgent, Roster};

@@ -18,7 +18,8 @@ pub struct Roster {
     parents: HashMap<AgentId, AgentId>,
     children: HashMap<AgentId, BTreeSet<(i64, AgentId)>>,
     due: BTreeSet<(Moment, AgentId)>,
-    index: HashMap<AgentId, Entry>,
+    /// The deadline of each that has one, and why: the other way round than `due`.
+    deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
     leftover: BTreeSet<AgentId>,
     at_work: BTreeSet<AgentId>,
@@ -27,12 +28,6 @@ pub struct Roster {
     line: VecDeque<AgentId>,
     /// Who of those with work left over was served last.
     served_last: Option<AgentId>,
-}
-
-/// What the index holds of one agent.
-#[derive(Default, Clone, Copy, PartialEq)]
-struct Entry {
-    deadline: Option<(Moment, &'static str)>,
 }
 
 /// Why a name does not lead to an agent.
@@ -183,7 +178,7 @@ impl Roster {
     /// The soonest deadline of any agent, and why.
     pub fn next_deadline(&self) -> Option<(Moment, AgentId, &'static str)> {
         let (at, id) = self.due.first()?;
-        let why = self.index.get(id)?.deadline?.1;
+        let why = self.deadlines.get(id)?.1;
         Some((*at, *id, why))
     }
 
@@ -255,7 +250,7 @@ impl Roster {
     }
 
     fn unindex(&mut self, id: AgentId) {
-        if let Some((at, _)) = self.index.remove(&id).and_then(|entry| entry.deadline) {
+        if let Some((at, _)) = self.deadlines.remove(&id) {
             self.due.remove(&(at, id));
         }
         for set in [&mut self.live_tools, &mut self.leftover, &mut self.at_work, &mut self.busy, &mut self.asking] {
@@ -266,15 +261,14 @@ impl Roster {
     fn reindex(&mut self, id: AgentId) {
         let Some(agent) = self.agents.get(&id) else { return };
         let deadline = agent.deadline();
-        let entry = self.index.entry(id).or_default();
-        if entry.deadline != deadline {
-            if let Some((at, _)) = entry.deadline {
+        if self.deadlines.get(&id).copied() != deadline {
+            if let Some((at, _)) = self.deadlines.remove(&id) {
                 self.due.remove(&(at, id));
             }
-            if let Some((at, _)) = deadline {
-                self.due.insert((at, id));
+            if let Some(due) = deadline {
+                self.due.insert((due.0, id));
+                self.deadlines.insert(id, due);
             }
-            entry.deadline = deadline;
         }
         keep(&mut self.live_tools, id, agent.has_live_tool());
         keep(&mut self.leftover, id, agent.has_leftover());

@@ -98,11 +98,6 @@ impl Running {
         Ok(Self { call, slot, thread: Some(thread) })
     }
 
-    /// The call as the model made it.
-    pub fn call(&self) -> &ToolCall {
-        &self.call
-    }
-
     /// Whether the result is there.
     pub fn is_complete(&self) -> bool {
         self.slot.complete.load(Ordering::Acquire)
