@@ -9,22 +9,13 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::house_of;
 
 /// A recorded stream, in the pieces in which a server would have sent it.
 fn recorded(case: &str) -> Vec<String> {
     let path = format!("{}/fixtures/sse/openai/{case}.sse", env!("CARGO_MANIFEST_DIR"));
     let stream = std::fs::read_to_string(path).expect("a recording");
     stream.split_inclusive("\n\n").map(str::to_owned).collect()
-}
-
-/// Agent 0 and children of it, all of which were on the screen before; agent 0 is.
-fn house_of(count: usize, plan: Plan) -> Harness {
-    let mut house = Harness::new(plan);
-    for _ in 1..count {
-        house.fork(0);
-    }
-    house.switch(0);
-    house
 }
 
 /// Turns until the agent has been given all that the peer has sent.

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::{accept_these, assert_valid, house, reply_with_calls, results_in, results_then, texts_in};
+use crate::support::scene::{
+    accept_these, assert_refused, assert_shows, assert_valid, house, reply_with_calls, results_in, results_then,
+    texts_in,
+};
 
 /// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock stands still.
 fn family() -> Harness {
@@ -29,20 +32,6 @@ fn letters(house: &Harness, name: &str) -> Vec<(String, bool)> {
 
 fn bodies(house: &Harness, name: &str) -> Vec<String> {
     letters(house, name).into_iter().map(|(body, _)| body).collect()
-}
-
-fn assert_shows(house: &mut Harness, words: &str) {
-    let screen = house.screen_text();
-    assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
-}
-
-/// The line is refused with these words, and is the person's again.
-fn assert_refused(house: &mut Harness, line: &str, words: &str) {
-    house.enter(line);
-    assert_shows(house, words);
-    let focus = house.focus();
-    assert_eq!(house.agent(focus).view.draft.text(), line);
-    house.type_bytes(b"\x15");
 }
 
 #[test]

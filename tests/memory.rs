@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::Harness;
 use crate::support::peer::Peer;
-use crate::support::scene::{bash, house, reply_with_calls, texts_in, told};
+use crate::support::scene::{assert_refused, bash, house, reply_with_calls, texts_in, told};
 
 /// The agent on the screen is told this and says yes; what its server was told.
 fn ask(house: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
@@ -15,16 +15,6 @@ fn ask(house: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
 fn ask_for_bytes(house: &mut Harness, peer: &Peer, text: &str) -> Vec<u8> {
     let focus = house.focus();
     told(house, peer, focus, text, "yes")
-}
-
-/// The line is refused with these words, changes nothing, and is the person's again.
-fn assert_refused(house: &mut Harness, line: &str, words: &str) {
-    let focus = house.focus();
-    let before = house.kinds(focus);
-    house.enter(line);
-    assert!(house.screen_text().contains(words), "{line}\n{}", house.screen_text());
-    assert_eq!((house.kinds(focus), house.agent(focus).view.draft.text()), (before, line));
-    house.type_bytes(b"\x15");
 }
 
 #[test]

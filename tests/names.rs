@@ -4,6 +4,7 @@ use polylogue::base::id::{AgentId, MessageId};
 use polylogue::store::NewAgent;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::scene::{assert_refused, assert_shows};
 
 fn house() -> Harness {
     Harness::new(Plan::default())
@@ -38,19 +39,6 @@ fn switched(house: &mut Harness, who: &str) -> usize {
     let focus = house.focus();
     house.type_bytes(b"\x15");
     focus
-}
-
-fn assert_shows(house: &mut Harness, words: &str) {
-    let screen = house.screen_text();
-    assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
-}
-
-fn assert_refused(house: &mut Harness, line: &str, words: &str) {
-    house.enter(line);
-    assert_shows(house, words);
-    let focus = house.focus();
-    assert_eq!(house.agent(focus).view.draft.text(), line);
-    house.type_bytes(b"\x15");
 }
 
 #[test]

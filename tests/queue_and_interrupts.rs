@@ -8,15 +8,7 @@ use polylogue::domain::message::Body;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-
-fn house_of(count: usize, plan: Plan) -> Harness {
-    let mut house = Harness::new(plan);
-    for _ in 1..count {
-        house.fork(0);
-    }
-    house.switch(0);
-    house
-}
+use crate::support::scene::house_of;
 
 /// What waits in the store for the agent, oldest first.
 fn stored_queue(house: &Harness, n: usize) -> Vec<String> {

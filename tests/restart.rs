@@ -7,15 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::assert_valid;
+use crate::support::scene::{self, assert_valid};
 
 fn house_of(count: usize, peer: &Peer) -> Harness {
-    let mut house = Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) });
-    for _ in 1..count {
-        house.fork(0);
-    }
-    house.switch(0);
-    house
+    scene::house_of(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
 /// The agent is asked and answers; what the server was sent.

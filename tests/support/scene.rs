@@ -15,6 +15,33 @@ pub fn house(peer: &Peer) -> Harness {
     Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
+/// Agent 0 and children of it, all of which were on the screen before; agent 0 is.
+pub fn house_of(count: usize, plan: Plan) -> Harness {
+    let mut house = Harness::new(plan);
+    for _ in 1..count {
+        house.fork(0);
+    }
+    house.switch(0);
+    house
+}
+
+/// These words are on the screen.
+pub fn assert_shows(house: &mut Harness, words: &str) {
+    let screen = house.screen_text();
+    assert!(screen.contains(words), "{words:?} is not on the screen:\n{screen}");
+}
+
+/// The line is refused with these words, changes nothing, and is the person's again.
+pub fn assert_refused(house: &mut Harness, line: &str, words: &str) {
+    let focus = house.focus();
+    let before = house.kinds(focus);
+    house.enter(line);
+    assert_shows(house, words);
+    assert_eq!((house.kinds(focus), house.agent(focus).view.draft.text()), (before, line));
+    assert_eq!(house.focus(), focus);
+    house.type_bytes(b"\x15");
+}
+
 /// The arguments of a command.
 pub fn bash(command: &str) -> String {
     json!({ "command": command }).to_string()
