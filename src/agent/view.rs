@@ -45,15 +45,13 @@ impl View {
         self.touch();
     }
 
-    /// The question whose whole text stands in the scrollback.
-    pub fn spelled_out(&self) -> Option<u64> {
-        self.spelled_out
-    }
-
-    /// Puts the whole text of a question into the scrollback.
-    pub fn spell_out(&mut self, question: u64, detail: &[String]) {
-        self.spelled_out = Some(question);
+    /// Puts the whole text of a question into the scrollback, unless it stands there already. Whether it was put there.
+    pub fn spell_out(&mut self, question: u64, detail: &[String]) -> bool {
+        if self.spelled_out.replace(question) == Some(question) {
+            return false;
+        }
         self.push(LineKind::ToolOutput, &detail.join("\n"));
+        true
     }
 
     /// A number that changes with everything that could be seen.

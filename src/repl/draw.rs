@@ -12,13 +12,12 @@
 
 use crate::agent::{Agent, Asked, State, Wait};
 use crate::base::clock::Moment;
-use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, VisibleRow};
-use crate::repl::Repl;
 use crate::repl::timeout::SPINNER_STEP;
+use crate::repl::{Repl, Seat};
 
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
@@ -68,37 +67,26 @@ pub(super) fn text_width(columns: u16) -> u16 {
 
 impl Repl {
     /// Draws the agent on the screen, if what can be seen of it has changed.
-    pub(super) fn render(&mut self) -> Result<()> {
-        let Some(seen) = self.look() else { return Ok(()) };
+    pub(super) fn render(&mut self) {
+        let Some(seen) = self.look() else { return };
+        let is_due = |seat: &&Seat| seat.seen.as_ref() != Some(&seen) && seat.is_ready();
+        let Some(seat) = self.seat.as_ref().filter(is_due) else { return };
         let now = self.shared.clock.now();
-        let Some(seat) = &mut self.seat else { return Ok(()) };
-        if seat.seen.as_ref() == Some(&seen) || !seat.is_ready() {
-            return Ok(());
-        }
-        let surroundings = self.surroundings(seen.focus);
-        let Some(seat) = &mut self.seat else { return Ok(()) };
-        let notice = seat.notice.clone();
-        let spelled_out = self.roster.get(seen.focus).and_then(|agent| agent.view.spelled_out());
-        let drawn = self.roster.with(seen.focus, |agent| {
-            let frame =
-                Painter { size: seen.size, now, spinner: seen.spinner, notice, surroundings, place: seen.place };
-            let painted = frame.paint(agent);
-            // What the question cannot show stands in the text, once, where it can be read on any screen.
-            if painted.2 || spelled_out == seen.question {
-                return painted;
-            }
-            if let Some(asked) = agent.question().cloned() {
-                agent.view.spell_out(asked.number, &asked.question.detail);
-            }
-            frame.paint(agent)
-        });
-        let Some((frame, text_rows, is_whole)) = drawn else { return Ok(()) };
-        seat.text_rows = text_rows;
-        seat.shows_whole_question = is_whole;
+        let painter = Painter {
+            size: seen.size,
+            now,
+            spinner: seen.spinner,
+            notice: seat.notice.clone(),
+            surroundings: self.surroundings(seen.focus),
+            place: seen.place,
+        };
+        let painted = self.roster.with(seen.focus, |agent| painter.paint_readable(agent));
+        let (Some(painted), Some(seat)) = (painted, &mut self.seat) else { return };
+        seat.text_rows = painted.frame.scrolling_rows;
+        seat.shows_whole_question = painted.is_whole;
         seat.seen = Some(seen);
         seat.drawn_at = now;
-        seat.show(&frame);
-        Ok(())
+        seat.show(&painted.frame);
     }
 
     fn look(&self) -> Option<Seen> {
@@ -178,6 +166,13 @@ struct Surroundings {
     is_read_only: bool,
 }
 
+/// What was painted.
+struct Painted {
+    frame: Frame,
+    /// Nothing of a question is left out.
+    is_whole: bool,
+}
+
 struct Painter {
     size: (u16, u16),
     now: Moment,
@@ -188,8 +183,17 @@ struct Painter {
 }
 
 impl Painter {
-    /// The frame, how many of its rows are text, and whether nothing of a question is left out.
-    fn paint(&self, agent: &mut Agent) -> (Frame, u16, bool) {
+    /// The frame; what a question cannot show in it stands in the text, once, where it can be read on any screen.
+    fn paint_readable(&self, agent: &mut Agent) -> Painted {
+        let painted = self.paint(agent);
+        let question = agent.question().filter(|_| !painted.is_whole).cloned();
+        match question {
+            Some(asked) if agent.view.spell_out(asked.number, &asked.question.detail) => self.paint(agent),
+            _ => painted,
+        }
+    }
+
+    fn paint(&self, agent: &mut Agent) -> Painted {
         let height = usize::from(self.size.1);
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
@@ -211,8 +215,8 @@ impl Painter {
         let cursor_row = rows.len() + cursor.1;
         rows.extend(input.into_iter().chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
-        let text_rows = u16::try_from(text_rows).unwrap_or(0);
-        (Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows: text_rows }, text_rows, is_whole)
+        let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
+        Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, is_whole }
     }
 
     fn text_rows(&self, agent: &mut Agent, height: usize) -> Vec<Row> {

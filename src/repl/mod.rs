@@ -157,7 +157,7 @@ impl Repl {
         repl.count_mail()?;
         repl.greet(root, is_fresh, &roll.damaged, was_cut.len());
         repl.bring_to_screen(root);
-        repl.render()?;
+        repl.render();
         Ok(repl)
     }
 
@@ -208,7 +208,7 @@ impl Repl {
         }
         self.shared.trace.heard(self.outbox.take_heard());
         self.apply_outbox();
-        self.render()?;
+        self.render();
         self.shared.trace.end();
         Ok(Turn::Continue)
     }
@@ -339,7 +339,8 @@ impl Repl {
     pub fn ask(&mut self, who: AgentId, change: Change) -> Result<()> {
         self.apply_change(who, change)?;
         self.apply_outbox();
-        self.render()
+        self.render();
+        Ok(())
     }
 }
 
