@@ -196,6 +196,7 @@ fn tree(house: &Harness) -> String {
     polylogue::commands::agent_tree(&polylogue::commands::House {
         roster,
         store: house.repl.store(),
+        config: &polylogue::domain::config::Config::default(),
         current,
         unix_ms: 0,
     })
@@ -275,7 +276,7 @@ fn what_the_dying_had_said_and_what_was_queued_for_it_is_kept_but_never_sent() {
     assert!(partial.is_some_and(|reply| reply.is_partial && reply.text == "half"), "{log:?}");
     let house = scene.house.crash_and_restart();
     let queued = house.repl.store().queued(victim).expect("a queue");
-    assert_eq!(queued.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["queued for the victim"]);
+    assert_eq!(queued.iter().map(|queued| queued.text.as_str()).collect::<Vec<_>>(), ["queued for the victim"]);
     assert!(scene.peer.try_accept().is_none());
 }
 

@@ -13,7 +13,7 @@ use crate::support::scene::house_of;
 /// What waits in the store for the agent, oldest first.
 fn stored_queue(house: &Harness, n: usize) -> Vec<String> {
     let queued = house.repl.store().queued(house.id(n)).expect("the queue can be read");
-    queued.into_iter().map(|(_, text)| text).collect()
+    queued.into_iter().map(|queued| queued.text).collect()
 }
 
 /// What the person has said, as the log has it.

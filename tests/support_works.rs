@@ -25,7 +25,7 @@ fn ask(stream: &mut TcpStream, text: &str) {
 }
 
 fn post(stream: &mut TcpStream, body: &[u8]) {
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nHost: peer\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!("POST /v1/anything HTTP/1.1\r\nHost: peer\r\ncontent-length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body).unwrap();
 }
@@ -61,7 +61,7 @@ fn a_peer_sees_the_request_and_the_client_sees_the_script() {
     ask(&mut client, "hello");
     let exchange = peer.accept();
     assert_eq!(exchange.request().method, "POST");
-    assert_eq!(exchange.request().path, "/v1/chat/completions");
+    assert_eq!(exchange.request().path, "/v1/anything");
     assert_eq!(exchange.request().header("HOST"), Some("peer"));
     assert_eq!(exchange.request().json()["messages"][1]["content"], "hello");
     exchange

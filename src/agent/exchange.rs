@@ -7,7 +7,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::base::random::chance;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
-use crate::domain::message::{Body, Reply};
+use crate::domain::message::{Body, Reply, Seal};
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
@@ -111,7 +111,7 @@ impl Exchange {
     fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
         let reply = std::mem::take(&mut self.reply);
         self.kept = (0, 0);
-        let is_empty = reply.text.is_empty() && reply.thinking.is_empty();
+        let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.seals.is_empty();
         (!is_empty).then_some(Body::Assistant(Reply { is_partial, ..reply }))
     }
 }
@@ -147,7 +147,14 @@ impl Agent {
         let tools = if is_last { Vec::new() } else { tools::declarations() };
         self.exchange.decoder = Some((spec.decoder)());
         self.exchange.is_head_told = false;
-        (spec.open)(&Conversation { endpoint, system: &self.talk.system, messages: &messages, tools: &tools })
+        (spec.open)(&Conversation {
+            endpoint,
+            key: endpoint.key.as_ref(),
+            thinking: self.talk.thinking,
+            system: &self.talk.system,
+            messages: &messages,
+            tools: &tools,
+        })
     }
 
     /// Takes what arrived and acts on it: bounded work, the rest is left for the next turn.
@@ -214,6 +221,11 @@ impl Agent {
             StreamEvent::Thinking(text) => {
                 self.view.extend(LineKind::Thinking, &text);
                 self.exchange.reply.thinking.push_str(&text);
+            }
+            StreamEvent::Sealed(json) => {
+                let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
+                self.exchange.reply.seals.push(Seal { text, calls, json });
+                self.exchange.reply.by = self.talk.endpoint.full_name();
             }
             StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),
             StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
@@ -292,10 +304,10 @@ impl Agent {
     }
 
     fn count(&mut self, bodies: &mut Vec<Body>) {
-        if let Some(usage) = self.exchange.usage.take() {
-            self.used.input += usage.input;
-            self.used.cached += usage.cached;
-            self.used.output += usage.output;
+        if let Some(mut usage) = self.exchange.usage.take() {
+            let prices = self.talk.endpoint.facts.prices;
+            usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
+            self.used.add(usage);
             self.view.context_tokens = usage.input + usage.output;
             bodies.push(Body::Usage(usage));
         }

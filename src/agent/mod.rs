@@ -22,6 +22,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::socket::SocketWish;
 use crate::domain::stream::Usage;
+use crate::domain::thinking::Thinking;
 use crate::net::Connection;
 use crate::store::QueueId;
 use crate::tools::{Environment, Running};
@@ -61,6 +62,8 @@ impl Identity {
 pub struct Talk {
     /// Which model.
     pub endpoint: Rc<Endpoint>,
+    /// How much it is to think.
+    pub thinking: Thinking,
     /// The instructions before everything.
     pub system: Rc<str>,
     /// Where tools work.

@@ -46,7 +46,7 @@ fn openai(key: Option<&str>, base_url: Option<&str>) -> ProviderEntry {
         kind: "openai".into(),
         base_url: base_url.unwrap_or(OPENAI_BASE_URL).trim_end_matches('/').into(),
         key: key.map(Secret::new),
-        headers: Vec::new(),
+        ..ProviderEntry::default()
     }
 }
 

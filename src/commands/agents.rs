@@ -1,6 +1,6 @@
 //! `/agents`: everybody, as a tree.
 
-use super::{CommandSpec, House, nothing, refuse_arguments};
+use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -12,6 +12,7 @@ pub const AGENTS: CommandSpec = CommandSpec {
     aliases: &["ps"],
     arguments: "",
     about: "everybody as a tree, and what each does",
+    busy: WhenBusy::Runs,
     run,
     complete: nothing,
 };

@@ -1,6 +1,6 @@
 //! `/exit`: leave the program.
 
-use super::{CommandSpec, nothing, refuse_arguments};
+use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::domain::flow::InputResult;
 
 /// `/exit`.
@@ -9,6 +9,7 @@ pub const EXIT: CommandSpec = CommandSpec {
     aliases: &["quit", "q"],
     arguments: "",
     about: "leave; every conversation is kept",
+    busy: WhenBusy::Runs,
     run: |_, arguments| refuse_arguments("exit", arguments).map(|()| InputResult::Exit),
     complete: nothing,
 };

@@ -1,6 +1,6 @@
 //! `/fork`: a child of this agent, with its history.
 
-use super::{CommandSpec, House, checked_name, nothing, unquoted, usage};
+use super::{CommandSpec, House, WhenBusy, checked_name, nothing, unquoted, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -10,6 +10,7 @@ pub const FORK: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[--name N] [--model M] [PROMPT]",
     about: "a child that knows what this one knows",
+    busy: WhenBusy::Parks,
     run,
     complete: nothing,
 };

@@ -1,12 +1,19 @@
 //! `/help`: the table of commands, and the keys.
 
-use super::{COMMANDS, CommandSpec, House, nothing, refuse_arguments};
+use super::{COMMANDS, CommandSpec, House, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
 /// `/help`.
-pub const HELP: CommandSpec =
-    CommandSpec { name: "help", aliases: &["h", "?"], arguments: "", about: "this list", run, complete: nothing };
+pub const HELP: CommandSpec = CommandSpec {
+    name: "help",
+    aliases: &["h", "?"],
+    arguments: "",
+    about: "this list",
+    busy: WhenBusy::Runs,
+    run,
+    complete: nothing,
+};
 
 /// Keys that are not commands, as help lists them.
 const KEYS: &[(&str, &str)] = &[
@@ -34,12 +41,14 @@ fn run(_: &House, arguments: &str) -> Result<InputResult> {
 mod tests {
     use super::*;
     use crate::base::id::AgentId;
+    use crate::domain::config::Config;
     use crate::team::Roster;
 
     #[test]
     fn every_line_fits_a_screen_of_eighty_columns() {
         let store = crate::store::Store::in_memory().unwrap();
-        let house = House { roster: &Roster::default(), store: &store, current: AgentId::random(), unix_ms: 0 };
+        let (roster, config) = (Roster::default(), Config::default());
+        let house = House { roster: &roster, store: &store, config: &config, current: AgentId::random(), unix_ms: 0 };
         let Ok(InputResult::Continue(Some(text))) = run(&house, "") else { panic!("help is a text") };
         let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");

@@ -1,6 +1,6 @@
 //! `/interrupt`: the same as Esc while the agent works.
 
-use super::{CommandSpec, nothing, refuse_arguments};
+use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::agent::State;
 use crate::base::error::Result;
 use crate::commands::House;
@@ -12,6 +12,7 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "",
     about: "stop what this agent does (Esc)",
+    busy: WhenBusy::Runs,
     run,
     complete: nothing,
 };

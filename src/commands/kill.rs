@@ -1,6 +1,6 @@
 //! `/kill`: an agent dies, for good.
 
-use super::{CommandSpec, House, agent_called, agent_names, usage};
+use super::{CommandSpec, House, WhenBusy, agent_called, agent_names, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -10,6 +10,7 @@ pub const KILL: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[AGENT] [--cascade]",
     about: "end this or that agent for good",
+    busy: WhenBusy::Runs,
     run,
     complete: agent_names,
 };

@@ -1,6 +1,6 @@
 //! The commands for letters: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`.
 
-use super::{CommandSpec, House, agent_called, agent_names, nothing, refuse_arguments, unquoted, usage};
+use super::{CommandSpec, House, WhenBusy, agent_called, agent_names, nothing, refuse_arguments, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, InputResult};
@@ -13,6 +13,7 @@ pub const SEND: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "AGENT LETTER",
     about: "put a letter into an agent's box",
+    busy: WhenBusy::Runs,
     run: send,
     complete: agent_names,
 };
@@ -23,6 +24,7 @@ pub const CHECK_MAIL: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "",
     about: "this agent's letters",
+    busy: WhenBusy::Runs,
     run: |house, arguments| {
         refuse_arguments("check-mail", arguments)?;
         listed(house, None)
@@ -36,6 +38,7 @@ pub const READ_MAIL: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[ID]",
     about: "read this letter, or the oldest unread",
+    busy: WhenBusy::Runs,
     run: |_, arguments| {
         let id = if arguments.is_empty() { None } else { Some(letter(arguments)?) };
         Ok(InputResult::NewState(Change::ReadMail(id), None))
@@ -49,12 +52,13 @@ pub const FILTER_MAIL: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "--from AGENT",
     about: "the letters of one sender",
+    busy: WhenBusy::Runs,
     run: |house, arguments| {
         let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| usage("say whose letters: /filter-mail --from AGENT"))?;
         listed(house, Some(sender(house, name)?))
     },
-    complete: |house| agent_names(house).into_iter().map(|name| format!("--from {name}")).collect(),
+    complete: |house, typed| agent_names(house, typed).into_iter().map(|name| format!("--from {name}")).collect(),
 };
 
 /// `/delete-mail`.
@@ -63,6 +67,7 @@ pub const DELETE_MAIL: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "ID",
     about: "throw a letter away",
+    busy: WhenBusy::Runs,
     run: |_, arguments| Ok(InputResult::NewState(Change::DeleteMail(letter(arguments)?), Some("thrown away".into()))),
     complete: nothing,
 };

@@ -14,6 +14,7 @@ mod switch;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::domain::config::Config;
 use crate::domain::flow::InputResult;
 use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
@@ -26,6 +27,8 @@ pub struct House<'a> {
     pub roster: &'a Roster,
     /// What is stored.
     pub store: &'a Store,
+    /// What the program was told at its start.
+    pub config: &'a Config,
     /// Whom the person is talking with.
     pub current: AgentId,
     /// Milliseconds since 1970.
@@ -55,10 +58,23 @@ pub struct CommandSpec {
     pub arguments: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
+    /// What becomes of it while the agent works.
+    pub busy: WhenBusy,
     /// Reads the house and returns a wish.
     pub run: fn(&House, &str) -> Result<InputResult>,
-    /// What could stand in the place of the argument that is being typed.
-    pub complete: fn(&House) -> Vec<String>,
+    /// What could stand in the place of what is typed behind the name so far.
+    pub complete: fn(&House, typed: &str) -> Vec<String>,
+}
+
+/// What becomes of a command that is typed while the agent works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// It is carried out at once: it does not touch the request that is under way.
+    Runs,
+    /// It waits its turn in the queue, behind what was queued before: it changes what the model is told.
+    Queues,
+    /// It waits, outside of the queue, until the tools of this reply are done.
+    Parks,
 }
 
 /// All commands, as help lists them.
@@ -111,7 +127,7 @@ pub fn complete(line: &str, house: &House) -> Vec<String> {
             COMMANDS.iter().filter(|spec| spec.name.starts_with(rest)).map(|spec| format!("/{} ", spec.name)).collect()
         }
         Some((name, typed)) => {
-            let candidates = find(name).map(|spec| (spec.complete)(house)).unwrap_or_default();
+            let candidates = find(name).map(|spec| (spec.complete)(house, typed)).unwrap_or_default();
             let fitting = candidates.into_iter().filter(|candidate| candidate.starts_with(typed) && candidate != typed);
             fitting.map(|candidate| format!("/{name} {candidate}")).collect()
         }
@@ -162,7 +178,7 @@ pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
 }
 
 /// Names under which agents can be called, for completion.
-fn agent_names(house: &House) -> Vec<String> {
+fn agent_names(house: &House, _: &str) -> Vec<String> {
     let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
     house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
 }
@@ -198,7 +214,7 @@ fn usage(words: &str) -> Error {
     Error::new(ErrorKind::Usage, words)
 }
 
-fn nothing(_: &House) -> Vec<String> {
+fn nothing(_: &House, _: &str) -> Vec<String> {
     Vec::new()
 }
 

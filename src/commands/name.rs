@@ -1,6 +1,6 @@
 //! `/name`: what this agent is called.
 
-use super::{CommandSpec, House, checked_name, nothing};
+use super::{CommandSpec, House, WhenBusy, checked_name, nothing};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -10,6 +10,7 @@ pub const NAME: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[NAME | --none]",
     about: "what this agent is called",
+    busy: WhenBusy::Runs,
     run: named,
     complete: nothing,
 };

@@ -1,6 +1,6 @@
 //! The commands about what an agent remembers: `/clear`, `/mark`, `/rewind`.
 
-use super::{CommandSpec, nothing, refuse_arguments};
+use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::domain::flow::{Change, InputResult};
 
 /// `/clear`.
@@ -9,6 +9,7 @@ pub const CLEAR: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "",
     about: "the model forgets everything so far",
+    busy: WhenBusy::Queues,
     run: |_, arguments| {
         refuse_arguments("clear", arguments)?;
         Ok(InputResult::NewState(Change::Clear, None))
@@ -22,6 +23,7 @@ pub const MARK: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[LABEL]",
     about: "a place to come back to",
+    busy: WhenBusy::Queues,
     run: |_, arguments| Ok(InputResult::NewState(Change::Mark(arguments.to_owned()), None)),
     complete: nothing,
 };
@@ -32,6 +34,7 @@ pub const REWIND: CommandSpec = CommandSpec {
     aliases: &[],
     arguments: "[LABEL]",
     about: "forget what came after a mark",
+    busy: WhenBusy::Queues,
     run: |_, arguments| {
         let label = (!arguments.is_empty()).then(|| arguments.to_owned());
         Ok(InputResult::NewState(Change::Rewind(label), None))

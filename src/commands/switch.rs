@@ -1,6 +1,6 @@
 //! `/switch`: another agent on the screen.
 
-use super::{CommandSpec, House, agent_called, agent_names};
+use super::{CommandSpec, House, WhenBusy, agent_called, agent_names};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::flow::{Change, InputResult};
 
@@ -10,6 +10,7 @@ pub const SWITCH: CommandSpec = CommandSpec {
     aliases: &["s"],
     arguments: "NAME | NUMBER | ID",
     about: "show another agent (Alt+1..9, Ctrl+arrows)",
+    busy: WhenBusy::Runs,
     run,
     complete: agent_names,
 };

@@ -64,6 +64,24 @@ pub struct RetryPolicy {
     pub jitter: f64,
 }
 
+impl Default for Config {
+    /// Keeps nothing, talks to echo, works where the program was started.
+    fn default() -> Self {
+        Self {
+            data_directory: None,
+            catalog: Catalog::default(),
+            endpoint: Endpoint::echo(),
+            hint: None,
+            working_directory: PathBuf::from("."),
+            supervisor: PathBuf::from("/proc/self/exe"),
+            settings: Settings::default(),
+            working_limit: 0,
+            follows_forks: true,
+            trace: None,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::stream::Usage;
 
 /// A text that must never be shown, logged, traced or stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,8 +41,45 @@ pub struct Endpoint {
     pub base_url: String,
     /// The credential, if there is one; local servers need none.
     pub key: Option<Secret>,
+    /// A command that prints the credential, where there is one instead of a key.
+    pub key_command: Option<String>,
     /// Additional headers of every request.
     pub headers: Vec<(String, String)>,
+    /// What is known about the model.
+    pub facts: ModelFacts,
+}
+
+/// What is known about a model besides its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelFacts {
+    /// Tokens of request and reply together.
+    pub context: Option<u64>,
+    /// The most tokens of one reply.
+    pub max_output: Option<u64>,
+    /// What tokens cost.
+    pub prices: Option<Prices>,
+}
+
+/// Billionths of a US dollar for one token (that is: thousandths of a dollar for a million of them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prices {
+    /// For a token of the request.
+    pub input: u64,
+    /// For one that came from the cache.
+    pub cached: u64,
+    /// For one that was written to the cache.
+    pub written: u64,
+    /// For a token of the reply.
+    pub output: u64,
+}
+
+impl Prices {
+    /// What a request of this size costs.
+    pub fn cost(&self, usage: &Usage) -> u64 {
+        let plain = usage.input.saturating_sub(usage.cached + usage.written);
+        let priced = [(plain, self.input), (usage.cached, self.cached), (usage.written, self.written)];
+        priced.iter().chain([&(usage.output, self.output)]).map(|(tokens, price)| tokens.saturating_mul(*price)).sum()
+    }
 }
 
 impl Endpoint {
@@ -53,7 +91,9 @@ impl Endpoint {
             model: "echo".into(),
             base_url: String::new(),
             key: None,
+            key_command: None,
             headers: Vec::new(),
+            facts: ModelFacts::default(),
         }
     }
 
@@ -64,7 +104,7 @@ impl Endpoint {
 }
 
 /// A provider that is configured: an endpoint without its model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProviderEntry {
     /// What people call it, before the slash.
     pub name: String,
@@ -74,8 +114,12 @@ pub struct ProviderEntry {
     pub base_url: String,
     /// The credential, if there is one.
     pub key: Option<Secret>,
+    /// A command that prints the credential, where there is one instead of a key.
+    pub key_command: Option<String>,
     /// Additional headers of every request.
     pub headers: Vec<(String, String)>,
+    /// Models that are known by name, the usual one first. Others can be asked for all the same.
+    pub models: Vec<(String, ModelFacts)>,
 }
 
 /// All providers that are configured. `echo` always is.
@@ -98,6 +142,8 @@ impl Catalog {
                 format!("there is no provider {provider:?} (say provider/model): there are {}", known.join(", "));
             return Err(Error::new(ErrorKind::Usage, words));
         };
+        let usual = entry.models.first().map_or("", |(name, _)| name);
+        let model = if model.is_empty() { usual } else { model };
         if model.is_empty() {
             return Err(Error::new(ErrorKind::Usage, format!("say which model: {provider}/NAME")));
         }
@@ -107,7 +153,9 @@ impl Catalog {
             model: model.into(),
             base_url: entry.base_url.clone(),
             key: entry.key.clone(),
+            key_command: entry.key_command.clone(),
             headers: entry.headers.clone(),
+            facts: entry.models.iter().find(|(name, _)| name == model).map(|(_, facts)| *facts).unwrap_or_default(),
         })
     }
 }
@@ -122,7 +170,7 @@ mod tests {
             kind: "openai".into(),
             base_url: format!("https://{name}.example/v1"),
             key: Some(Secret::new(name)),
-            headers: Vec::new(),
+            ..ProviderEntry::default()
         };
         Catalog(vec![entry("one"), entry("two")])
     }
@@ -139,6 +187,13 @@ mod tests {
         assert!(catalog().find("three/x").unwrap_err().message.contains("one, two, echo"));
         assert!(catalog().find("one").is_err());
         assert_eq!(Catalog::default().find("echo"), Ok(Endpoint::echo()));
+    }
+
+    #[test]
+    fn each_token_is_paid_once_at_its_own_price() {
+        let prices = Prices { input: 3000, cached: 300, written: 3750, output: 15000 };
+        let usage = Usage { input: 1000, cached: 600, written: 300, output: 10, cost: None };
+        assert_eq!(prices.cost(&usage), 100 * 3000 + 600 * 300 + 300 * 3750 + 10 * 15000);
     }
 
     #[test]

@@ -13,4 +13,5 @@ pub mod message;
 pub mod scrollback;
 pub mod socket;
 pub mod stream;
+pub mod thinking;
 pub mod tool;

@@ -9,6 +9,9 @@ pub enum StreamEvent {
     Text(String),
     /// More of the reasoning.
     Thinking(String),
+    /// A piece that goes back to the same model unchanged, as JSON in the provider's own form. It belongs before the text
+    /// and the calls that come after it.
+    Sealed(String),
     /// More of one tool call. Pieces with the same `index` belong together and come in order.
     ToolCall {
         /// Which call of this reply, counted by the decoder from 0 in the order of first appearance.
@@ -36,6 +39,7 @@ impl StreamEvent {
         match self {
             Self::Text(_) => "text",
             Self::Thinking(_) => "thinking",
+            Self::Sealed(_) => "sealed",
             Self::ToolCall { .. } => "tool_call",
             Self::Usage(_) => "usage",
             Self::Finish(_) => "finish",
@@ -49,7 +53,7 @@ impl StreamEvent {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
             Self::ToolCall { arguments, .. } => arguments.len(),
-            Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
+            Self::Sealed(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
         }
     }
 
@@ -79,6 +83,26 @@ pub struct Usage {
     pub input: u64,
     /// Those of `input` that came from the provider's cache.
     pub cached: u64,
+    /// Those of `input` that were written to the provider's cache.
+    pub written: u64,
     /// Tokens of the reply, reasoning included.
     pub output: u64,
+    /// What it cost, in billionths of a US dollar: as the provider says, else by the configured prices; `None` where
+    /// neither is known.
+    pub cost: Option<u64>,
+}
+
+impl Usage {
+    /// Adds another request's. The cost of several is known only if that of each is.
+    pub fn add(&mut self, other: Self) {
+        self.cost = match (self.input + self.output, self.cost, other.cost) {
+            (0, _, cost) => cost,
+            (_, Some(before), Some(more)) => Some(before + more),
+            _ => None,
+        };
+        self.input += other.input;
+        self.cached += other.cached;
+        self.written += other.written;
+        self.output += other.output;
+    }
 }

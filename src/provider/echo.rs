@@ -38,6 +38,8 @@ pub const ECHO: ProviderSpec = ProviderSpec {
     kind: "echo",
     about: "built in, no key, no network: repeats what you say; lines such as !slow MS, !repeat N, !think TEXT, \
             !tool NAME JSON, !next, !fail KIND, !hang, !cut and !length direct it",
+    service: None,
+    check_thinking: |_, _| Ok(()),
     open,
     decoder: || Box::new(Deaf),
 };
@@ -181,7 +183,7 @@ impl Player {
     }
 
     fn finish(mut self, ending: Ending, input: u64) -> Script {
-        let usage = StreamEvent::Usage(Usage { input, cached: 0, output: self.words });
+        let usage = StreamEvent::Usage(Usage { input, output: self.words, ..Usage::default() });
         let stop = if self.calls > 0 { Finish::ToolCalls } else { Finish::Stop };
         let tail = match ending {
             Ending::Stop => vec![usage, StreamEvent::Finish(stop), StreamEvent::Done],

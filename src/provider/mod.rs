@@ -17,10 +17,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::message::Message;
 use crate::domain::stream::StreamEvent;
+use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
 pub mod echo;
@@ -34,6 +35,11 @@ mod turns;
 pub struct Conversation<'a> {
     /// Where the request goes.
     pub endpoint: &'a Endpoint,
+    /// The credential that it goes with, if there is one: never taken from the endpoint, because it may come from a
+    /// command.
+    pub key: Option<&'a Secret>,
+    /// How much the model is to think.
+    pub thinking: Thinking,
     /// The system prompt; empty if there is none.
     pub system: &'a str,
     /// The conversation messages, oldest first. Rows that are no conversation are skipped.
@@ -78,6 +84,13 @@ pub struct ProviderSpec {
     pub kind: &'static str,
     /// What it covers, in a line for a person.
     pub about: &'static str,
+    /// The service that speaks this protocol under its own name, if there is one.
+    pub service: Option<Service>,
+    /// Looks whether a model can be told to think so much, without asking it.
+    ///
+    /// # Errors
+    /// It would reject that; the words say what it takes.
+    pub check_thinking: fn(model: &str, Thinking) -> Result<()>,
     /// Makes a conversation into an opening.
     ///
     /// # Errors
@@ -85,6 +98,21 @@ pub struct ProviderSpec {
     pub open: fn(&Conversation) -> Result<Opening>,
     /// A decoder for the answer to one request.
     pub decoder: fn() -> Box<dyn Decode>,
+}
+
+/// A service that needs no entry in the configuration: a key in its usual variable is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service {
+    /// What people call it, before the slash.
+    pub name: &'static str,
+    /// Where it is, up to and with the version segment.
+    pub base_url: &'static str,
+    /// The variables that may hold its key, the usual one first.
+    pub key_variables: &'static [&'static str],
+    /// The variable that may hold another base URL.
+    pub url_variable: &'static str,
+    /// What is asked for where no model is named.
+    pub model: &'static str,
 }
 
 /// Makes the bytes of one answer into events.

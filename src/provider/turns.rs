@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::domain::message::{Body, Message};
+use crate::domain::message::{Body, Message, Seal};
 use crate::domain::tool::{ToolCall, ToolResult};
 
 /// What a model is told of a call that has no result.
@@ -36,6 +36,8 @@ pub(super) enum Turn<'a> {
         text: String,
         /// Its calls with their answers, in its order.
         calls: Vec<Call<'a>>,
+        /// What goes back unchanged, in its order; only where the model that is asked made it itself.
+        seals: Vec<&'a Seal>,
     },
 }
 
@@ -60,15 +62,15 @@ impl Call<'_> {
     }
 }
 
-/// The turns of these messages; empty if nothing was said.
-pub(super) fn turns<'a>(messages: &[&'a Message]) -> Vec<Turn<'a>> {
+/// The turns of these messages as the model of this full name is told of them; empty if nothing was said.
+pub(super) fn turns<'a>(messages: &[&'a Message], model: &str) -> Vec<Turn<'a>> {
     let mut writer = Writer::default();
     for message in messages {
         match &message.body {
             Body::User(text) => writer.user(text),
             // Templates allow a system message at the very beginning only, and it may not change: prefixes are cached.
             Body::System(text) if !is_blank(text) => writer.user(&format!("[system] {text}")),
-            Body::Assistant(reply) => writer.reply(&reply.text),
+            Body::Assistant(reply) => writer.reply(&reply.text, if reply.by == model { &reply.seals } else { &[] }),
             Body::ToolCall(call) => writer.call(call),
             Body::ToolResult(result) => writer.result(result),
             _ => {}
@@ -96,19 +98,27 @@ impl<'a> Writer<'a> {
     }
 
     /// An empty reply is kept for now: its calls may follow.
-    fn reply(&mut self, said: &str) {
+    fn reply(&mut self, said: &str, made: &'a [Seal]) {
         let said = if is_blank(said) { "" } else { said };
         match self.turns.last_mut() {
-            Some(Turn::Assistant { text, calls }) if calls.is_empty() => join(text, said),
-            _ => self.push_reply(said),
+            // Seals stand at places in a text, and two replies that become one have no such places.
+            Some(Turn::Assistant { text, calls, seals }) if calls.is_empty() => {
+                if text.is_empty() {
+                    *seals = made.iter().collect();
+                } else if !said.is_empty() {
+                    seals.clear();
+                }
+                join(text, said);
+            }
+            _ => self.push_reply(said, made),
         }
     }
 
-    fn push_reply(&mut self, said: &str) {
+    fn push_reply(&mut self, said: &str, made: &'a [Seal]) {
         if self.turns.is_empty() {
             self.turns.push(Turn::User(CUT_START.to_owned()));
         }
-        self.turns.push(Turn::Assistant { text: said.to_owned(), calls: Vec::new() });
+        self.turns.push(Turn::Assistant { text: said.to_owned(), calls: Vec::new(), seals: made.iter().collect() });
     }
 
     /// A call belongs to the reply before it, unless that one's calls were answered already.
@@ -116,7 +126,7 @@ impl<'a> Writer<'a> {
         let is_open =
             |turn: &Turn| matches!(turn, Turn::Assistant { calls, .. } if calls.iter().all(|c| c.result.is_none()));
         if !self.turns.last().is_some_and(is_open) {
-            self.push_reply("");
+            self.push_reply("", &[]);
         }
         let id = self.unique_id(&call.id);
         if let Some(Turn::Assistant { calls, .. }) = self.turns.last_mut() {
@@ -147,7 +157,7 @@ impl<'a> Writer<'a> {
 
     fn drop_empty_reply(&mut self) {
         self.turns
-            .pop_if(|turn| matches!(turn, Turn::Assistant { text, calls } if text.is_empty() && calls.is_empty()));
+            .pop_if(|turn| matches!(turn, Turn::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty()));
     }
 
     /// The logged identifier made fit for every server; a number is added to one that is taken.

@@ -8,7 +8,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::repl::{RESTING_CONNECTIONS, Repl, Turn};
-use crate::store::Store;
+use crate::store::{QueuedRow, Store};
 
 /// How many requests are sent in one turn; the others are sent in the next.
 const REQUESTS_PER_TURN: usize = 64;
@@ -191,7 +191,7 @@ impl Repl {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         let now = self.shared.clock.unix_ms();
         if agent.state() != State::Idle || !agent.queue.is_empty() {
-            let id = self.shared.store.enqueue(who, &text, now)?;
+            let id = self.shared.store.enqueue(who, &text, false, now)?;
             self.roster.with(who, |agent| {
                 agent.queue.push_back(Queued { id, text });
                 agent.view.touch();
@@ -281,7 +281,7 @@ impl Repl {
         for id in self.shared.store.agents_with_queue()? {
             match self.shared.store.queued(id) {
                 Ok(queued) => self.roster.with(id, |agent| {
-                    agent.queue.extend(queued.into_iter().map(|(id, text)| Queued { id, text }));
+                    agent.queue.extend(queued.into_iter().map(|QueuedRow { id, text, .. }| Queued { id, text }));
                 }),
                 Err(error) => {
                     self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));

@@ -309,7 +309,8 @@ impl Repl {
 
     /// The house as a command may see it.
     fn house(&self, current: AgentId) -> House<'_> {
-        House { roster: &self.roster, store: &self.shared.store, current, unix_ms: self.shared.clock.unix_ms() }
+        let SharedContext { store, config, clock, .. } = &self.shared;
+        House { roster: &self.roster, store, config, current, unix_ms: clock.unix_ms() }
     }
 
     /// Everybody, to look at.
@@ -360,21 +361,14 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::domain::config::Settings;
     use crate::domain::endpoint::Endpoint;
 
     fn house_in(directory: &std::path::Path) -> Repl {
         let config = Config {
             data_directory: Some(directory.into()),
-            catalog: Default::default(),
-            endpoint: Endpoint::echo(),
-            hint: None,
             working_directory: directory.into(),
             supervisor: directory.into(),
-            settings: Settings::default(),
-            working_limit: 0,
-            follows_forks: true,
-            trace: None,
+            ..Config::default()
         };
         let store = Store::open(directory).expect("a store");
         Repl::open(config, store, Clock::system(), None).expect("a house")

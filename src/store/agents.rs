@@ -40,6 +40,8 @@ pub struct AgentRow {
     pub environment: Option<String>,
     /// What it may do, in the words of those who grant it.
     pub powers: Option<String>,
+    /// Instructions of its own before everything, in place of the usual ones.
+    pub system: Option<String>,
 }
 
 /// The living, and what could not be read.
@@ -91,7 +93,7 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, powers FROM agents";
+    endpoint, thinking, environment, powers, system FROM agents";
 
 impl Store {
     /// The running agents, by order of birth.
@@ -143,8 +145,8 @@ impl Store {
         self.expect_agent(id)
     }
 
-    /// Registers a child and writes the fork into both logs, in one transaction. It takes over the parent's thinking
-    /// and powers; what it costs does not depend on the length of any history.
+    /// Registers a child and writes the fork into both logs, in one transaction. It takes over the parent's thinking,
+    /// powers and instructions; what it costs does not depend on the length of any history.
     ///
     /// # Errors
     /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
@@ -268,6 +270,14 @@ impl Store {
         self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
     }
 
+    /// Sets instructions of the agent's own; `None`: the usual ones.
+    ///
+    /// # Errors
+    /// As for [`Store::set_name`].
+    pub fn set_system(&self, agent: AgentId, system: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
+    }
+
     fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
         let changed = execute(self.conn.prepare_cached(sql)?, params![agent, value], value)?;
         if changed == 0 { Err(absent(&self.conn, agent)) } else { Ok(()) }
@@ -299,9 +309,9 @@ fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message
 
 fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, powers)
+                   endpoint, thinking, environment, powers, system)
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
-                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers
+                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers, system
                FROM agents WHERE uuid = ?3";
     let values =
         params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];
@@ -378,6 +388,7 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         thinking: row.get(10)?,
         environment: row.get(11)?,
         powers: row.get(12)?,
+        system: row.get(13)?,
     })
 }
 

@@ -32,7 +32,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 pub use agents::{AgentRow, Forked, Found, NewAgent, Roll};
 pub use lock::holder;
-pub use queue::QueueId;
+pub use queue::{QueueId, QueuedRow};
 
 /// The file inside the data directory.
 const FILE: &str = "polylogue.db";

@@ -8,6 +8,17 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::message::Message;
 
+/// A text or a command that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedRow {
+    /// Its name.
+    pub id: QueueId,
+    /// What the person wrote.
+    pub text: String,
+    /// It is a command, to be carried out when its turn comes.
+    pub is_command: bool,
+}
+
 /// Names one queued text; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub i64);
@@ -17,10 +28,10 @@ impl Store {
     ///
     /// # Errors
     /// The agent does not live, or the database cannot be written.
-    pub fn enqueue(&self, agent: AgentId, text: &str, now_ms: i64) -> Result<QueueId> {
+    pub fn enqueue(&self, agent: AgentId, text: &str, is_command: bool, now_ms: i64) -> Result<QueueId> {
         self.write(|conn| {
-            let sql = "INSERT INTO queue (agent, content, created_at) VALUES (?1, ?2, ?3)";
-            conn.prepare_cached(sql)?.execute(params![agents::running(conn, agent)?, text, now_ms])?;
+            let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
+            conn.prepare_cached(sql)?.execute(params![agents::running(conn, agent)?, text, is_command, now_ms])?;
             Ok(QueueId(conn.last_insert_rowid()))
         })
     }
@@ -42,10 +53,14 @@ impl Store {
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
-    pub fn queued(&self, agent: AgentId) -> Result<Vec<(QueueId, String)>> {
-        let mut statement = self.conn.prepare_cached("SELECT id, content FROM queue WHERE agent = ?1 ORDER BY id")?;
+    pub fn queued(&self, agent: AgentId) -> Result<Vec<QueuedRow>> {
+        let sql = "SELECT id, content, is_command FROM queue WHERE agent = ?1 ORDER BY id";
+        let mut statement = self.conn.prepare_cached(sql)?;
         let ordinal = agents::known(&self.conn, agent)?;
-        let rows = statement.query_map([ordinal], |row| Ok((QueueId(row.get(0)?), row::text(row, 1)?)))?;
+        let rows = statement.query_map([ordinal], |row| {
+            let is_command = row.get_ref(2)?.as_i64().unwrap_or(0) != 0;
+            Ok(QueuedRow { id: QueueId(row.get(0)?), text: row::text(row, 1)?, is_command })
+        })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::MessageId;
-use crate::domain::message::{Body, Message, Reply};
+use crate::domain::message::{Body, Message, Reply, Seal};
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -21,6 +21,17 @@ struct ReplyData<'a> {
     #[serde(borrow, skip_serializing_if = "str::is_empty")]
     thinking: Cow<'a, str>,
     is_partial: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    seals: Vec<SealData>,
+    #[serde(borrow, skip_serializing_if = "str::is_empty")]
+    by: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SealData {
+    text: usize,
+    calls: usize,
+    json: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,7 +64,16 @@ struct RewindData {
 struct UsageData {
     input: u64,
     cached: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    written: u64,
     output: u64,
+    /// Billionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The text column of a body.
@@ -76,8 +96,16 @@ pub(super) fn content(body: &Body) -> &str {
 /// The JSON column of a body, if its kind has one and there is something to keep in it.
 pub(super) fn data(body: &Body) -> Option<String> {
     match body {
-        Body::Assistant(Reply { thinking, is_partial, .. }) if !thinking.is_empty() || *is_partial => {
-            Some(json(&ReplyData { thinking: thinking.into(), is_partial: *is_partial }))
+        Body::Assistant(Reply { thinking, is_partial, seals, by, .. })
+            if !thinking.is_empty() || *is_partial || !seals.is_empty() || !by.is_empty() =>
+        {
+            let seals = seals.iter().map(|Seal { text, calls, json }| SealData {
+                text: *text,
+                calls: *calls,
+                json: json.clone(),
+            });
+            let (thinking, by) = (thinking.into(), by.into());
+            Some(json(&ReplyData { thinking, is_partial: *is_partial, seals: seals.collect(), by }))
         }
         Body::ToolCall(call) => Some(json(&CallData { id: (&call.id).into(), name: (&call.name).into() })),
         Body::ToolResult(result) => Some(json(&ResultData {
@@ -87,8 +115,8 @@ pub(super) fn data(body: &Body) -> Option<String> {
             duration_ns: u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX),
         })),
         Body::Rewind(MessageId(to)) => Some(json(&RewindData { to: *to })),
-        Body::Usage(Usage { input, cached, output }) => {
-            Some(json(&UsageData { input: *input, cached: *cached, output: *output }))
+        Body::Usage(Usage { input, cached, written, output, cost }) => {
+            Some(json(&UsageData { input: *input, cached: *cached, written: *written, output: *output, cost: *cost }))
         }
         _ => None,
     }
@@ -150,7 +178,14 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
 
 fn read_reply(content: &str, data: Option<&str>) -> Result<Reply, String> {
     let kept = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
-    Ok(Reply { text: content.to_owned(), thinking: kept.thinking.into_owned(), is_partial: kept.is_partial })
+    let seals = kept.seals.into_iter().map(|SealData { text, calls, json }| Seal { text, calls, json });
+    Ok(Reply {
+        text: content.to_owned(),
+        thinking: kept.thinking.into_owned(),
+        is_partial: kept.is_partial,
+        seals: seals.collect(),
+        by: kept.by.into_owned(),
+    })
 }
 
 fn read_call(content: &str, data: Option<&str>) -> Result<ToolCall, String> {
@@ -171,7 +206,8 @@ fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> 
 
 fn read_usage(data: Option<&str>) -> Result<Usage, String> {
     let kept: UsageData = parse(data)?;
-    Ok(Usage { input: kept.input, cached: kept.cached, output: kept.output })
+    let UsageData { input, cached, written, output, cost } = kept;
+    Ok(Usage { input, cached, written, output, cost })
 }
 
 fn parse<'a, T: Deserialize<'a>>(data: Option<&'a str>) -> Result<T, String> {
@@ -184,7 +220,8 @@ mod tests {
 
     fn one_of_each() -> Vec<Body> {
         let odd = "a\0b\u{1b}[31m\"\\\r\n\u{7f} \u{202e} 👩‍👩‍👧".to_owned();
-        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true };
+        let seals = vec![Seal { text: 1, calls: 2, json: odd.clone() }];
+        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true, seals, by: odd.clone() };
         let call = ToolCall { id: odd.clone(), name: odd.clone(), arguments: "{broken".into() };
         let result = ToolResult {
             call_id: odd.clone(),
@@ -207,7 +244,7 @@ mod tests {
             Body::Interrupted(odd.clone()),
             Body::AgentKilled,
             Body::Command(odd.clone()),
-            Body::Usage(Usage { input: u64::MAX, cached: 1, output: 0 }),
+            Body::Usage(Usage { input: u64::MAX, cached: 1, written: 2, output: 0, cost: Some(3) }),
             Body::Error(odd),
         ]
     }

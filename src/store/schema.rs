@@ -12,7 +12,7 @@ use crate::base::error::Result;
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` makes version `n + 1` out of version `n`.
-const STEPS: [&str; 1] = [VERSION_1];
+const STEPS: [&str; 2] = [VERSION_1, VERSION_2];
 
 /// `agents.ordinal` is the order of birth from 0, the root; messages name their agent by it, because an index of a
 /// million small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id): SQLite ends
@@ -79,6 +79,12 @@ CREATE INDEX mail_unread ON mail (to_uuid) WHERE read_at IS NULL;
 CREATE TABLE drafts (agent INTEGER PRIMARY KEY REFERENCES agents (ordinal), content TEXT NOT NULL);
 CREATE TABLE inputs (id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL UNIQUE);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+";
+
+/// A queued text may be a command, and an agent may have instructions of its own.
+const VERSION_2: &str = "
+ALTER TABLE queue ADD COLUMN is_command INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN system TEXT;
 ";
 
 /// Refuses a database that another program made, before anything in it is touched.

@@ -59,6 +59,8 @@ impl Nursery {
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let talk = Talk {
             endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
+            // What an older or newer program wrote there and this one does not know, is not said.
+            thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or_default(),
             system: self.system.clone(),
             environment: self.environment.clone(),
             history: None,
@@ -71,6 +73,7 @@ impl Nursery {
     pub fn fork(parent: &Agent, row: &AgentRow, endpoint: Rc<Endpoint>, history: Option<History>) -> Agent {
         let talk = Talk {
             endpoint,
+            thinking: parent.talk.thinking,
             system: parent.talk.system.clone(),
             environment: parent.talk.environment.clone(),
             history,

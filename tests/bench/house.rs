@@ -43,13 +43,10 @@ impl House {
             data_directory: Some(directory.path().into()),
             catalog: Catalog(url.map(provider).into_iter().collect()),
             endpoint: url.map_or_else(Endpoint::echo, openai),
-            hint: None,
             working_directory: directory.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings,
-            working_limit: 0,
-            follows_forks: true,
-            trace: None,
+            ..Config::default()
         };
         let memory = MemoryTerminal { size: (80, 24), ..MemoryTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");
@@ -154,7 +151,7 @@ impl House {
 /// The same server as a provider of the configuration.
 fn provider(url: &str) -> ProviderEntry {
     let Endpoint { provider: name, kind, base_url, key, headers, .. } = openai(url);
-    ProviderEntry { name, kind, base_url, key, headers }
+    ProviderEntry { name, kind, base_url, key, headers, ..ProviderEntry::default() }
 }
 
 /// The endpoint of a server of the support folder.
@@ -164,8 +161,7 @@ fn openai(url: &str) -> Endpoint {
         kind: "openai".into(),
         model: "test".into(),
         base_url: url.into(),
-        key: None,
-        headers: Vec::new(),
+        ..Endpoint::echo()
     }
 }
 

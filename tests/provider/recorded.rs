@@ -5,33 +5,43 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use polylogue::domain::http::HttpHead;
-use polylogue::domain::stream::{Finish, StreamEvent};
-use polylogue::provider::find;
+use polylogue::domain::stream::{Finish, StreamEvent, Usage};
+use polylogue::provider::{PROVIDERS, find};
 use serde_json::{Value, json};
 
 #[test]
 fn recorded_answers_mean_the_same_however_they_are_cut() {
-    let cases = cases("openai");
-    assert!(cases.len() >= 25, "the recordings are there");
-    for (name, head, bytes, expected) in cases {
-        assert_eq!(decode(&head, &[&bytes]), expected, "{name}, whole");
-        let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(decode(&head, &single), expected, "{name}, byte by byte");
-        for cut in 0..=bytes.len() {
-            assert_eq!(decode(&head, &[&bytes[..cut], &bytes[cut..]]), expected, "{name}, cut at {cut}");
+    for kind in kinds() {
+        let cases = cases(kind);
+        assert!(cases.len() >= 15, "the recordings of {kind} are there");
+        for (name, head, bytes, expected) in cases {
+            assert_eq!(decode(kind, &head, &[&bytes]), expected, "{kind} {name}, whole");
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(decode(kind, &head, &single), expected, "{kind} {name}, byte by byte");
+            for cut in 0..=bytes.len() {
+                let events = decode(kind, &head, &[&bytes[..cut], &bytes[cut..]]);
+                assert_eq!(events, expected, "{kind} {name}, cut at {cut}");
+            }
         }
     }
 }
 
 #[test]
 fn a_recorded_answer_that_ends_too_early_ends_in_exactly_one_done_or_error() {
-    for (name, head, bytes, _) in cases("openai") {
-        for end in 0..bytes.len() {
-            let events = decode(&head, &[&bytes[..end]]);
-            let ends = events.iter().filter(|event| *event == "done" || event.get("error").is_some()).count();
-            assert_eq!(ends, 1, "{name}, ended at {end}: {events:?}");
+    for kind in kinds() {
+        for (name, head, bytes, _) in cases(kind) {
+            for end in 0..bytes.len() {
+                let events = decode(kind, &head, &[&bytes[..end]]);
+                let ends = events.iter().filter(|event| *event == "done" || event.get("error").is_some()).count();
+                assert_eq!(ends, 1, "{kind} {name}, ended at {end}: {events:?}");
+            }
         }
     }
+}
+
+/// Every provider that reads bytes.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| *kind != "echo")
 }
 
 type Case = (String, HttpHead, Vec<u8>, Vec<Value>);
@@ -56,8 +66,8 @@ fn case(path: &Path) -> Case {
     (name, head, fs::read(path).unwrap(), meaning["events"].as_array().unwrap().clone())
 }
 
-fn decode(head: &HttpHead, pieces: &[&[u8]]) -> Vec<Value> {
-    let mut decoder = (find("openai").unwrap().decoder)();
+fn decode(kind: &str, head: &HttpHead, pieces: &[&[u8]]) -> Vec<Value> {
+    let mut decoder = (find(kind).unwrap().decoder)();
     let mut out = Vec::new();
     decoder.head(head);
     for piece in pieces {
@@ -77,13 +87,16 @@ fn add(merged: &mut Vec<Value>, event: StreamEvent) {
     match event {
         StreamEvent::Text(text) => join(merged, "text", &text),
         StreamEvent::Thinking(text) => join(merged, "thinking", &text),
+        StreamEvent::Sealed(seal) => {
+            merged.push(json!({"sealed": serde_json::from_str::<Value>(&seal).expect("a seal is JSON")}));
+        }
         StreamEvent::ToolCall { index, id, name, arguments } => match last {
             Some(last) if last["call"] == index && id.is_empty() && name.is_empty() => {
                 last["arguments"] = format!("{}{arguments}", last["arguments"].as_str().unwrap()).into();
             }
             _ => merged.push(json!({"call": index, "id": id, "name": name, "arguments": arguments})),
         },
-        StreamEvent::Usage(usage) => merged.push(json!({"usage": [usage.input, usage.cached, usage.output]})),
+        StreamEvent::Usage(usage) => merged.push(json!({"usage": usage_of(usage)})),
         StreamEvent::Finish(finish) => merged.push(json!({"finish": name_of(finish)})),
         StreamEvent::Error(error) => {
             let mut value = json!({"error": error.kind.name(), "message": error.message});
@@ -110,4 +123,13 @@ fn name_of(finish: Finish) -> &'static str {
         Finish::Length => "length",
         Finish::ContentFilter => "content_filter",
     }
+}
+
+/// Input, cached and output tokens; those written to the cache and the cost where there are any.
+fn usage_of(usage: Usage) -> Value {
+    let mut told = json!([usage.input, usage.cached, usage.output]);
+    if usage.written > 0 || usage.cost.is_some() {
+        told = json!({"tokens": told, "written": usage.written, "cost": usage.cost});
+    }
+    told
 }

@@ -9,10 +9,11 @@ use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::http::HttpRequest;
 use polylogue::domain::message::{Body, Message, Reply};
+use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, find};
 
-use super::validity;
+use crate::support::validity;
 
 const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -29,8 +30,7 @@ fn endpoint() -> Endpoint {
         kind: "openai".into(),
         model: "some/model".into(),
         base_url: "http://localhost:8080/v1".into(),
-        key: None,
-        headers: Vec::new(),
+        ..Endpoint::echo()
     }
 }
 
@@ -43,7 +43,14 @@ fn open(
     let log: Vec<_> =
         bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
     let messages: Vec<_> = log.iter().collect();
-    match (find("openai").unwrap().open)(&Conversation { endpoint, system, messages: &messages, tools })? {
+    match (find("openai").unwrap().open)(&Conversation {
+        endpoint,
+        key: endpoint.key.as_ref(),
+        thinking: Thinking::Unsaid,
+        system,
+        messages: &messages,
+        tools,
+    })? {
         Opening::Http(request) => Ok(request),
         Opening::Script(_) => panic!("no script"),
     }
@@ -58,11 +65,11 @@ fn user(text: &str) -> Body {
 }
 
 fn reply(text: &str) -> Body {
-    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), is_partial: false })
+    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), ..Reply::default() })
 }
 
 fn partial(text: &str) -> Body {
-    Body::Assistant(Reply { text: text.into(), thinking: String::new(), is_partial: true })
+    Body::Assistant(Reply { text: text.into(), is_partial: true, ..Reply::default() })
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Body {
@@ -155,7 +162,7 @@ fn bodies_are_the_golden_ones_and_valid() {
         ),
     ];
     for (name, actual) in cases {
-        assert_eq!(validity::check(actual.as_bytes()), Ok(()), "{name}");
+        assert_eq!(validity::check("openai", actual.as_bytes()), Ok(()), "{name}");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/requests/openai/{name}.json"));
         let golden = fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(actual, golden.trim_end(), "{name}");

@@ -137,7 +137,7 @@ fn a_database_of_version_1_opens_and_becomes_one_of_today() {
     assert_eq!((root.endpoint.as_deref(), scout.name.as_deref()), (Some("echo/echo"), Some("scout")));
     assert_eq!(texts(&store, scout.id), ["hello", "look around"]);
     assert_eq!(store.recover(9).unwrap(), [scout.id]);
-    assert_eq!(store.queued(root.id).unwrap()[0].1, "and then this");
+    assert_eq!(store.queued(root.id).unwrap()[0].text, "and then this");
     assert_eq!(store.draft(root.id).unwrap(), "half a thought");
     drop(store);
 

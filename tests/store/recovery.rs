@@ -30,7 +30,7 @@ fn a_reply_that_was_cut_is_kept_as_far_as_it_came_and_marked() {
     assert!(store.load_agents().unwrap().agents[0].was_busy);
     assert_eq!(store.recover(9).unwrap(), [root]);
     assert_eq!(kinds(&store, root), ["user", "assistant", "interrupted"]);
-    let cut = Reply { text: "once upon".into(), thinking: "hm".into(), is_partial: true };
+    let cut = Reply { text: "once upon".into(), thinking: "hm".into(), is_partial: true, ..Reply::default() };
     assert_eq!(store.replay(root).unwrap().0[1].body, Body::Assistant(cut));
     assert!(!store.load_agents().unwrap().agents[0].was_busy);
 }

@@ -3,7 +3,7 @@
 use polylogue::base::error::ErrorKind;
 use polylogue::base::id::{AgentId, MessageId};
 use polylogue::domain::message::Body;
-use polylogue::store::{Found, NewAgent, QueueId, Store};
+use polylogue::store::{Found, NewAgent, QueueId, QueuedRow, Store};
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
     let (store, root) = fresh();
     let [parent, bystander] = [fork(&store, root), fork(&store, root)];
     let child = fork(&store, parent);
-    store.enqueue(child, "unsent", 2).unwrap();
+    store.enqueue(child, "unsent", false, 2).unwrap();
     let events = store.kill(&[child, parent], 9).unwrap();
     assert_eq!(
         events.iter().map(|event| event.body.clone()).collect::<Vec<_>>(),
@@ -69,12 +69,12 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
     );
     let living: Vec<AgentId> = store.load_agents().unwrap().agents.iter().map(|row| row.id).collect();
     assert_eq!(living, [root, bystander]);
-    assert_eq!(store.queued(child).unwrap()[0].1, "unsent");
+    assert_eq!(store.queued(child).unwrap()[0].text, "unsent");
     let late: [polylogue::base::error::Result<()>; 7] = [
         store.append(child, vec![said("late")], 10).map(drop),
         store.append_partial(child, "late", ""),
         store.settle_reply(child, vec![], 10).map(drop),
-        store.enqueue(child, "late", 10).map(drop),
+        store.enqueue(child, "late", false, 10).map(drop),
         store.begin_turn(child, "late".into(), 10).map(drop),
         store.fork(&child_of(child, MessageId(0)), 10).map(drop),
         store.kill(&[child], 10).map(drop),
@@ -138,7 +138,7 @@ fn an_agent_is_found_by_uuid_by_a_beginning_that_is_unique_and_by_name() {
 #[test]
 fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
     let (store, root) = fresh();
-    let ids: Vec<QueueId> = ["a", "b", "c"].iter().map(|text| store.enqueue(root, text, 2).unwrap()).collect();
+    let ids: Vec<QueueId> = ["a", "b", "c"].iter().map(|text| store.enqueue(root, text, false, 2).unwrap()).collect();
     let other = fork(&store, root);
     assert!(store.promote(other, ids[0], 3).is_err(), "it is the root's");
     store.unqueue(root, ids[1]).unwrap();
@@ -146,10 +146,10 @@ fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
     let message = store.promote(root, ids[0], 3).unwrap();
     assert_eq!((message.id, message.body), (store.last_own_message(root).unwrap(), said("a")));
     assert!(store.promote(root, ids[0], 3).is_err(), "it was sent already");
-    assert_eq!(store.queued(root).unwrap(), [(ids[2], "c".to_owned())]);
+    assert_eq!(store.queued(root).unwrap(), [QueuedRow { id: ids[2], text: "c".into(), is_command: false }]);
     assert_eq!(texts(&store, root), ["a"]);
     store.unqueue(root, ids[2]).unwrap();
-    assert!(store.enqueue(root, "d", 4).unwrap() > ids[2], "a number is never used again");
+    assert!(store.enqueue(root, "d", false, 4).unwrap() > ids[2], "a number is never used again");
 }
 
 #[test]

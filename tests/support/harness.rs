@@ -56,7 +56,7 @@ impl Plan {
     /// The provider of the endpoint, under its name.
     fn catalog(&self) -> Catalog {
         let Endpoint { provider, kind, base_url, key, headers, .. } = self.endpoint.clone();
-        Catalog(vec![ProviderEntry { name: provider, kind, base_url, key, headers }])
+        Catalog(vec![ProviderEntry { name: provider, kind, base_url, key, headers, ..ProviderEntry::default() }])
     }
 
     /// What the program would be told, in this directory.
@@ -65,13 +65,12 @@ impl Plan {
             data_directory: Some(directory.into()),
             catalog: self.catalog(),
             endpoint: self.endpoint.clone(),
-            hint: None,
             working_directory: directory.into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings: self.settings,
             working_limit: self.working_limit,
             follows_forks: self.follows_forks,
-            trace: None,
+            ..Config::default()
         }
     }
 
@@ -82,8 +81,7 @@ impl Plan {
             kind: "openai".into(),
             model: "test".into(),
             base_url: url.into(),
-            key: None,
-            headers: Vec::new(),
+            ..Endpoint::echo()
         };
         Self { endpoint, ..Self::default() }
     }

@@ -13,6 +13,7 @@ pub mod openai;
 pub mod peer;
 pub mod pty;
 pub mod scene;
+pub mod validity;
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::http::{self, Request, RequestReader};
-use super::{PATIENCE, openai};
+use super::{PATIENCE, openai, validity};
 
 /// The server. Dropped, it stops listening and hangs up on everyone.
 pub struct Peer {
@@ -62,14 +62,15 @@ impl Peer {
 
     /// The next request that is there as a whole, on whatever connection. Blocks until it comes.
     pub fn accept(&self) -> Exchange {
-        self.arrivals
-            .recv_timeout(PATIENCE)
-            .unwrap_or_else(|_| panic!("no whole request within {PATIENCE:?}; seen so far:\n{}", self.describe()))
+        let waited = self.arrivals.recv_timeout(PATIENCE);
+        let exchange = waited
+            .unwrap_or_else(|_| panic!("no whole request within {PATIENCE:?}; seen so far:\n{}", self.describe()));
+        exchange.checked()
     }
 
     /// The next request if one is there as a whole: for a test that turns the client's loop itself.
     pub fn try_accept(&self) -> Option<Exchange> {
-        self.arrivals.try_recv().ok()
+        self.arrivals.try_recv().ok().map(Exchange::checked)
     }
 
     /// How many connections have been opened so far.
@@ -227,6 +228,15 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Itself, if a strict server would take its request.
+    fn checked(self) -> Exchange {
+        let Request { path, body, .. } = &self.request;
+        if let Err(rule) = validity::check_path(path, body) {
+            panic!("{path}: {rule}\nin {}", String::from_utf8_lossy(body));
+        }
+        self
+    }
+
     /// What the client asked.
     pub fn request(&self) -> &Request {
         &self.request

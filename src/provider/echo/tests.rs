@@ -5,6 +5,7 @@ use crate::base::error::ErrorKind;
 use crate::base::id::MessageId;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::message::Reply;
+use crate::domain::thinking::Thinking;
 use crate::domain::tool::{ToolCall, ToolDeclaration};
 
 const TOOLS: &[ToolDeclaration] = &[ToolDeclaration { name: "bash", description: "", parameters: "{}" }];
@@ -13,7 +14,14 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
     let messages: Vec<_> = bodies.into_iter().map(|body| Message { id: MessageId(0), body, created_at: 0 }).collect();
     let messages: Vec<_> = messages.iter().collect();
     let endpoint = Endpoint::echo();
-    let conversation = Conversation { endpoint: &endpoint, system: "be brief", messages: &messages, tools };
+    let conversation = Conversation {
+        endpoint: &endpoint,
+        key: None,
+        thinking: Thinking::Unsaid,
+        system: "be brief",
+        messages: &messages,
+        tools,
+    };
     match open(&conversation).unwrap() {
         Opening::Script(script) => script.steps.into(),
         Opening::Http(_) => panic!("echo has no network"),
@@ -52,7 +60,7 @@ fn without_directives_it_repeats_word_by_word_at_once() {
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
     assert_eq!(text_in(&events), "hello  you\nthere!");
     assert_eq!(events[0], StreamEvent::Text("hello ".into()));
-    let usage = StreamEvent::Usage(Usage { input: 5, cached: 0, output: 3 });
+    let usage = StreamEvent::Usage(Usage { input: 5, output: 3, ..Usage::default() });
     assert_eq!(events[events.len() - 3..], [usage, StreamEvent::Finish(Finish::Stop), StreamEvent::Done]);
 }
 

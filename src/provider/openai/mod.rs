@@ -11,7 +11,7 @@
 //! | `reply` | chunks -> events: texts, calls, bounds |
 //! | `refusal` | the error objects of the various servers |
 
-use crate::provider::ProviderSpec;
+use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
 mod refusal;
@@ -23,6 +23,14 @@ mod wire;
 pub const OPENAI: ProviderSpec = ProviderSpec {
     kind: "openai",
     about: "Chat Completions: OpenAI and compatible servers (llama.cpp, Ollama, vLLM, LiteLLM, OpenRouter, ...)",
+    service: Some(Service {
+        name: "openai",
+        base_url: "https://api.openai.com/v1",
+        key_variables: &["OPENAI_API_KEY"],
+        url_variable: "OPENAI_BASE_URL",
+        model: "gpt-5-mini",
+    }),
+    check_thinking: request::check_thinking,
     open: request::open,
     decoder: || Box::new(decoder::ChatDecoder::default()),
 };

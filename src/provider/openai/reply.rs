@@ -166,7 +166,9 @@ impl Reply {
         let usage = Usage {
             input: usage.prompt_tokens.unwrap_or(0),
             cached: details.or(usage.prompt_cache_hit_tokens).unwrap_or(0),
+            written: 0,
             output: usage.completion_tokens.unwrap_or(0),
+            cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
         };
         // Some servers repeat it in every chunk, or send zeros until they know.
         if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {

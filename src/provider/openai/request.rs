@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::HttpRequest;
+use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, Opening};
@@ -23,7 +24,22 @@ use crate::provider::{Conversation, Opening};
 /// or a header of the endpoint cannot be sent. No error repeats the value of a header.
 pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
     let endpoint = conversation.endpoint;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers: headers(endpoint)?, body: body(conversation)? }))
+    let headers = headers(endpoint, conversation.key)?;
+    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+}
+
+/// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning); which models take it, only they know.
+///
+/// # Errors
+/// A number of tokens was named.
+pub(super) fn check_thinking(_: &str, thinking: Thinking) -> Result<()> {
+    match thinking {
+        Thinking::Budget(_) => {
+            let words = "models of this provider take off, low, medium or high, not a number of tokens";
+            Err(Error::new(ErrorKind::Usage, words))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The base URL with the path behind it; a query (Azure's `?api-version=`) stays at the end.
@@ -40,9 +56,9 @@ fn url(endpoint: &Endpoint) -> Result<String> {
 }
 
 /// The endpoint's own headers replace ours of the same name.
-fn headers(endpoint: &Endpoint) -> Result<Vec<(String, String)>> {
+fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, String)>> {
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
-    if let Some(key) = &endpoint.key {
+    if let Some(key) = key {
         let key = key.reveal().trim();
         if key.is_empty() || !is_header_text(key) {
             let words = format!("the key of {} is empty or holds characters that no key has", endpoint.provider);
@@ -97,7 +113,7 @@ struct FunctionRow<'a> {
 }
 
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
-    let turns = turns(conversation.messages);
+    let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
         return Err(Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet"));
     }
@@ -109,14 +125,27 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
     body.push(']');
     push_tools(&mut body, conversation.tools)?;
+    if let Some(effort) = effort(conversation.thinking) {
+        body.push_str(&format!(",\"reasoning_effort\":{effort:?}"));
+    }
     body.push('}');
     Ok(body.into_bytes().into())
+}
+
+fn effort(thinking: Thinking) -> Option<&'static str> {
+    match thinking {
+        Thinking::Unsaid | Thinking::Budget(_) => None,
+        Thinking::Off => Some("none"),
+        Thinking::Low => Some("low"),
+        Thinking::Medium => Some("medium"),
+        Thinking::High => Some("high"),
+    }
 }
 
 fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
     match turn {
         Turn::User(text) => vec![row("user", text)],
-        Turn::Assistant { text, calls } => {
+        Turn::Assistant { text, calls, .. } => {
             let content = (!text.is_empty()).then_some(text.as_str());
             let tool_calls = calls.iter().map(call_row).collect();
             let reply = Row { role: "assistant", content, tool_calls, tool_call_id: None };

@@ -86,6 +86,8 @@ pub(super) struct WireUsage {
     pub prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek's name for the cached tokens.
     pub prompt_cache_hit_tokens: Option<u64>,
+    /// US dollars, as OpenRouter tells them.
+    pub cost: Option<f64>,
 }
 
 /// What became of the tokens of the request.

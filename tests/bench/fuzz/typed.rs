@@ -5,9 +5,8 @@ use std::time::Duration;
 use polylogue::base::clock::{Clock, Moment};
 use polylogue::base::text;
 use polylogue::commands::{self, House};
-use polylogue::domain::config::{Config, Settings};
+use polylogue::domain::config::Config;
 use polylogue::domain::draft::Draft;
-use polylogue::domain::endpoint::{Catalog, Endpoint};
 use polylogue::domain::flow::Change;
 use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
@@ -143,19 +142,9 @@ pub fn commands() -> Step {
         "/f",
         "text",
     ];
-    let config = Config {
-        data_directory: None,
-        catalog: Catalog::default(),
-        endpoint: Endpoint::echo(),
-        hint: None,
-        working_directory: ".".into(),
-        supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
-        settings: Settings::default(),
-        working_limit: 0,
-        follows_forks: true,
-        trace: None,
-    };
+    let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
     let store = Store::in_memory().expect("a store");
+    let known = config.clone();
     let mut repl = Repl::open(config, store, Clock::manual(), None).expect("a house");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
@@ -170,7 +159,7 @@ pub fn commands() -> Step {
                 String::from_utf8_lossy(&chance.mutated(line.as_bytes())).into_owned()
             }
         };
-        let house = House { roster: repl.roster(), store: repl.store(), current, unix_ms: 0 };
+        let house = House { roster: repl.roster(), store: repl.store(), config: &known, current, unix_ms: 0 };
         drop(commands::read(&line, &house));
         for ending in commands::complete(&line, &house) {
             assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");

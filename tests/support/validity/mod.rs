@@ -1,0 +1,18 @@
+//! What a request must be for the strictest servers of its protocol. Looked at for every request that reaches a scripted
+//! peer, whatever the test is about.
+
+mod openai;
+
+/// The first rule of the protocol `kind` that the body breaks.
+pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
+    match kind {
+        "openai" => openai::check(body),
+        _ => Err(format!("nobody knows the rules of {kind}")),
+    }
+}
+
+/// The same for a request by its path; a path that belongs to no protocol has no rules.
+pub fn check_path(path: &str, body: &[u8]) -> Result<(), String> {
+    let path = path.split('?').next().unwrap_or(path);
+    if path.ends_with("/chat/completions") { check("openai", body) } else { Ok(()) }
+}
