@@ -136,6 +136,8 @@ fn configure(arguments: &Arguments) -> Result<Config> {
         working_directory: std::env::current_dir()?,
         supervisor: process::own_binary()?,
         settings: Settings::default(),
+        environments: Vec::new(),
+        commands: Vec::new(),
         working_limit: arguments.working_limit,
         follows_forks: !arguments.stay,
         trace: arguments.trace.clone(),

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
+use crate::domain::environment::EnvironmentEntry;
 
 /// Everything the program was told at its start.
 #[derive(Debug, Clone)]
@@ -22,6 +24,10 @@ pub struct Config {
     pub supervisor: PathBuf,
     /// The limits within which agents work.
     pub settings: Settings,
+    /// Environments that the person defined, beside the built-in ones.
+    pub environments: Vec<EnvironmentEntry>,
+    /// Commands that the person wrote.
+    pub commands: Vec<CustomCommand>,
     /// How many agents may work at once; 0 is no limit. The others wait their turn, in order.
     pub working_limit: usize,
     /// Whether `/fork` brings the child to the screen.
@@ -75,6 +81,8 @@ impl Default for Config {
             working_directory: PathBuf::from("."),
             supervisor: PathBuf::from("/proc/self/exe"),
             settings: Settings::default(),
+            environments: Vec::new(),
+            commands: Vec::new(),
             working_limit: 0,
             follows_forks: true,
             trace: None,

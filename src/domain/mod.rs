@@ -1,8 +1,10 @@
 //! Plain data that several floors share. Nothing here does I/O or knows who uses it.
 
 pub mod config;
+pub mod custom;
 pub mod draft;
 pub mod endpoint;
+pub mod environment;
 pub mod flow;
 pub mod frame;
 pub mod history;
