@@ -10,6 +10,7 @@
 //! | [`openai`] | Chat Completions: OpenAI and everything compatible |
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
+//! | `request` | address, headers and JSON texts of a request |
 //! | `sse` | the splitter of server-sent events |
 //! | `failure` | HTTP statuses and untrusted error texts in plain words |
 
@@ -27,6 +28,7 @@ use crate::domain::tool::ToolDeclaration;
 pub mod echo;
 mod failure;
 pub mod openai;
+mod request;
 mod sse;
 mod turns;
 

@@ -7,13 +7,13 @@
 use std::rc::Rc;
 
 use serde::Serialize;
-use serde::de::IgnoredAny;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::HttpRequest;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
+use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, Opening};
 
@@ -42,49 +42,19 @@ pub(super) fn check_thinking(_: &str, thinking: Thinking) -> Result<()> {
     }
 }
 
-/// The base URL with the path behind it; a query (Azure's `?api-version=`) stays at the end.
 fn url(endpoint: &Endpoint) -> Result<String> {
-    let base = endpoint.base_url.trim();
-    if !base.starts_with("http://") && !base.starts_with("https://") {
-        let words = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, words));
-    }
-    let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
-    let address = address.trim_end_matches('/');
-    let path = if address.ends_with("/chat/completions") { "" } else { "/chat/completions" };
-    Ok(format!("{address}{path}{query}"))
+    request::url(endpoint, |address| {
+        let path = if address.ends_with("/chat/completions") { "" } else { "/chat/completions" };
+        format!("{address}{path}")
+    })
 }
 
-/// The endpoint's own headers replace ours of the same name.
 fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, String)>> {
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
-    if let Some(key) = key {
-        let key = key.reveal().trim();
-        if key.is_empty() || !is_header_text(key) {
-            let words = format!("the key of {} is empty or holds characters that no key has", endpoint.provider);
-            return Err(Error::new(ErrorKind::Auth, words));
-        }
+    if let Some(key) = request::key(endpoint, key)? {
         headers.push(("Authorization", format!("Bearer {key}")));
     }
-    headers.retain(|(name, _)| !endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
-    let mut headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    for (name, value) in &endpoint.headers {
-        if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
-            let words = format!("the header {name:?} of {} cannot be sent", endpoint.provider);
-            return Err(Error::new(ErrorKind::Usage, words));
-        }
-        headers.push((name.clone(), value.clone()));
-    }
-    Ok(headers)
-}
-
-/// A token of RFC 9110.
-fn is_header_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-}
-
-fn is_header_text(value: &str) -> bool {
-    value.bytes().all(|byte| byte.is_ascii_graphic())
+    request::headers(endpoint, headers)
 }
 
 /// One message as the protocol has it.
@@ -115,7 +85,7 @@ struct FunctionRow<'a> {
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet"));
+        return Err(request::nothing_said());
     }
     let mut body = String::from("{\"model\":");
     body.push_str(&json(&conversation.endpoint.model));
@@ -164,28 +134,19 @@ fn call_row<'a>(call: &'a Call<'a>) -> CallRow<'a> {
     CallRow { id: &call.id, r#type: "function", function }
 }
 
-/// The schemas go out as they were written: the order of their properties means something to a model.
 fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
     for (place, tool) in tools.iter().enumerate() {
-        if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
-            return Err(Error::new(ErrorKind::Tool, format!("the schema of the tool {} is no JSON", tool.name)));
-        }
         body.push_str(if place == 0 { ",\"tools\":[" } else { "," });
         body.push_str("{\"type\":\"function\",\"function\":{\"name\":");
         body.push_str(&json(tool.name));
         body.push_str(",\"description\":");
         body.push_str(&json(tool.description));
         body.push_str(",\"parameters\":");
-        body.push_str(tool.parameters);
+        body.push_str(request::schema(tool)?);
         body.push_str("}}");
     }
     if !tools.is_empty() {
         body.push(']');
     }
     Ok(())
-}
-
-/// JSON text of plain data, which always has one: texts, lists and structs cannot fail.
-fn json(data: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(data).expect("texts and lists of texts always have a JSON form")
 }

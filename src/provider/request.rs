@@ -1,0 +1,83 @@
+//! What the requests of all providers over HTTP are made of: the address, the headers, JSON texts.
+//!
+//! What an endpoint's configuration and a key may hold is checked here, once for all. What a body says is each
+//! protocol's own and has no place here.
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::endpoint::{Endpoint, Secret};
+use crate::domain::tool::ToolDeclaration;
+
+/// The base URL, made longer by `extend`, which is given it without a slash at its end; a query (Azure's
+/// `?api-version=`) stays at the end.
+///
+/// # Errors
+/// `Usage` if the base URL is none.
+pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> Result<String> {
+    let base = endpoint.base_url.trim();
+    if !base.starts_with("http://") && !base.starts_with("https://") {
+        let words = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
+    Ok(format!("{}{query}", extend(address.trim_end_matches('/'))))
+}
+
+/// The key as it stands in a header, if there is one.
+///
+/// # Errors
+/// `Auth` if it cannot stand in a header; the words do not repeat it.
+pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Option<&'a str>> {
+    let Some(key) = key.map(|key| key.reveal().trim()) else { return Ok(None) };
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let words = format!("the key of {} is empty or holds characters that no key has", endpoint.provider);
+        return Err(Error::new(ErrorKind::Auth, words));
+    }
+    Ok(Some(key))
+}
+
+/// The protocol's headers and the endpoint's own, which replace those of the same name.
+///
+/// # Errors
+/// `Usage` if one of the endpoint cannot be sent; the words do not repeat its value.
+pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Result<Vec<(String, String)>> {
+    let is_replaced = |name: &str| endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let kept = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
+    let mut headers: Vec<_> = kept.map(|(name, value)| (name.to_owned(), value)).collect();
+    for (name, value) in &endpoint.headers {
+        if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
+            let words = format!("the header {name:?} of {} cannot be sent", endpoint.provider);
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
+        headers.push((name.clone(), value.clone()));
+    }
+    Ok(headers)
+}
+
+/// A token of RFC 9110.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+/// The schema of a tool as it was written: the order of its properties means something to a model.
+///
+/// # Errors
+/// `Tool` if it is no JSON.
+pub(super) fn schema(tool: &ToolDeclaration) -> Result<&'static str> {
+    if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
+        return Err(Error::new(ErrorKind::Tool, format!("the schema of the tool {} is no JSON", tool.name)));
+    }
+    Ok(tool.parameters)
+}
+
+/// JSON text of plain data, which always has one: texts, lists and structs cannot fail.
+pub(super) fn json(data: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(data).expect("texts and lists of texts always have a JSON form")
+}
+
+/// The error of a conversation in which nothing was said.
+pub(super) fn nothing_said() -> Error {
+    Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet")
+}
