@@ -11,6 +11,24 @@ const MAX_WORDS: usize = 500;
 /// How keys of well-known providers begin.
 const KEY_MARKS: &[&str] = &["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "hf_", "AIza", "eyJ", "ghp_", "nvapi-", "fw_"];
 
+/// How servers say that a conversation does not fit, lower case.
+const CONTEXT_WORDS: &[&str] = &[
+    "context_length_exceeded",
+    "exceed_context_size",
+    "maximum context length",
+    "available context size",
+    "exceeds the context",
+    "exceed context",
+    "context window",
+    "context length exceeded",
+    "reduce the length of",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "maximum number of tokens",
+    "range of input length",
+];
+
 /// An error for a response with this status, with the server's own words behind ours.
 pub(super) fn of_status(status: u16, retry_after: Option<u32>, words: &str) -> Error {
     let (kind, what) = meaning(status);
@@ -24,6 +42,39 @@ pub(super) fn of_kind(kind: ErrorKind, what: &str, words: &str) -> Error {
     let mut message = what.to_owned();
     append(&mut message, words);
     Error::new(kind, message)
+}
+
+/// The error of a successful response whose body is no reply and no error object.
+pub(super) fn of_no_reply(body: &str) -> Error {
+    let what = match is_html(body) {
+        true => "the server answered with a web page; check the base URL",
+        false => "the server answered with what is no reply",
+    };
+    of_kind(ErrorKind::Protocol, what, &prose_of(body))
+}
+
+/// Whether a server says in these words, or with this label, that the conversation does not fit the model.
+pub(super) fn says_too_long(words: &str) -> bool {
+    let words = words.to_lowercase();
+    CONTEXT_WORDS.iter().any(|mark| words.contains(mark))
+}
+
+fn is_html(body: &str) -> bool {
+    body.trim_start().starts_with('<')
+}
+
+/// The words of a body that is no error object: a page's title, or the text itself.
+pub(super) fn prose_of(body: &str) -> String {
+    if !is_html(body) {
+        return body.to_owned();
+    }
+    let lower = body.to_ascii_lowercase();
+    let title = lower.find("<title").and_then(|tag| {
+        let start = tag + lower[tag..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        Some(body[start..end].trim().to_owned())
+    });
+    title.unwrap_or_default()
 }
 
 fn append(message: &mut String, words: &str) {

@@ -10,6 +10,7 @@
 //! | [`openai`] | Chat Completions: OpenAI and everything compatible |
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
+//! | `answer` | which kind of answer the bytes are, and how it ends |
 //! | `request` | address, headers and JSON texts of a request |
 //! | `sse` | the splitter of server-sent events |
 //! | `failure` | HTTP statuses and untrusted error texts in plain words |
@@ -25,6 +26,7 @@ use crate::domain::stream::StreamEvent;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
+mod answer;
 pub mod echo;
 mod failure;
 pub mod openai;

@@ -52,13 +52,13 @@ pub(super) struct Call<'a> {
     pub arguments: &'a str,
     /// The identifier in the log, by which the result is found.
     logged_id: &'a str,
-    result: Option<&'a str>,
+    result: Option<&'a ToolResult>,
 }
 
 impl Call<'_> {
     /// What came of it.
     pub fn answer(&self) -> &str {
-        self.result.unwrap_or(INTERRUPTED)
+        self.result.map_or(INTERRUPTED, |result| &result.content)
     }
 }
 
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
         });
         let open = newest.into_iter().flatten().find(|c| c.logged_id == result.call_id && c.result.is_none());
         if let Some(call) = open {
-            call.result = Some(&result.content);
+            call.result = Some(result);
         }
     }
 

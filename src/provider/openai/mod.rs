@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `request` | conversation -> request |
-//! | `decoder` | bytes -> events: which kind of answer this is, and its end |
+//! | `decoder` | the pieces of an answer, and which of them is the last |
 //! | `wire` | the chunks as they stand in the stream |
 //! | `reply` | chunks -> events: texts, calls, bounds |
 //! | `refusal` | the error objects of the various servers |

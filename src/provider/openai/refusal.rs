@@ -13,27 +13,8 @@
 use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind};
-use crate::domain::http::HttpHead;
 use crate::provider::failure;
 use crate::provider::sse::Sse;
-
-/// How servers say that a conversation does not fit, lower case.
-const CONTEXT_WORDS: &[&str] = &[
-    "context_length_exceeded",
-    "exceed_context_size",
-    "maximum context length",
-    "available context size",
-    "exceeds the context",
-    "exceed context",
-    "context window",
-    "context length exceeded",
-    "reduce the length of",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "maximum number of tokens",
-    "range of input length",
-];
 
 /// What an error object says.
 #[derive(Debug, Default)]
@@ -47,12 +28,10 @@ struct Said {
 }
 
 /// The error of a response whose status is no success.
-pub(super) fn of_response(head: &HttpHead, body: &str) -> Error {
-    let said =
-        object_in(body).map_or_else(|| Said { words: prose_of(body), ..Said::default() }, |object| read(&object));
-    let mut error = judge(&said, Some(head.status));
-    error.retry_after = head.retry_after;
-    error
+pub(super) fn of_response(status: u16, body: &str) -> Error {
+    let prose = || Said { words: failure::prose_of(body), ..Said::default() };
+    let said = object_in(body).map_or_else(prose, |object| read(&object));
+    judge(&said, Some(status))
 }
 
 /// The error of an event in a stream: an error object, or something that is no chunk at all.
@@ -67,11 +46,7 @@ pub(super) fn of_event(data: &str) -> Error {
 pub(super) fn of_body(body: &str) -> Error {
     match object_in(body) {
         Some(object) => judge(&read(&object), None),
-        None if is_html(body) => {
-            let what = "the server answered with a web page; check the base URL";
-            failure::of_kind(ErrorKind::Protocol, what, &prose_of(body))
-        }
-        None => failure::of_kind(ErrorKind::Protocol, "the server answered with what is no reply", body),
+        None => failure::of_no_reply(body),
     }
 }
 
@@ -190,27 +165,7 @@ fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
 /// "Tokens per minute" of a 429 and "not found" of a 404 also speak of tokens and contexts.
 fn is_too_long(said: &Said, code: Option<u16>) -> bool {
     let may_be = matches!(code, None | Some(400 | 413 | 422 | 500));
-    let words = said.words.to_lowercase();
-    let says = |text: &str| CONTEXT_WORDS.iter().any(|mark| text.contains(mark));
-    may_be && (says(&words) || said.labels.iter().any(|label| says(label)))
-}
-
-fn is_html(body: &str) -> bool {
-    body.trim_start().starts_with('<')
-}
-
-/// The words of a body that is no error object: a page's title, or the text itself.
-fn prose_of(body: &str) -> String {
-    if !is_html(body) {
-        return body.to_owned();
-    }
-    let lower = body.to_ascii_lowercase();
-    let title = lower.find("<title").and_then(|tag| {
-        let start = tag + lower[tag..].find('>')? + 1;
-        let end = start + lower[start..].find("</title")?;
-        Some(body[start..end].trim().to_owned())
-    });
-    title.unwrap_or_default()
+    may_be && (failure::says_too_long(&said.words) || said.labels.iter().any(|label| failure::says_too_long(label)))
 }
 
 #[cfg(test)]
@@ -218,7 +173,7 @@ mod tests {
     use super::*;
 
     fn response(status: u16, body: &str) -> Error {
-        of_response(&HttpHead { status, ..HttpHead::default() }, body)
+        of_response(status, body)
     }
 
     #[test]

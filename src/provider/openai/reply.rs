@@ -1,7 +1,8 @@
 //! Chunks of one reply become events: texts, calls with indexes of our own, usage; all of it bounded.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::provider::answer::too_much;
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, Text, WireUsage};
 
 /// The most text and reasoning of one reply, in bytes.
@@ -267,13 +268,10 @@ fn finish_of(reason: &str) -> Option<Finish> {
     }
 }
 
-fn too_much(what: &str) -> Error {
-    Error::new(ErrorKind::Protocol, format!("the server sent {what}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     fn events(deltas: &[&str]) -> Result<Vec<StreamEvent>> {
         let (mut reply, mut out) = (Reply::default(), Vec::new());
