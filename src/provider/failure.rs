@@ -22,6 +22,7 @@ const CONTEXT_WORDS: &[&str] = &[
     "context window",
     "context length exceeded",
     "reduce the length of",
+    "request_too_large",
     "prompt is too long",
     "prompt too long",
     "input is too long",

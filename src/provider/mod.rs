@@ -13,6 +13,8 @@
 //! | `answer` | which kind of answer the bytes are, and how it ends |
 //! | `request` | address, headers and JSON texts of a request |
 //! | `sse` | the splitter of server-sent events |
+//! | `text` | texts in the JSON of servers |
+//! | `refusal` | the error objects of servers |
 //! | `failure` | HTTP statuses and untrusted error texts in plain words |
 
 use std::collections::VecDeque;
@@ -30,8 +32,10 @@ mod answer;
 pub mod echo;
 mod failure;
 pub mod openai;
+mod refusal;
 mod request;
 mod sse;
+mod text;
 mod turns;
 
 /// What a model is to answer.

@@ -3,9 +3,9 @@
 use crate::base::error::{Error, Result};
 use crate::domain::stream::StreamEvent;
 use crate::provider::answer::{Answer, IsWhole, Read, cut, silence};
-use crate::provider::openai::refusal;
 use crate::provider::openai::reply::Reply;
 use crate::provider::openai::wire::Chunk;
+use crate::provider::refusal;
 
 /// Decodes one answer of a Chat Completions server.
 pub(super) type ChatDecoder = Answer<Reply>;

@@ -9,12 +9,10 @@
 //! | `decoder` | the pieces of an answer, and which of them is the last |
 //! | `wire` | the chunks as they stand in the stream |
 //! | `reply` | chunks -> events: texts, calls, bounds |
-//! | `refusal` | the error objects of the various servers |
 
 use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
-mod refusal;
 mod reply;
 mod request;
 mod wire;

@@ -3,7 +3,8 @@
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::answer::too_much;
-use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, Text, WireUsage};
+use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
+use crate::provider::text::Text;
 
 /// The most text and reasoning of one reply, in bytes.
 pub(super) const MAX_TEXT: usize = 16 << 20;

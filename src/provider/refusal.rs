@@ -1,7 +1,8 @@
-//! The error objects of Chat Completions servers, in plain words.
+//! The error objects of all servers, in plain words.
 //!
 //! | server | shape |
 //! |---|---|
+//! | Anthropic | `{"type":"error","error":{"type":"overloaded_error","message"},"request_id"}` |
 //! | OpenAI, DeepSeek | `{"error":{"message","type","param","code":"text"}}` |
 //! | llama.cpp | `{"error":{"message","type","code":400,"n_ctx":4096}}` |
 //! | vLLM | the same, or `{"object":"error","message","type","code":400}` |
@@ -151,7 +152,7 @@ fn judge(said: &Said, status: Option<u16>) -> Error {
 fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
     if has(&["rate_limit", "too_many_requests"]) {
         ErrorKind::RateLimited
-    } else if has(&["overloaded", "server_error", "unavailable", "internal"]) {
+    } else if has(&["overloaded", "server_error", "api_error", "unavailable", "internal"]) {
         ErrorKind::Overloaded
     } else if has(&["timeout"]) {
         ErrorKind::Timeout
