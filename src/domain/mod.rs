@@ -13,6 +13,7 @@ pub mod key;
 pub mod mail;
 pub mod message;
 pub mod scrollback;
+pub mod slice;
 pub mod socket;
 pub mod stream;
 pub mod thinking;

@@ -1,0 +1,222 @@
+//! From a spec and a conversation to the messages of a child.
+//!
+//! A reply, its calls and their results belong together. A range that begins or ends among them grows outwards until they
+//! are all in it: nothing that was asked for is left out, and no call stands without its result.
+//!
+//! ```text
+//!   user │ reply  call  call  result  result │ reply │ user        a seam is where a cut may lie
+//! ```
+
+use std::ops::Range;
+
+use super::{Piece, Spec, SpecError, compact::compact, summary};
+use crate::domain::message::{Body, Message};
+use crate::domain::tool::ToolResult;
+
+/// What a child is to know, part by part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cut {
+    /// In order.
+    pub parts: Vec<Part>,
+    /// Ranges that grew, each as it was and as it is.
+    pub widened: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// A part of what a child is to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Messages.
+    Rows(Vec<Body>),
+    /// A summary that a model has to write first.
+    Summary {
+        /// What the model is told.
+        request: String,
+        /// What stands above the summary.
+        heading: String,
+    },
+}
+
+impl Cut {
+    /// The messages, with the summaries in their places: as many as there are such parts, in order.
+    pub fn into_rows(self, summaries: Vec<String>) -> Vec<Body> {
+        let mut summaries = summaries.into_iter();
+        let mut rows = Vec::new();
+        for part in self.parts {
+            match part {
+                Part::Rows(more) => rows.extend(more),
+                Part::Summary { heading, .. } => {
+                    let summary = summaries.next().expect("a summary for each part that wants one");
+                    rows.push(Body::User(format!("{heading}\n\n{summary}")));
+                }
+            }
+        }
+        rows
+    }
+}
+
+impl Spec {
+    /// Cuts a conversation.
+    ///
+    /// # Errors
+    /// A range does not lie in it, or nothing or too much would be left.
+    pub fn cut(&self, rows: &[&Message]) -> Result<Cut, SpecError> {
+        let pieces = self.resolve(rows.len()).map_err(|fault| SpecError::new(&self.source, fault))?;
+        let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };
+        for piece in pieces {
+            let part = match piece {
+                Piece::Take(range) => Part::Rows(cut.copy(rows, range, Body::clone)),
+                Piece::Compact(range) => Part::Rows(cut.copy(rows, range, compacted)),
+                Piece::Inject(text) => Part::Rows(vec![Body::User(text.to_owned())]),
+                Piece::Summarize(range, goal) => {
+                    let range = cut.widen(rows, range);
+                    let request = summary::request(&rows[range.clone()], goal);
+                    Part::Summary { request, heading: summary::heading(&range, goal) }
+                }
+            };
+            cut.parts.push(part);
+        }
+        Ok(cut)
+    }
+}
+
+impl Cut {
+    fn copy(&mut self, rows: &[&Message], range: Range<usize>, copy: fn(&Body) -> Body) -> Vec<Body> {
+        rows[self.widen(rows, range)].iter().map(|row| copy(&row.body)).collect()
+    }
+
+    fn widen(&mut self, rows: &[&Message], range: Range<usize>) -> Range<usize> {
+        let wide = whole_groups(rows, &range);
+        if wide != range {
+            self.widened.push((range, wide.clone()));
+        }
+        wide
+    }
+}
+
+fn compacted(body: &Body) -> Body {
+    match body {
+        Body::ToolResult(result) => match compact(&result.content) {
+            Some(content) => Body::ToolResult(ToolResult { content, ..result.clone() }),
+            None => body.clone(),
+        },
+        _ => body.clone(),
+    }
+}
+
+/// The smallest range around this one that begins and ends at seams. One that holds nothing stays so.
+fn whole_groups(rows: &[&Message], range: &Range<usize>) -> Range<usize> {
+    if range.is_empty() {
+        return range.clone();
+    }
+    let start = (0..=range.start).rev().find(|at| is_seam(rows, *at)).unwrap_or(0);
+    let end = (range.end..rows.len()).find(|at| is_seam(rows, *at)).unwrap_or(rows.len());
+    start..end
+}
+
+/// Whether a cut may lie before this message.
+fn is_seam(rows: &[&Message], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else { return true };
+    match rows.get(at).map(|row| &row.body) {
+        Some(Body::ToolResult(_)) => false,
+        Some(Body::ToolCall(_)) => !matches!(rows[before].body, Body::Assistant(_) | Body::ToolCall(_)),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::id::MessageId;
+    use crate::domain::message::Reply;
+    use crate::domain::tool::ToolCall;
+
+    /// `u` a person, `a` a reply, `c` a call, `r` a result.
+    fn log(kinds: &str) -> Vec<Message> {
+        let body = |at: usize, kind: char| match kind {
+            'u' => Body::User(at.to_string()),
+            'a' => Body::Assistant(Reply { text: at.to_string(), ..Reply::default() }),
+            'c' => Body::ToolCall(ToolCall { id: "x".into(), name: "bash".into(), arguments: "{}".into() }),
+            _ => Body::ToolResult(ToolResult {
+                call_id: "x".into(),
+                name: "bash".into(),
+                content: "line\n".repeat(100),
+                is_error: false,
+                duration: Duration::ZERO,
+            }),
+        };
+        let row = |(at, kind)| Message { id: MessageId(at as i64 + 1), body: body(at, kind), created_at: 0 };
+        kinds.chars().enumerate().map(row).collect()
+    }
+
+    fn cut(kinds: &str, spec: &str) -> Cut {
+        let log = log(kinds);
+        let rows: Vec<&Message> = log.iter().collect();
+        Spec::parse(spec).unwrap().cut(&rows).unwrap()
+    }
+
+    fn kinds(cut: Cut) -> String {
+        let rows = cut.into_rows(vec!["short".into(); 9]);
+        let kind = |body: &Body| match body {
+            Body::User(text) if text.starts_with('[') => 's',
+            Body::User(_) => 'u',
+            Body::Assistant(_) => 'a',
+            Body::ToolCall(_) => 'c',
+            _ => 'r',
+        };
+        rows.iter().map(kind).collect()
+    }
+
+    #[test]
+    fn a_range_grows_until_no_call_is_apart_from_its_reply_and_its_result() {
+        for (log, spec, expected) in [
+            ("uaccrrau", "0:1", "u"),
+            ("uaccrrau", "1:2", "accrr"),
+            ("uaccrrau", "3:4", "accrr"),
+            ("uaccrrau", "5:7", "accrra"),
+            ("uaccrrau", "0:3", "uaccrr"),
+            ("uaccrrau", "6:", "au"),
+            ("uaccrrau", "4:4,7:", "u"),
+            ("ucrcra", "2:3", "cr"),
+            ("ucrcra", "3:4", "cr"),
+            ("ucrcra", "2:4", "crcr"),
+            ("ucr", "2:", "cr"),
+            ("uaccrrau", "compact:2:3,:1", "accrru"),
+            ("uaccrrau", "summarize:4:5,-1:", "su"),
+            ("ua", "1:,:1,inject:'x'", "auu"),
+        ] {
+            assert_eq!(kinds(cut(log, spec)), expected, "{spec} of {log}");
+        }
+    }
+
+    #[test]
+    fn what_grew_is_told_and_a_summary_counts_what_it_holds() {
+        let cut = cut("uaccrrau", "summarize:4:5");
+        assert_eq!(cut.widened, [(4..5, 1..6)]);
+        assert_eq!(kinds_of_heading(&cut), "[Summary of 5 earlier messages]");
+    }
+
+    fn kinds_of_heading(cut: &Cut) -> &str {
+        let [Part::Summary { heading, .. }] = cut.parts.as_slice() else { panic!("one summary") };
+        heading
+    }
+
+    #[test]
+    fn only_results_are_made_short() {
+        let Part::Rows(rows) = &cut("ucr", "compact::").parts[0] else { panic!("rows") };
+        let whole = log("ucr");
+        assert_eq!((&rows[0], &rows[1]), (&whole[0].body, &whole[1].body));
+        let Body::ToolResult(result) = &rows[2] else { panic!("a result") };
+        assert!(result.content.contains("90 lines") && result.call_id == "x", "{result:?}");
+    }
+
+    #[test]
+    fn a_request_for_a_summary_holds_the_part_its_goal_and_nothing_else() {
+        let cut = cut("uaucr", "summarize:1:3:'it''s late'");
+        let [Part::Summary { request, heading }] = cut.parts.as_slice() else { panic!("one summary") };
+        assert!(request.contains("for this: it's late\n") && heading.contains("made for: it's late"), "{request}");
+        assert!(request.contains("[assistant]\n1\n\n[person]\n2\n\n=== END"), "{request}");
+        assert!(!request.contains("[person]\n0"), "{request}");
+    }
+}

@@ -1,0 +1,219 @@
+//! The language by table and by chance.
+
+use super::*;
+
+#[test]
+fn every_form_is_read_and_printed_in_its_shortest_way() {
+    for (written, printed) in [
+        ("0:4", "0:4"),
+        (":", ":"),
+        ("3:", "3:"),
+        (":3", ":3"),
+        ("-5:-1", "-5:-1"),
+        ("25%:75%", "25%:75%"),
+        ("007:0100", "7:100"),
+        (" 1:2 ,\n3:4\t", "1:2,3:4"),
+        ("compact:1:", "compact:1:"),
+        ("compact::", "compact::"),
+        ("summarize:0:50%", "summarize:0:50%"),
+        ("summarize::", "summarize::"),
+        ("summarize:1:5:'what was decided'", "summarize:1:5:'what was decided'"),
+        ("summarize:::'x'", "summarize:::'x'"),
+        ("inject:'it''s, \\ 語\n:'", "inject:'it''s, \\ 語\n:'"),
+        ("inject:''''", "inject:''''"),
+        ("0:2,summarize:2:8,inject:'go on',-1:", "0:2,summarize:2:8,inject:'go on',-1:"),
+    ] {
+        let spec = Spec::parse(written).unwrap_or_else(|error| panic!("{written}: {error}"));
+        assert_eq!(spec.to_string(), printed, "{written}");
+        assert_eq!(Spec::parse(printed).unwrap(), spec, "{written}");
+    }
+}
+
+#[test]
+fn whatever_is_not_a_spec_is_refused_at_the_character() {
+    for (written, at) in [
+        ("", 0),
+        ("   ", 3),
+        (",", 0),
+        ("1:2,", 4),
+        ("1:2,,3:4", 4),
+        (",1:2", 0),
+        ("1:2 3:4", 4),
+        ("1:2x", 3),
+        ("1", 1),
+        ("1 :2", 1),
+        ("1: 2", 3),
+        ("x", 0),
+        ("+1:2", 0),
+        ("1:+2", 2),
+        ("--1:", 1),
+        ("-:", 1),
+        ("-0:", 0),
+        ("-5%:", 0),
+        ("101%:", 0),
+        (":250%", 1),
+        ("5%%:", 2),
+        ("5:2", 2),
+        ("-2:-5", 3),
+        ("75%:25%", 4),
+        ("1:2:3", 3),
+        ("99999999999999999999:", 0),
+        (":18446744073709551616", 1),
+        ("compact", 7),
+        ("compact:", 8),
+        ("compact:1", 9),
+        ("compact:1:2:'x'", 11),
+        ("Compact:1:2", 0),
+        ("summarize:1:2:", 14),
+        ("summarize:1:2:goal", 14),
+        ("summarize:1:2:'goal", 14),
+        ("summarize:1:2:'goal'x", 20),
+        ("summarize:1:2:''", 14),
+        ("inject:", 7),
+        ("inject:hello", 7),
+        ("inject:'  '", 7),
+        ("inject:'it's'", 11),
+        ("inject:'a''", 7),
+        ("語:2", 0),
+        ("inject:'語','", 11),
+    ] {
+        let error = Spec::parse(written).expect_err(written);
+        assert_eq!(error.at, at, "{written}: {error}");
+    }
+}
+
+fn ranges(spec: &str, length: usize) -> Result<Vec<Range<usize>>, usize> {
+    let spec = Spec::parse(spec).expect("a spec");
+    let pieces = spec.resolve(length).map_err(|(at, _)| at)?;
+    let range = |piece: Piece| match piece {
+        Piece::Take(range) | Piece::Compact(range) | Piece::Summarize(range, _) => range,
+        Piece::Inject(_) => 0..0,
+    };
+    Ok(pieces.into_iter().map(range).collect())
+}
+
+#[test]
+fn bounds_are_places_in_a_conversation_or_point_at_what_is_not_there() {
+    for (spec, length, expected) in [
+        (":", 10, Ok(vec![0..10])),
+        ("2:5", 10, Ok(vec![2..5])),
+        ("10:", 10, Err(0)),
+        ("0:1,10:", 10, Ok(vec![0..1, 10..10])),
+        ("-3:", 10, Ok(vec![7..10])),
+        (":-3", 10, Ok(vec![0..7])),
+        ("-10:-1", 10, Ok(vec![0..9])),
+        ("50%:", 9, Ok(vec![4..9])),
+        ("0%:100%", 9, Ok(vec![0..9])),
+        (":33%", 10, Ok(vec![0..3])),
+        ("0:11", 10, Err(2)),
+        ("11:", 10, Err(0)),
+        ("-11:", 10, Err(0)),
+        ("0:1,-1:5", 10, Err(7)),
+        ("8:50%", 10, Err(2)),
+        ("summarize:3:3,0:1", 10, Err(10)),
+        ("3:3", 10, Err(0)),
+        (":", 0, Err(0)),
+        ("inject:'x'", 0, Ok(vec![0..0])),
+        (":50%", usize::MAX, Err(0)),
+    ] {
+        assert_eq!(ranges(spec, length), expected, "{spec} of {length}");
+    }
+    assert_eq!(ranges(&["summarize::"; 17].join(","), 1), Err(0), "too many summaries");
+    assert_eq!(ranges(&[":"; 17].join(","), 1).map(|ranges| ranges.len()), Ok(17));
+}
+
+#[test]
+fn an_error_stands_under_its_character_however_wide_those_before_it_are() {
+    let shown = |spec: &str| Spec::parse(spec).unwrap_err().to_string();
+    assert_eq!(shown("1:2,,"), "1:2,,\n    ^ a segment is missing here");
+    assert_eq!(shown("inject:'語語'x"), "inject:'語語'x\n             ^ a comma or the end belongs here");
+    assert_eq!(shown("inject:'a\n\tb\u{1b}'x"), "inject:'a␊␉b␛'x\n              ^ a comma or the end belongs here");
+    assert_eq!(shown("7"), "7\n ^ a range is written a:b");
+}
+
+#[test]
+fn a_long_spec_is_shown_around_the_character() {
+    let long = format!("{}x{}", "0:1,".repeat(100), ",0:1".repeat(100));
+    let error = Spec::parse(&long).unwrap_err().to_string();
+    let (spec, caret) = error.split_once('\n').expect("two lines");
+    assert!(spec.starts_with('…') && spec.ends_with('…') && text::width(spec) <= 72, "{error}");
+    let column = caret.find('^').expect("a caret");
+    assert_eq!(spec.chars().nth(column), Some('x'), "{error}");
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn bound(&mut self) -> Option<Bound> {
+        let point = match self.below(4) {
+            0 => return None,
+            1 => Point::FromStart(self.below(20)),
+            2 => Point::FromEnd(1 + self.below(20)),
+            _ => Point::Percent(self.below(101)),
+        };
+        Some(Bound { point, at: Place(0) })
+    }
+
+    fn span(&mut self) -> Span {
+        let span = Span { from: self.bound(), to: self.bound(), at: Place(0) };
+        if span.is_reversed() { Span { from: span.to, to: span.from, ..span } } else { span }
+    }
+
+    fn text(&mut self) -> String {
+        let letters = ["'", "a", ",", ":", "\\", "語", "\n", " ", "''", "\""];
+        let text: String = (0..self.below(8)).map(|_| letters[self.below(letters.len())]).collect();
+        format!("{text}.")
+    }
+
+    fn segment(&mut self) -> Segment {
+        match self.below(5) {
+            0 => Segment::Take(self.span()),
+            1 => Segment::Compact(self.span()),
+            2 => Segment::Summarize(self.span(), None),
+            3 => Segment::Summarize(self.span(), Some(self.text())),
+            _ => Segment::Inject(self.text()),
+        }
+    }
+}
+
+#[test]
+fn whatever_can_be_meant_is_printed_so_that_it_is_read_again() {
+    let mut dice = Dice(7);
+    for _ in 0..5000 {
+        let segments: Vec<Segment> = (0..1 + dice.below(5)).map(|_| dice.segment()).collect();
+        let spec = Spec { source: String::new(), segments };
+        let printed = spec.to_string();
+        let read = Spec::parse(&printed).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(read, spec, "{printed}");
+        let length = dice.below(25);
+        for piece in read.resolve(length).into_iter().flatten() {
+            if let Piece::Take(range) | Piece::Compact(range) | Piece::Summarize(range, _) = piece {
+                assert!(range.start <= range.end && range.end <= length, "{printed} of {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_typed_is_read_as_printed_or_refused_at_a_place_in_it() {
+    let letters =
+        ["'", ",", ":", "-", "%", "1", "99", " ", "x", "語", "inject:", "summarize:", "compact:", "'a'", "1:2"];
+    let mut dice = Dice(11);
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let typed: String = (0..dice.below(9)).map(|_| letters[dice.below(letters.len())]).collect();
+        match Spec::parse(&typed) {
+            Ok(spec) => {
+                read += 1;
+                assert_eq!(Spec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{typed}");
+            }
+            Err(error) => assert!(error.at <= typed.chars().count() && error.to_string().lines().count() == 2),
+        }
+    }
+    assert!(read > 100, "some are specs: {read}");
+}
