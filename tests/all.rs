@@ -17,6 +17,7 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod scale;
+mod slices;
 mod slow_terminal;
 mod store;
 mod support;

@@ -143,8 +143,7 @@ impl Agent {
         })?;
         let history = self.talk.history.as_ref().expect("the conversation is read before a turn begins");
         let messages = history.conversation();
-        let is_last = self.exchange.iterations >= context.settings.tool_iterations;
-        let tools = if is_last { Vec::new() } else { tools::declarations() };
+        let tools = if self.may_call(context) { tools::declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
         self.exchange.is_head_told = false;
         (spec.open)(&Conversation {
@@ -155,6 +154,11 @@ impl Agent {
             messages: &messages,
             tools: &tools,
         })
+    }
+
+    /// Whether the model is offered tools in this request.
+    fn may_call(&self, context: &Context) -> bool {
+        self.talk.has_tools && self.exchange.iterations < context.settings.tool_iterations
     }
 
     /// Takes what arrived and acts on it: bounded work, the rest is left for the next turn.
@@ -289,9 +293,8 @@ impl Agent {
         let finish = self.exchange.finish;
         let mut bodies: Vec<Body> = self.exchange.take_reply(finish == Some(Finish::Length)).into_iter().collect();
         self.count(&mut bodies);
-        let were_tools_offered = self.exchange.iterations < context.settings.tool_iterations;
         let is_cut = matches!(finish, Some(Finish::Length | Finish::ContentFilter));
-        if calls.is_empty() || is_cut || !were_tools_offered {
+        if calls.is_empty() || is_cut || !self.may_call(context) {
             return self.end_turn(bodies, finish, calls.len(), context);
         }
         // The calls stand directly behind the reply that made them.

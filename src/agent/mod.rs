@@ -68,6 +68,8 @@ pub struct Talk {
     pub system: Rc<str>,
     /// Where tools work.
     pub environment: Arc<Environment>,
+    /// Whether the model is offered tools at all.
+    pub has_tools: bool,
     /// The conversation; read from the store when it is first needed.
     pub history: Option<History>,
 }
@@ -93,6 +95,8 @@ pub struct Agent {
     pub queue: VecDeque<Queued>,
     /// Letters that it has not read.
     pub unread: usize,
+    /// Summaries that are being written for a slice of it.
+    summaries: usize,
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
     state: State,
@@ -110,6 +114,7 @@ impl Agent {
             view: View::default(),
             queue: VecDeque::new(),
             unread: 0,
+            summaries: 0,
             used: Usage::default(),
             state: State::Idle,
             exchange: Exchange::default(),
@@ -182,6 +187,17 @@ impl Agent {
         &self.exchange.reply.text
     }
 
+    /// Summaries that are being written for a slice of it.
+    pub fn summaries(&self) -> usize {
+        self.summaries
+    }
+
+    /// So many summaries are being written for a slice of it from now on: a person sees that something is under way.
+    pub fn set_summaries(&mut self, summaries: usize) {
+        self.summaries = summaries;
+        self.show_work();
+    }
+
     /// When the turn began that is under way.
     pub fn started(&self) -> Moment {
         self.exchange.started
@@ -235,7 +251,12 @@ impl Agent {
         assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
         context.outbox.push(self.id(), Effect::Moved(self.state, next));
         self.state = next;
-        self.view.set_spinner(matches!(next, State::WaitingForLlm | State::ExecutingTool));
+        self.show_work();
+    }
+
+    fn show_work(&mut self) {
+        let is_at_work = matches!(self.state, State::WaitingForLlm | State::ExecutingTool);
+        self.view.set_spinner(is_at_work || self.summaries > 0);
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {

@@ -19,7 +19,8 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
     refuse_arguments("interrupt", arguments)?;
-    let is_idle = house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle);
+    let is_idle =
+        house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle && agent.summaries() == 0);
     Ok(if is_idle {
         InputResult::Continue(Some("nothing is under way".into()))
     } else {

@@ -10,6 +10,7 @@ mod kill;
 mod mail;
 mod name;
 mod past;
+mod slice;
 mod switch;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -88,6 +89,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &past::MARK,
     &past::REWIND,
     &past::CLEAR,
+    &slice::SLICE,
     &mail::SEND,
     &mail::CHECK_MAIL,
     &mail::READ_MAIL,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::base::error::Error;
 use crate::base::id::AgentId;
 use crate::domain::mail::MailId;
+use crate::domain::slice::Spec;
 
 /// What came of one line that a person entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub enum Change {
     Mark(String),
     /// Back to the newest mark of this label, or to the newest of all.
     Rewind(Option<String>),
+    /// A child whose conversation is a cut of this one.
+    Slice(Spec),
     /// A letter to another agent.
     Send {
         /// To whom.
@@ -107,6 +110,7 @@ impl Change {
             Self::Clear => "clear",
             Self::Mark(_) => "mark",
             Self::Rewind(_) => "rewind",
+            Self::Slice(_) => "slice",
             Self::Send { .. } => "send",
             Self::ReadMail(_) => "read_mail",
             Self::DeleteMail(_) => "delete_mail",

@@ -24,6 +24,7 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
 
 pub use cut::{Cut, Part};
+pub use summary::SYSTEM as SUMMARY_SYSTEM;
 
 /// Messages of one cut: more are a slip of the finger, and would stand in the way of everybody else.
 const MOST_MESSAGES: usize = 500_000;
@@ -113,6 +114,11 @@ impl Spec {
             Ok(segments) => Ok(Self { source: source.to_owned(), segments }),
             Err(fault) => Err(SpecError::new(source, fault)),
         }
+    }
+
+    /// As it was written.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// Holds the spec against a conversation of so many messages.

@@ -13,7 +13,7 @@ use crate::store::{QueuedRow, Store};
 /// How many requests are sent in one turn; the others are sent in the next.
 const REQUESTS_PER_TURN: usize = 64;
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
-type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
+pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
 impl Repl {
     /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
@@ -39,6 +39,7 @@ impl Repl {
     }
 
     fn apply_effect(&mut self, who: AgentId, effect: Effect) {
+        let Some(effect) = self.divert_to_slice(who, effect) else { return };
         match effect {
             Effect::Persist(bodies) => self.persist(who, bodies, Store::append),
             Effect::Settle(bodies) => self.persist(who, bodies, Store::settle_reply),
@@ -64,6 +65,7 @@ impl Repl {
                 pieces.push((who, text, thinking));
             }
         }
+        pieces.retain(|(who, ..)| !self.is_errand(*who));
         let store = &self.shared.store;
         let all = pieces.iter().map(|(who, text, thinking)| (*who, text.as_str(), thinking.as_str()));
         if store.append_partials(all).is_err() {
@@ -75,7 +77,7 @@ impl Repl {
     }
 
     /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
-    fn persist(&mut self, who: AgentId, bodies: Vec<Body>, write: Write) {
+    pub(super) fn persist(&mut self, who: AgentId, bodies: Vec<Body>, write: Write) {
         let now = self.shared.clock.unix_ms();
         let messages = write(&self.shared.store, who, bodies.clone(), now).unwrap_or_else(|error| {
             self.unsaved += bodies.len();
@@ -165,6 +167,7 @@ impl Repl {
             Change::Clear => self.log_event(who, Body::Clear),
             Change::Mark(label) => self.log_event(who, Body::Mark(label)),
             Change::Rewind(label) => self.rewind(who, label.as_deref()),
+            Change::Slice(spec) => self.slice(who, &spec),
             Change::Send { to, body } => self.send_mail(who, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(who, id),
             Change::DeleteMail(id) => self.delete_mail(who, id),
@@ -172,6 +175,9 @@ impl Repl {
             Change::Submit(text) => self.submit(who, text),
             Change::Interrupt => {
                 self.drop_parked(who);
+                if self.roster.get(who).is_some_and(|agent| agent.state() == State::Idle) {
+                    self.cancel_slice(who);
+                }
                 self.with_agent(who, Agent::interrupt).ok_or_else(nobody)
             }
             Change::Answer { question, allowed } => {

@@ -79,7 +79,11 @@ impl Repl {
             notice: seat.notice.clone(),
             surroundings: self.surroundings(seen.focus),
             place: seen.place,
+            summary: None,
         };
+        let errand = self.errand_for(seen.focus).and_then(|errand| self.roster.get(errand));
+        let summary = errand.map(|errand| format!("a summary: {}", painter.doing(errand)));
+        let painter = Painter { summary, ..painter };
         let painted = self.roster.with(seen.focus, |agent| painter.paint_readable(agent));
         let (Some(painted), Some(seat)) = (painted, &mut self.seat) else { return };
         seat.text_rows = painted.frame.scrolling_rows;
@@ -106,7 +110,7 @@ impl Repl {
             agents: self.roster.len(),
             at_work: self.roster.at_work().len(),
             asking: self.roster.asking().iter().copied().collect(),
-            place: self.roster.place_in_line(seat.focus),
+            place: self.roster.place_in_line(self.errand_for(seat.focus).unwrap_or(seat.focus)),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(seat.size)),
         })
     }
@@ -180,6 +184,8 @@ struct Painter {
     notice: Option<String>,
     surroundings: Surroundings,
     place: Option<usize>,
+    /// What is done for a slice of the agent on the screen.
+    summary: Option<String>,
 }
 
 impl Painter {
@@ -238,7 +244,8 @@ impl Painter {
         }
         let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
         let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
-        row.push(self.doing(agent), Style::DIM);
+        let summary = self.summary.clone().filter(|_| agent.state() == State::Idle);
+        row.push(summary.unwrap_or_else(|| self.doing(agent)), Style::DIM);
         Some(self.row(row))
     }
 

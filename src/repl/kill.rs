@@ -39,12 +39,13 @@ impl Repl {
     }
 
     /// Takes a dead agent out of everything; what it still runs was told to stop and is joined as it ends.
-    fn bury(&mut self, id: AgentId) {
+    pub(super) fn bury(&mut self, id: AgentId) {
         let now = self.shared.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.dying.extend(running);
         self.outbox.forget(id);
         self.parked.retain(|parked| parked.who != id);
+        self.drop_slice(id);
         self.resting.retain(|one| *one != id);
         self.waits.retain(|waiting| waiting.who != id);
         self.roster.remove(id);

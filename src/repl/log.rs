@@ -10,16 +10,22 @@ use crate::repl::apply::nobody;
 impl Repl {
     /// Enters an event into an idle agent's conversation: in the middle of a turn it would cut calls from their results.
     pub(super) fn log_event(&mut self, who: AgentId, body: Body) -> Result<()> {
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
-        if agent.state() != State::Idle {
-            let words = format!("{} is busy: wait for it, or stop it with Esc first", agent.identity.label());
-            return Err(Error::new(ErrorKind::Usage, words));
-        }
+        self.require_idle(who)?;
         let stored = self.shared.store.append(who, vec![body.clone()], self.shared.clock.unix_ms())?;
         self.roster.with(who, |agent| {
             agent.view.show(&body);
             agent.remember(stored);
         });
         Ok(())
+    }
+
+    /// Says no to what cannot be done in the middle of a turn.
+    pub(super) fn require_idle(&self, who: AgentId) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        if agent.state() == State::Idle {
+            return Ok(());
+        }
+        let words = format!("{} is busy: wait for it, or stop it with Esc first", agent.identity.label());
+        Err(Error::new(ErrorKind::Usage, words))
     }
 }

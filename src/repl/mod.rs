@@ -14,6 +14,7 @@ mod log;
 mod mail;
 mod request;
 mod seat;
+mod slice;
 mod timeout;
 mod trace;
 
@@ -72,6 +73,8 @@ pub struct Repl {
     seat: Option<Seat>,
     outbox: Outbox,
     parked: Vec<Parked>,
+    /// Cuts that wait for summaries.
+    slicings: Vec<slice::Slicing>,
     /// How many agents may be at work.
     places: usize,
     /// Messages that could not be written and are only in memory.
@@ -143,6 +146,7 @@ impl Repl {
             seat: device.map(|device| Seat::new(device, root)),
             outbox: Outbox::default(),
             parked: Vec::new(),
+            slicings: Vec::new(),
             places,
             unsaved: 0,
             resting: VecDeque::new(),

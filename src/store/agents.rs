@@ -290,7 +290,7 @@ impl Store {
         Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
+    pub(super) fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
         self.agent(agent)?.ok_or_else(|| unknown(agent))
     }
 }
@@ -307,7 +307,8 @@ fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message
     Ok((in_parent, in_child))
 }
 
-fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
+/// Enters a child. The caller holds the transaction.
+pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
                    endpoint, thinking, environment, powers, system)
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,

@@ -21,6 +21,7 @@ mod recover;
 mod replay;
 mod row;
 mod schema;
+mod slice;
 mod typing;
 
 use std::path::Path;

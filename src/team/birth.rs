@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use crate::agent::{Agent, Identity, Talk};
 use crate::base::error::Result;
+use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
 use crate::store::AgentRow;
 use crate::tools::Environment;
+
+/// The ordinal of who was never born.
+const NO_BIRTH: i64 = -1;
 
 /// What all agents are born with.
 pub struct Nursery {
@@ -63,6 +67,7 @@ impl Nursery {
             thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or_default(),
             system: self.system.clone(),
             environment: self.environment.clone(),
+            has_tools: true,
             history: None,
         };
         Agent::new(identity_of(row), talk)
@@ -76,9 +81,32 @@ impl Nursery {
             thinking: parent.talk.thinking,
             system: parent.talk.system.clone(),
             environment: parent.talk.environment.clone(),
+            has_tools: true,
             history,
         };
         Agent::new(identity_of(row), talk)
+    }
+
+    /// An agent that answers one question for the house, on what `asker` runs on and without tools. It is in no store: the
+    /// end of the program is its end.
+    pub fn errand(asker: &Agent, what: &str, system: &str) -> Agent {
+        let identity = Identity {
+            id: AgentId::random(),
+            ordinal: NO_BIRTH,
+            name: Some(format!("{what} for {}", asker.identity.label())),
+            parent: Some(asker.id()),
+            fork_point: MessageId(0),
+            created_at: asker.identity.created_at,
+        };
+        let talk = Talk {
+            endpoint: asker.talk.endpoint.clone(),
+            thinking: asker.talk.thinking,
+            system: system.into(),
+            environment: asker.talk.environment.clone(),
+            has_tools: false,
+            history: Some(History::default()),
+        };
+        Agent::new(identity, talk)
     }
 }
 

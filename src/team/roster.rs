@@ -52,6 +52,14 @@ impl Roster {
         self.reindex(id);
     }
 
+    /// Adds an agent that works for the house: it takes part in the loop like any other, but nobody can list it, name it
+    /// or look at it.
+    pub fn add_unlisted(&mut self, agent: Agent) {
+        let id = agent.id();
+        self.agents.insert(id, Box::new(agent));
+        self.reindex(id);
+    }
+
     /// Takes an agent out, for good. Its children are adopted by its nearest living ancestor.
     pub fn remove(&mut self, id: AgentId) -> Option<Agent> {
         let agent = self.agents.remove(&id)?;
@@ -68,7 +76,9 @@ impl Roster {
         if let Some(parent) = parent {
             self.children.entry(parent).or_default().extend(orphans);
         }
-        self.births.remove(&ordinal);
+        if self.births.get(&ordinal) == Some(&id) {
+            self.births.remove(&ordinal);
+        }
         self.line.retain(|one| *one != id);
         self.unindex(id);
         Some(*agent)
@@ -108,14 +118,14 @@ impl Roster {
         Some(outcome)
     }
 
-    /// How many there are.
+    /// How many there are; who works for the house is not counted.
     pub fn len(&self) -> usize {
-        self.agents.len()
+        self.births.len()
     }
 
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
-        self.agents.is_empty()
+        self.births.is_empty()
     }
 
     /// All, by order of birth.
@@ -153,7 +163,7 @@ impl Roster {
     /// # Errors
     /// When nobody or more than one is meant.
     pub fn find(&self, text: &str) -> Result<AgentId, NoSuchAgent> {
-        if let Some(agent) = self.agents.values().find(|agent| agent.identity.name.as_deref() == Some(text)) {
+        if let Some(agent) = self.iter().find(|agent| agent.identity.name.as_deref() == Some(text)) {
             return Ok(agent.id());
         }
         if let Some(id) = text.parse().ok().filter(|id| self.agents.contains_key(id)) {

@@ -1,6 +1,7 @@
 //! What is done while the process dies, and what may be left of it.
 
 use polylogue::domain::flow::Change;
+use polylogue::domain::slice::Spec;
 
 use super::{Act, kill_at_every_write};
 use crate::support::harness::Harness;
@@ -10,8 +11,21 @@ pub fn find(name: &str) -> &'static Act {
     ACTS.iter().copied().find(|act| act.name == name).expect("an act of this name")
 }
 
-const ACTS: &[&Act] =
-    &[&FORK, &FORK_WITH_PROMPT, &FORK_BY_TOOL, &KILL, &CASCADE, &MAIL, &TURN, &TOOL, &QUEUE, &UNQUEUE, &PAST, &START];
+const ACTS: &[&Act] = &[
+    &FORK,
+    &FORK_WITH_PROMPT,
+    &FORK_BY_TOOL,
+    &KILL,
+    &CASCADE,
+    &MAIL,
+    &TURN,
+    &TOOL,
+    &QUEUE,
+    &UNQUEUE,
+    &PAST,
+    &SLICE,
+    &START,
+];
 
 fn nothing(_: &mut Harness) {}
 
@@ -293,6 +307,24 @@ const PAST: Act = Act {
 #[test]
 fn marks_rewinds_clears_and_names_are_kept_once_they_are_acknowledged() {
     kill_at_every_write(&PAST);
+}
+
+const SLICE: Act = Act {
+    name: "slice",
+    prepare: a_talk,
+    act: |run| {
+        run.ask(0, Change::Slice(Spec::parse("inject:'first',:").expect("a spec")));
+        run.acknowledge(1);
+    },
+    steps: &[
+        &["0 running: hello reply usage"],
+        &["0 running: hello reply usage fork", "1 running: clear fork first hello reply"],
+    ],
+};
+
+#[test]
+fn a_slice_is_there_with_all_of_its_messages_or_not_at_all() {
+    kill_at_every_write(&SLICE);
 }
 
 const START: Act = Act {

@@ -37,6 +37,15 @@ pub enum Part {
 }
 
 impl Cut {
+    /// What models have to be told for the summaries, in order. Empties.
+    pub fn take_requests(&mut self) -> Vec<String> {
+        let request = |part: &mut Part| match part {
+            Part::Summary { request, .. } => Some(std::mem::take(request)),
+            Part::Rows(_) => None,
+        };
+        self.parts.iter_mut().filter_map(request).collect()
+    }
+
     /// The messages, with the summaries in their places: as many as there are such parts, in order.
     pub fn into_rows(self, summaries: Vec<String>) -> Vec<Body> {
         let mut summaries = summaries.into_iter();

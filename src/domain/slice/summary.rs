@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use crate::domain::message::{Body, Message};
 
+/// The instructions for whoever writes a summary.
+pub const SYSTEM: &str = "You summarise conversations. Answer with the summary and nothing else.";
+
 /// The request for a summary of these messages, with this goal in mind.
 pub(super) fn request(rows: &[&Message], goal: Option<&str>) -> String {
     let mut text = String::from(

@@ -13,6 +13,8 @@ pub struct Situation {
     pub is_whole: bool,
     /// The agent on the screen is not idle.
     pub is_busy: bool,
+    /// A slice of the agent on the screen waits for summaries.
+    pub is_summarised: bool,
     /// Nothing is typed.
     pub is_draft_empty: bool,
     /// Text is queued for the agent on the screen.
@@ -84,7 +86,7 @@ fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
         KeyCode::Enter if held.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
-        KeyCode::Escape if situation.is_busy => Action::Change(Change::Interrupt),
+        KeyCode::Escape if situation.is_busy || situation.is_summarised => Action::Change(Change::Interrupt),
         KeyCode::Escape if !situation.is_draft_empty => Action::Edit(clear),
         KeyCode::Backspace => Action::Edit(Draft::backspace),
         KeyCode::Delete => Action::Edit(Draft::delete),
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_y_is_an_answer_only_where_a_question_stands_and_nothing_is_typed() {
-        let asked = Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, has_queue: false };
+        let asked =
+            Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &asked), Action::Answer(true)));
         let typing = Situation { is_draft_empty: false, ..asked };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &typing), Action::Type(_)));
@@ -180,6 +183,8 @@ mod tests {
     fn escape_stops_the_agent_before_it_touches_the_draft() {
         let busy = Situation { is_busy: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
+        let summarised = Situation { is_summarised: true, ..Situation::default() };
+        assert!(matches!(action_of(&press(KeyCode::Escape), &summarised), Action::Change(Change::Interrupt)));
         assert!(matches!(action_of(&press(KeyCode::Escape), &Situation::default()), Action::Edit(_)));
         let nothing = Situation { is_draft_empty: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &nothing), Action::Nothing));
@@ -187,7 +192,14 @@ mod tests {
 
     #[test]
     fn a_paste_never_answers_and_never_sends() {
-        let asked = Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, has_queue: true };
+        let asked = Situation {
+            is_asked: true,
+            is_whole: true,
+            is_busy: true,
+            is_draft_empty: true,
+            has_queue: true,
+            ..Situation::default()
+        };
         assert!(matches!(action_of(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
     }
 }

@@ -1,0 +1,83 @@
+//! `/slice`: a child whose history is a cut of this one. `count` and `list` tell what there is to cut.
+
+use super::{CommandSpec, House, WhenBusy};
+use crate::base::error::Result;
+use crate::base::text;
+use crate::domain::flow::{Change, InputResult};
+use crate::domain::history::History;
+use crate::domain::message::{Body, Message};
+use crate::domain::slice::Spec;
+
+/// `/slice`.
+pub const SLICE: CommandSpec = CommandSpec {
+    name: "slice",
+    aliases: &[],
+    arguments: "SPEC | count | list",
+    about: "a child with a cut of this history",
+    busy: WhenBusy::Queues,
+    run,
+    complete: |_, _| FORMS.iter().map(|form| (*form).to_owned()).collect(),
+};
+
+/// What could stand behind the name, for completion.
+const FORMS: &[&str] = &["count", "list", "0:50%", "-10:", "summarize:0:50%,50%:", "compact:0:-10,-10:", "inject:'"];
+
+/// Columns of a message in the list.
+const COLUMNS: usize = 56;
+/// Messages at each end of a long list.
+const LISTED: usize = 100;
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    match arguments {
+        "" | "count" => Ok(InputResult::Continue(Some(with_conversation(house, count)?))),
+        "list" => Ok(InputResult::Continue(Some(with_conversation(house, list)?))),
+        spec => Ok(InputResult::NewState(Change::Slice(Spec::parse(spec)?), None)),
+    }
+}
+
+/// Hands over what the model is told: what is in memory, else what is stored.
+fn with_conversation<T>(house: &House, tell: fn(&[&Message]) -> T) -> Result<T> {
+    let agent = house.roster.get(house.current);
+    match agent.and_then(|agent| agent.talk.history.as_ref()) {
+        Some(history) => Ok(tell(&history.conversation())),
+        None => {
+            let (messages, _) = house.store.replay(house.current)?;
+            Ok(tell(&History::from_messages(messages).conversation()))
+        }
+    }
+}
+
+fn count(rows: &[&Message]) -> String {
+    let by = |kind: &str| rows.iter().filter(|row| row.body.kind() == kind).count();
+    let (said, replies, calls, results) = (by("user"), by("assistant"), by("tool_call"), by("tool_result"));
+    format!("{} messages: {said} of yours, {replies} replies, {calls} calls, {results} results", rows.len())
+}
+
+/// One line a message: its index, who, and its first words. Of a long conversation both ends.
+fn list(rows: &[&Message]) -> String {
+    let hidden = rows.len().saturating_sub(2 * LISTED);
+    let mut lines: Vec<String> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        if hidden == 0 || at < LISTED || at >= LISTED + hidden {
+            lines.push(line(at, &row.body));
+        } else if at == LISTED {
+            lines.push(format!("… {hidden} more"));
+        }
+    }
+    lines.push(count(rows));
+    lines.join("\n")
+}
+
+fn line(at: usize, body: &Body) -> String {
+    let (who, said) = match body {
+        Body::User(text) => ("you", text.clone()),
+        Body::Assistant(reply) => ("reply", reply.text.clone()),
+        Body::ToolCall(call) => ("call", format!("{} {}", call.name, call.arguments)),
+        Body::ToolResult(result) => ("result", result.content.clone()),
+        Body::System(text) => ("system", text.clone()),
+        _ => return String::new(),
+    };
+    let words: String = said.chars().take(4 * COLUMNS).collect();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{at:>5}  {who:<6} {}", text::truncate(&words, COLUMNS))
+}
