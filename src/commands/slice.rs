@@ -22,6 +22,16 @@ pub const SLICE: CommandSpec = CommandSpec {
 /// What could stand behind the name, for completion.
 const FORMS: &[&str] = &["count", "list", "0:50%", "-10:", "summarize:0:50%,50%:", "compact:0:-10,-10:", "inject:'"];
 
+/// What a spec is made of, for a person.
+const GRAMMAR: &str = "\
+a spec is made of segments, with commas between, in the order of the child:
+  a:b                        messages from a to before b; 0 is the first one,
+                             -1 the last one, 50% the middle; either may be left out
+  compact:a:b                the same, with long results of tools made short
+  summarize:a:b[:'goal']     a summary of them, written by this agent's model
+  inject:'text'              a text of your own; a quote in it is written twice
+a call is never cut from its result: a range grows until both are in it";
+
 /// Columns of a message in the list.
 const COLUMNS: usize = 56;
 /// Messages at each end of a long list.
@@ -29,7 +39,8 @@ const LISTED: usize = 100;
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
     match arguments {
-        "" | "count" => Ok(InputResult::Continue(Some(with_conversation(house, count)?))),
+        "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", with_conversation(house, count)?)))),
+        "count" => Ok(InputResult::Continue(Some(with_conversation(house, count)?))),
         "list" => Ok(InputResult::Continue(Some(with_conversation(house, list)?))),
         spec => Ok(InputResult::NewState(Change::Slice(Spec::parse(spec)?), None)),
     }

@@ -2,6 +2,7 @@
 //! the seed of the run and its number: what fails can be repeated alone.
 
 mod data;
+mod slice;
 mod typed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +23,7 @@ const TARGETS: &[Target] = &[
     ("keys", typed::keys),
     ("draft", typed::draft),
     ("commands", typed::commands),
+    ("slice", slice::specs),
     ("screen", typed::screen),
     ("text", data::text),
     ("scrollback", data::scrollback),

@@ -136,6 +136,8 @@ pub fn commands() -> Step {
         "/help fork",
         "/exit",
         "/interrupt",
+        "/slice count",
+        "/slice summarize:0:50%:'why',-1:",
         "//not",
         "/",
         "/ ",
