@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
+use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
 /// The base URL, made longer by `extend`, which is given it without a slash at its end; a query (Azure's
@@ -54,6 +55,56 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
         headers.push((name.clone(), value.clone()));
     }
     Ok(headers)
+}
+
+/// The headers of OpenAI's protocols: JSON, a stream, and the key as a bearer token.
+///
+/// # Errors
+/// As for [`key`] and [`headers`].
+pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Result<Vec<(String, String)>> {
+    let mut protocol =
+        vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
+    if let Some(key) = key(endpoint, secret)? {
+        protocol.push(("Authorization", format!("Bearer {key}")));
+    }
+    headers(endpoint, protocol)
+}
+
+/// What OpenAI's protocols call an amount of thinking; `None` where nothing is to be said about it.
+pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
+    match thinking {
+        Thinking::Unsaid | Thinking::Budget(_) => None,
+        Thinking::Off if !reasons(model) => None,
+        Thinking::Off => Some("none"),
+        Thinking::Low => Some("low"),
+        Thinking::Medium => Some("medium"),
+        Thinking::High => Some("high"),
+    }
+}
+
+/// Looks whether an amount of thinking can be said in OpenAI's protocols: only by level, not by tokens.
+///
+/// # Errors
+/// It cannot, or the model is known not to think.
+pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
+    match thinking {
+        Thinking::Budget(_) => {
+            let words = "models of this provider take off, low, medium or high, not a number of tokens";
+            Err(Error::new(ErrorKind::Usage, words))
+        }
+        Thinking::Low | Thinking::Medium | Thinking::High if !reasons(model) => {
+            Err(Error::new(ErrorKind::Usage, format!("{model} does not think: say off or default")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a model may reason. False only for those of OpenAI that are known not to, whoever serves them; what is not
+/// known may, because every newer model does (platform.openai.com/docs/models).
+pub(super) fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    !["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"].iter().any(|family| name.starts_with(family))
 }
 
 /// A token of RFC 9110.

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::endpoint::{Endpoint, Secret};
+use crate::base::error::Result;
+use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
@@ -24,22 +24,16 @@ use crate::provider::{Conversation, Opening};
 /// or a header of the endpoint cannot be sent. No error repeats the value of a header.
 pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
     let endpoint = conversation.endpoint;
-    let headers = headers(endpoint, conversation.key)?;
+    let headers = request::with_bearer(endpoint, conversation.key)?;
     Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
-/// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning); which models take it, only they know.
+/// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning).
 ///
 /// # Errors
-/// A number of tokens was named.
-pub(super) fn check_thinking(_: &str, thinking: Thinking) -> Result<()> {
-    match thinking {
-        Thinking::Budget(_) => {
-            let words = "models of this provider take off, low, medium or high, not a number of tokens";
-            Err(Error::new(ErrorKind::Usage, words))
-        }
-        _ => Ok(()),
-    }
+/// A number of tokens was named, or the model is known not to reason.
+pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
+    request::check_effort(model, thinking)
 }
 
 fn url(endpoint: &Endpoint) -> Result<String> {
@@ -47,14 +41,6 @@ fn url(endpoint: &Endpoint) -> Result<String> {
         let path = if address.ends_with("/chat/completions") { "" } else { "/chat/completions" };
         format!("{address}{path}")
     })
-}
-
-fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, String)>> {
-    let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
-    if let Some(key) = request::key(endpoint, key)? {
-        headers.push(("Authorization", format!("Bearer {key}")));
-    }
-    request::headers(endpoint, headers)
 }
 
 /// One message as the protocol has it.
@@ -95,21 +81,11 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
     body.push(']');
     push_tools(&mut body, conversation.tools)?;
-    if let Some(effort) = effort(conversation.thinking) {
+    if let Some(effort) = request::effort(&conversation.endpoint.model, conversation.thinking) {
         body.push_str(&format!(",\"reasoning_effort\":{effort:?}"));
     }
     body.push('}');
     Ok(body.into_bytes().into())
-}
-
-fn effort(thinking: Thinking) -> Option<&'static str> {
-    match thinking {
-        Thinking::Unsaid | Thinking::Budget(_) => None,
-        Thinking::Off => Some("none"),
-        Thinking::Low => Some("low"),
-        Thinking::Medium => Some("medium"),
-        Thinking::High => Some("high"),
-    }
 }
 
 fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
