@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`openai`] | Chat Completions: OpenAI and everything compatible |
+//! | [`openai_responses`] | Responses: OpenAI's newer protocol, with reasoning that goes back |
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
 //! | `answer` | which kind of answer the bytes are, and how it ends |
@@ -32,6 +33,7 @@ mod answer;
 pub mod echo;
 mod failure;
 pub mod openai;
+pub mod openai_responses;
 mod refusal;
 mod request;
 mod sse;
@@ -138,7 +140,7 @@ pub trait Decode {
 }
 
 /// All providers.
-pub const PROVIDERS: &[&ProviderSpec] = &[&openai::OPENAI, &echo::ECHO];
+pub const PROVIDERS: &[&ProviderSpec] = &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &echo::ECHO];
 
 /// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {

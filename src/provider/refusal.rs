@@ -4,6 +4,7 @@
 //! |---|---|
 //! | Anthropic | `{"type":"error","error":{"type":"overloaded_error","message"},"request_id"}` |
 //! | OpenAI, DeepSeek | `{"error":{"message","type","param","code":"text"}}` |
+//! | OpenAI, in a stream of Responses | `{"type":"error","code","message"}`, or `{"response":{"error":{"code","message"}}}` |
 //! | llama.cpp | `{"error":{"message","type","code":400,"n_ctx":4096}}` |
 //! | vLLM | the same, or `{"object":"error","message","type","code":400}` |
 //! | OpenRouter | `{"error":{"message","code":429,"metadata":{"raw","provider_name","reasons"}}}` |
@@ -51,20 +52,24 @@ pub(super) fn of_body(body: &str) -> Error {
     }
 }
 
-/// The error object in a body: JSON, a list of it, or the first event of a stream.
+/// The error object in a body: JSON, a list of it, or the first such event of a stream.
 fn object_in(body: &str) -> Option<Value> {
     let object = match serde_json::from_str::<Value>(body).ok().or_else(|| object_in_stream(body))? {
         Value::Array(list) => list.into_iter().next()?,
         other => other,
     };
-    let is_error = ["error", "detail", "message"].iter().any(|name| object.get(name).is_some_and(|v| !v.is_null()));
-    is_error.then_some(object)
+    is_error(&object).then_some(object)
+}
+
+fn is_error(object: &Value) -> bool {
+    let places = ["/error", "/response/error", "/detail", "/message"];
+    places.iter().any(|place| object.pointer(place).is_some_and(|there| !there.is_null()))
 }
 
 fn object_in_stream(body: &str) -> Option<Value> {
     let mut found = None;
     let mut keep = |data: &str| {
-        let object = serde_json::from_str::<Value>(data).ok().filter(|object| object.get("choices").is_none());
+        let object = serde_json::from_str::<Value>(data).ok().filter(is_error);
         found = found.take().or(object);
     };
     let mut sse = Sse::default();
@@ -74,7 +79,9 @@ fn object_in_stream(body: &str) -> Option<Value> {
 }
 
 fn read(object: &Value) -> Said {
-    let error = object.get("error").filter(|error| !error.is_null()).unwrap_or(object);
+    let places = ["/error", "/response/error"];
+    let inner = places.iter().find_map(|place| object.pointer(place).filter(|there| !there.is_null()));
+    let error = inner.unwrap_or(object);
     let mut said = Said { words: words_of(error), ..Said::default() };
     for name in ["type", "code"] {
         match error.get(name) {
@@ -139,7 +146,7 @@ fn judge(said: &Said, status: Option<u16>) -> Error {
     if is_too_long(said, code) {
         return failure::of_kind(ErrorKind::ContextTooLong, "the conversation does not fit the model", &said.words);
     }
-    if said.is_moderation || has(&["content_filter", "content_policy", "moderation"]) {
+    if said.is_moderation || has(&["content_filter", "content_policy", "moderation", "invalid_prompt"]) {
         return failure::of_kind(ErrorKind::Refused, "the provider's content filter refused", &said.words);
     }
     match code {

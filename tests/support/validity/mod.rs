@@ -2,11 +2,13 @@
 //! peer, whatever the test is about.
 
 mod openai;
+mod responses;
 
 /// The first rule of the protocol `kind` that the body breaks.
 pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
         "openai" => openai::check(body),
+        "openai-responses" => responses::check(body),
         _ => Err(format!("nobody knows the rules of {kind}")),
     }
 }
@@ -14,5 +16,7 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
 /// The same for a request by its path; a path that belongs to no protocol has no rules.
 pub fn check_path(path: &str, body: &[u8]) -> Result<(), String> {
     let path = path.split('?').next().unwrap_or(path);
-    if path.ends_with("/chat/completions") { check("openai", body) } else { Ok(()) }
+    let paths = [("/chat/completions", "openai"), ("/responses", "openai-responses")];
+    let kind = paths.iter().find(|(end, _)| path.ends_with(end)).map(|(_, kind)| *kind);
+    kind.map_or(Ok(()), |kind| check(kind, body))
 }

@@ -1,0 +1,37 @@
+//! Responses, streaming: OpenAI's newer protocol, with reasoning that goes back to the model that made it.
+//!
+//! The protocol is OpenAI's (platform.openai.com/docs/api-reference/responses); llama.cpp, vLLM, OpenRouter, LiteLLM and
+//! others speak it too. Nothing is kept at the provider (`store: false`): each request has the whole conversation, with
+//! the reasoning in encrypted form.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `request` | conversation -> request |
+//! | `items` | turns -> the items of `input`, with reasoning in its place |
+//! | `decoder` | events of the stream, or a whole response -> what the reply makes of them |
+//! | `wire` | the objects as they stand in the stream |
+//! | `reply` | items and deltas -> events: texts, calls, reasoning, bounds |
+
+use crate::provider::{ProviderSpec, Service};
+
+mod decoder;
+mod items;
+mod reply;
+mod request;
+mod wire;
+
+/// Responses.
+pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
+    kind: "openai-responses",
+    about: "Responses: OpenAI and compatible servers, with reasoning that is kept between requests",
+    service: Some(Service {
+        name: "openai-responses",
+        base_url: "https://api.openai.com/v1",
+        key_variables: &["OPENAI_API_KEY"],
+        url_variable: "OPENAI_BASE_URL",
+        model: "gpt-5-mini",
+    }),
+    check_thinking: request::check_thinking,
+    open: request::open,
+    decoder: || Box::new(decoder::ResponseDecoder::default()),
+};

@@ -1,0 +1,99 @@
+//! The objects of a Responses answer, as far as they matter, with text borrowed from the stream.
+//!
+//! Lenient as those of Chat Completions: what is absent, `null` or of an unexpected type is as good as empty. Events and
+//! items of kinds that are not known here are read like all others and then left alone.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::provider::text::{Arguments, Text};
+
+/// One event of the stream: the fields of all kinds together.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    /// Which item of the output it is about.
+    pub output_index: Option<u64>,
+    /// Which part of a summary.
+    pub summary_index: Option<u64>,
+    /// The whole item, when it begins and when it ends.
+    #[serde(borrow)]
+    pub item: Option<Item<'a>>,
+    #[serde(borrow)]
+    pub delta: Text<'a>,
+    /// The whole arguments, when a call ends.
+    #[serde(borrow)]
+    pub arguments: Arguments<'a>,
+    /// The whole response, when it begins and when it ends.
+    #[serde(borrow)]
+    pub response: Option<Response<'a>>,
+}
+
+/// A response: as far as it has come, or whole.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Response<'a> {
+    /// `response` where it is one.
+    #[serde(borrow)]
+    pub object: Text<'a>,
+    /// `completed`, `incomplete`, `failed`, `in_progress`, ...
+    #[serde(borrow)]
+    pub status: Text<'a>,
+    #[serde(borrow)]
+    pub output: Option<Vec<Item<'a>>>,
+    pub usage: Option<WireUsage>,
+    #[serde(borrow)]
+    pub incomplete_details: Option<Incomplete<'a>>,
+    pub error: Option<Value>,
+}
+
+/// Why a response is not whole.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Incomplete<'a> {
+    #[serde(borrow)]
+    pub reason: Text<'a>,
+}
+
+/// One item of the output: a message, a call, or reasoning.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Item<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub id: Text<'a>,
+    /// By which the result of a call names it; `id` is only the item's.
+    #[serde(borrow)]
+    pub call_id: Text<'a>,
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    #[serde(borrow)]
+    pub arguments: Arguments<'a>,
+    /// The parts of a message, or reasoning in clear text.
+    pub content: Option<Value>,
+    /// The parts of a summary.
+    pub summary: Option<Value>,
+    #[serde(borrow)]
+    pub encrypted_content: Text<'a>,
+}
+
+/// Tokens, as counted by the server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WireUsage {
+    pub input_tokens: Option<u64>,
+    pub input_tokens_details: Option<InputDetails>,
+    pub output_tokens: Option<u64>,
+    /// US dollars, as OpenRouter tells them.
+    pub cost: Option<f64>,
+}
+
+/// What became of the tokens of the request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct InputDetails {
+    pub cached_tokens: Option<u64>,
+}
