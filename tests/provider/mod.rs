@@ -2,4 +2,5 @@
 
 mod recorded;
 mod requests;
+mod responses;
 mod validity;

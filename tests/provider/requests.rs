@@ -15,7 +15,7 @@ use polylogue::provider::{Conversation, Opening, find};
 
 use crate::support::validity;
 
-const TOOLS: &[ToolDeclaration] = &[
+pub const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
         name: "read_file",
         description: "Reads a file.",
@@ -60,7 +60,7 @@ fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
     String::from_utf8(open(&endpoint(), system, bodies, tools).unwrap().body.to_vec()).unwrap()
 }
 
-fn user(text: &str) -> Body {
+pub fn user(text: &str) -> Body {
     Body::User(text.into())
 }
 
@@ -68,21 +68,21 @@ fn reply(text: &str) -> Body {
     Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), ..Reply::default() })
 }
 
-fn partial(text: &str) -> Body {
+pub fn partial(text: &str) -> Body {
     Body::Assistant(Reply { text: text.into(), is_partial: true, ..Reply::default() })
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Body {
+pub fn call(id: &str, name: &str, arguments: &str) -> Body {
     Body::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() })
 }
 
-fn result(id: &str, content: &str) -> Body {
+pub fn result(id: &str, content: &str) -> Body {
     let (name, content) = ("bash".into(), content.into());
     Body::ToolResult(ToolResult { call_id: id.into(), name, content, is_error: false, duration: Duration::ZERO })
 }
 
 /// A conversation as it grows, with everything in it that a good day has.
-fn long_talk() -> Vec<Body> {
+pub fn long_talk() -> Vec<Body> {
     vec![
         user("What is in \"a\\b\"?\nAnd c?"),
         reply("I look."),

@@ -1,0 +1,217 @@
+//! Golden request bodies in `fixtures/requests/openai-responses`: where reasoning stands in them, and what is said of it to
+//! which model.
+
+use std::fs;
+use std::path::Path;
+
+use polylogue::base::error::{ErrorKind, Result};
+use polylogue::base::id::MessageId;
+use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::domain::http::HttpRequest;
+use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::thinking::Thinking;
+use polylogue::domain::tool::ToolDeclaration;
+use polylogue::provider::{Conversation, Opening, find};
+
+use super::requests::{TOOLS, call, long_talk, partial, result, user};
+use crate::support::validity;
+
+fn endpoint(model: &str) -> Endpoint {
+    Endpoint {
+        provider: "openai-responses".into(),
+        kind: "openai-responses".into(),
+        model: model.into(),
+        base_url: "https://host/v1".into(),
+        ..Endpoint::echo()
+    }
+}
+
+fn open(
+    endpoint: &Endpoint,
+    thinking: Thinking,
+    system: &str,
+    bodies: &[Body],
+    tools: &[ToolDeclaration],
+) -> Result<HttpRequest> {
+    let message = |body: &Body| Message { id: MessageId(0), body: body.clone(), created_at: 0 };
+    let log: Vec<Message> = bodies.iter().map(message).collect();
+    let messages: Vec<&Message> = log.iter().collect();
+    let key = endpoint.key.as_ref();
+    let conversation = Conversation { endpoint, key, thinking, system, messages: &messages, tools };
+    match (find("openai-responses").unwrap().open)(&conversation)? {
+        Opening::Http(request) => Ok(request),
+        Opening::Script(_) => panic!("no script"),
+    }
+}
+
+fn text_of(request: &HttpRequest) -> String {
+    String::from_utf8(request.body.to_vec()).unwrap()
+}
+
+/// The body for a model that reasons and is asked nothing in particular about it.
+fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
+    text_of(&open(&endpoint("gpt-5"), Thinking::Unsaid, system, bodies, tools).unwrap())
+}
+
+fn body_thinking(model: &str, thinking: Thinking) -> String {
+    text_of(&open(&endpoint(model), thinking, "", &[user("Hello")], &[]).unwrap())
+}
+
+/// Reasoning with this number, before so many bytes of text and so many calls have come.
+fn seal(number: usize, text: usize, calls: usize) -> Seal {
+    let json =
+        format!(r#"{{"encrypted_content":"gAAAA-{number}","id":"rs_{number}","summary":[],"type":"reasoning"}}"#);
+    Seal { text, calls, json }
+}
+
+fn sealed(text: &str, seals: Vec<Seal>) -> Body {
+    let by = endpoint("gpt-5").full_name();
+    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), seals, by, ..Reply::default() })
+}
+
+#[test]
+fn bodies_are_the_golden_ones_and_valid() {
+    let cases: Vec<(&str, String)> = vec![
+        ("text", body("", &[user("Hello")], &[])),
+        ("system-and-tools", body("Be brief.", &[user("Hello")], TOOLS)),
+        ("tool-rounds", body("Be brief.", &long_talk(), TOOLS)),
+        ("tools-disabled", body("Be brief.", &long_talk()[..9], &[])),
+        ("partial", body("", &[user("go"), partial("I was about to"), user("go on")], &[])),
+        ("lost-result", body("", &[user("go"), call("a", "bash", "{}"), user("and?")], TOOLS)),
+        ("reasoning-and-text", body("", &[user("go"), sealed("Yes.", vec![seal(1, 0, 0)]), user("and?")], &[])),
+        (
+            "reasoning-and-calls",
+            body(
+                "",
+                &[
+                    user("go"),
+                    sealed("", vec![seal(1, 0, 0), seal(2, 0, 1)]),
+                    call("a", "bash", "{}"),
+                    call("b", "bash", "{}"),
+                    result("a", "x"),
+                    result("b", "y"),
+                ],
+                TOOLS,
+            ),
+        ),
+        (
+            "reasoning-between-text-and-call",
+            body(
+                "",
+                &[
+                    user("go"),
+                    sealed("naïve", vec![seal(1, 0, 0), seal(2, 6, 0)]),
+                    call("a", "bash", "{}"),
+                    result("a", "x"),
+                ],
+                TOOLS,
+            ),
+        ),
+        (
+            "reasoning-without-what-followed",
+            body("", &[user("go"), sealed("I look.", vec![seal(1, 0, 0), seal(2, 7, 0)]), user("and?")], &[]),
+        ),
+        ("reasoning-alone", body("", &[user("go"), sealed("", vec![seal(1, 0, 0)]), user("and?")], &[])),
+        (
+            "reasoning-at-places-that-are-none",
+            body(
+                "",
+                &[
+                    user("go"),
+                    sealed("naïve", vec![seal(1, 3, 9), seal(2, 1, 0), seal(3, 99, 99)]),
+                    call("a", "bash", "{}"),
+                    result("a", "x"),
+                ],
+                TOOLS,
+            ),
+        ),
+        (
+            "reasoning-twice",
+            body("", &[user("a"), sealed("b", vec![seal(1, 0, 0)]), user("a"), sealed("b", vec![seal(1, 0, 0)])], &[]),
+        ),
+        (
+            "reasoning-that-is-none",
+            body(
+                "",
+                &[
+                    user("go"),
+                    sealed(
+                        "yes",
+                        ["{", "7", r#"{"type":"thinking"}"#]
+                            .map(|json| Seal { text: 0, calls: 0, json: json.into() })
+                            .into(),
+                    ),
+                ],
+                &[],
+            ),
+        ),
+        ("thinking-high", body_thinking("gpt-5", Thinking::High)),
+        ("thinking-off", body_thinking("gpt-5.1", Thinking::Off)),
+        ("model-that-does-not-reason", body_thinking("gpt-4.1-mini", Thinking::Off)),
+    ];
+    for (name, actual) in cases {
+        assert_eq!(validity::check("openai-responses", actual.as_bytes()), Ok(()), "{name}");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/requests/openai-responses");
+        let golden = fs::read_to_string(folder.join(format!("{name}.json"))).unwrap_or_default();
+        assert_eq!(actual, golden.trim_end(), "{name}");
+    }
+}
+
+#[test]
+fn reasoning_goes_back_only_to_the_model_that_made_it() {
+    let talk = [user("go"), sealed("yes", vec![seal(1, 0, 0)]), user("and?")];
+    assert!(body("", &talk, &[]).contains("gAAAA-1"));
+    for other in [endpoint("gpt-5-mini"), Endpoint { provider: "azure".into(), ..endpoint("gpt-5") }] {
+        let request = open(&other, Thinking::Unsaid, "", &talk, &[]).unwrap();
+        assert!(!text_of(&request).contains("gAAAA-1"), "{}", other.full_name());
+        assert_eq!(validity::check("openai-responses", &request.body), Ok(()));
+    }
+}
+
+#[test]
+fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
+    let mut talk = long_talk();
+    talk.extend([sealed("Then this.", vec![seal(1, 0, 0)]), user("Yes?")]);
+    for shorter in [1, 6, 9, 10, 11, 12] {
+        let before = body("Be brief.", &talk[..shorter], TOOLS);
+        let items_before = before.split("],\"tools\":").next().unwrap();
+        assert!(body("Be brief.", &talk, TOOLS).starts_with(items_before), "after {shorter} messages");
+    }
+}
+
+#[test]
+fn an_amount_of_thinking_that_the_model_would_reject_is_refused_before_it_is_sent() {
+    let check = find("openai-responses").unwrap().check_thinking;
+    for model in ["gpt-4o", "openai/gpt-4.1", "ft:gpt-3.5-turbo:org::1", "gpt-5-chat-latest"] {
+        assert_eq!(check(model, Thinking::Low).unwrap_err().kind, ErrorKind::Usage, "{model}");
+        assert!(check(model, Thinking::Off).is_ok() && check(model, Thinking::Unsaid).is_ok());
+        assert!(!body_thinking(model, Thinking::Off).contains("reason"), "{model}");
+    }
+    for model in ["gpt-5", "o3", "some/model", "gpt-oss-20b"] {
+        assert!(check(model, Thinking::High).is_ok());
+        assert!(check(model, Thinking::Budget(1)).unwrap_err().message.contains("low, medium or high"));
+    }
+}
+
+#[test]
+fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
+    for (base_url, url) in [
+        ("https://host/v1/", "https://host/v1/responses"),
+        ("https://host/v1/responses", "https://host/v1/responses"),
+        ("https://host/openai/v1?api-version=preview", "https://host/openai/v1/responses?api-version=preview"),
+    ] {
+        let key = Some(Secret::new("sk-test"));
+        let endpoint = Endpoint { base_url: base_url.into(), key, ..endpoint("gpt-5") };
+        let request = open(&endpoint, Thinking::Unsaid, "", &[user("hi")], &[]).unwrap();
+        assert_eq!(request.url, url);
+        assert!(request.headers.contains(&("Authorization".into(), "Bearer sk-test".into())));
+    }
+}
+
+#[test]
+fn where_nothing_was_said_nothing_is_sent() {
+    for log in [vec![], vec![user(" ")], vec![sealed("", vec![seal(1, 0, 0)])]] {
+        let refused = open(&endpoint("gpt-5"), Thinking::Unsaid, "Be brief.", &log, TOOLS).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::BadRequest);
+    }
+}
