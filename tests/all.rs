@@ -11,6 +11,7 @@ mod kills;
 mod letters;
 mod lives;
 mod memory;
+mod models;
 mod names;
 mod provider;
 mod queue_and_interrupts;

@@ -12,6 +12,7 @@ pub mod http;
 pub mod openai;
 pub mod peer;
 pub mod pty;
+pub mod responses;
 pub mod scene;
 pub mod validity;
 

@@ -1,0 +1,3 @@
+//! Whole conversations with each kind of model: the real loop, a scripted peer that looks whether each request is valid.
+
+mod responses;
