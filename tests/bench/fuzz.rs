@@ -28,6 +28,7 @@ const TARGETS: &[Target] = &[
     ("text", data::text),
     ("scrollback", data::scrollback),
     ("openai", data::openai),
+    ("responses", data::responses),
     ("store", data::store),
 ];
 

@@ -87,7 +87,16 @@ fn look(chance: &mut Chance, whole: &mut Scrollback, pieces: &mut Scrollback) {
 /// Recorded answers with a few bytes changed, and anything at all, under any status: exactly one end, nothing behind
 /// it, and the same whatever the cuts.
 pub fn openai() -> Step {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse/openai");
+    answers("openai")
+}
+
+/// The same for Responses.
+pub fn responses() -> Step {
+    answers("openai-responses")
+}
+
+fn answers(kind: &'static str) -> Step {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse").join(kind);
     let files = fs::read_dir(folder).expect("recordings").map(|entry| entry.expect("a file").path());
     let recorded = files.filter(|path| path.extension().is_some_and(|end| end == "sse"));
     let recorded: Vec<Vec<u8>> = recorded.map(|path| fs::read(path).expect("a recording")).collect();
@@ -105,13 +114,14 @@ pub fn openai() -> Step {
             retry_after: None,
         };
         let pieces = chance.cuts(&bytes);
-        assert_eq!(decoded(&head, &[&bytes]), decoded(&head, &pieces), "{}", String::from_utf8_lossy(&bytes));
+        let (whole, cut) = (decoded(kind, &head, &[&bytes]), decoded(kind, &head, &pieces));
+        assert_eq!(whole, cut, "{}", String::from_utf8_lossy(&bytes));
     })
 }
 
 /// The events, with neighbouring texts put together: where a text is split is the only thing that a cut may change.
-fn decoded(head: &HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let mut decoder = (provider::find("openai").expect("a provider").decoder)();
+fn decoded(kind: &str, head: &HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    let mut decoder = (provider::find(kind).expect("a provider").decoder)();
     let mut events = Vec::new();
     decoder.head(head);
     pieces.iter().for_each(|piece| decoder.feed(piece, &mut events));
