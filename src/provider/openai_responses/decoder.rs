@@ -108,3 +108,83 @@ impl Reply {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::http::HttpHead;
+    use crate::provider::Decode;
+
+    /// The events of these pieces of a stream.
+    fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
+        let (mut decoder, mut out) = (ResponseDecoder::default(), Vec::new());
+        decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });
+        for piece in pieces {
+            decoder.feed(format!("data: {piece}\n\n").as_bytes(), &mut out);
+        }
+        decoder.end(&mut out);
+        out
+    }
+
+    fn added(at: usize) -> String {
+        format!(
+            r#"{{"type":"response.output_item.added","output_index":{at},"item":{{"type":"function_call","name":"f"}}}}"#
+        )
+    }
+
+    fn delta(kind: &str, at: usize, text: &str) -> String {
+        format!(r#"{{"type":"response.{kind}.delta","output_index":{at},"delta":"{text}"}}"#)
+    }
+
+    fn is_refused(events: &[StreamEvent], words: &str) -> bool {
+        let last = events.last();
+        matches!(last, Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Protocol && error.message.contains(words))
+    }
+
+    #[test]
+    fn what_passes_a_bound_fails_this_reply_alone() {
+        let mebibyte = "x".repeat(1 << 20);
+        assert!(is_refused(&decode((0..=128).map(added)), "128 calls"));
+        assert!(!is_refused(&decode((0..128).map(added)), "128 calls"));
+        assert!(is_refused(&decode((0..=4096).map(|at| delta("output_text", at, "x"))), "4096 items"));
+        assert!(is_refused(&decode((0..17).map(|_| delta("output_text", 0, &mebibyte))), "16 MiB"));
+        assert!(is_refused(&decode((0..17).map(|_| delta("reasoning_text", 0, &mebibyte))), "16 MiB"));
+        assert!(is_refused(&decode((0..5).map(|_| delta("function_call_arguments", 0, &mebibyte))), "4 MiB"));
+    }
+
+    #[test]
+    fn sealed_reasoning_counts_as_what_was_said() {
+        let sealed = |at| {
+            let content = "x".repeat(6 << 20);
+            format!(
+                r#"{{"type":"response.output_item.done","output_index":{at},"item":{{"type":"reasoning","encrypted_content":"{content}"}}}}"#
+            )
+        };
+        assert!(is_refused(&decode((0..3).map(sealed)), "16 MiB"));
+    }
+
+    #[test]
+    fn an_item_that_ends_twice_is_given_once() {
+        let done = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"a"}]}}"#;
+        let texts = decode([done.to_owned(), done.to_owned()]).into_iter();
+        assert_eq!(texts.filter(|event| *event == StreamEvent::Text("a".into())).count(), 1);
+    }
+
+    #[test]
+    fn fields_of_an_unexpected_type_are_as_good_as_absent_or_an_error_but_never_a_panic() {
+        let values = ["null", "7", "-1", "true", "[]", "{}", "\"x\"", "[{}]", "1e400", "18446744073709551615"];
+        for value in values {
+            for field in ["type", "output_index", "summary_index", "item", "delta", "arguments", "response"] {
+                for kind in ["response.output_item.done", "response.output_text.delta", "response.completed"] {
+                    decode([format!(r#"{{"type":"{kind}","output_index":0,"{field}":{value}}}"#), added(0)]);
+                }
+            }
+            for field in ["type", "id", "call_id", "name", "arguments", "content", "summary", "encrypted_content"] {
+                for kind in ["message", "function_call", "reasoning"] {
+                    let item = format!(r#"{{"type":"{kind}","{field}":{value}}}"#);
+                    decode([format!(r#"{{"type":"response.output_item.done","item":{item}}}"#)]);
+                }
+            }
+        }
+    }
+}
