@@ -32,7 +32,7 @@ pub(super) trait Read: Default {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole>;
     /// Takes an answer that is no stream although one was asked for. After `Ok` the reply is whole.
     fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()>;
-    /// The error of a response whose status is no success. The time to wait is added to it by the caller.
+    /// The error of a response whose status is no success. A time to wait that the headers name counts before its own.
     fn refusal(status: u16, body: &str) -> Error;
     /// Whether any part of a reply came.
     fn has_begun(&self) -> bool;
@@ -156,7 +156,7 @@ impl<R: Read> Answer<R> {
 
     fn refusal(&self, body: &[u8]) -> Error {
         let error = R::refusal(self.head.status, &String::from_utf8_lossy(body));
-        Error { retry_after: self.head.retry_after, ..error }
+        Error { retry_after: self.head.retry_after.or(error.retry_after), ..error }
     }
 }
 

@@ -13,18 +13,42 @@ const KEY_MARKS: &[&str] = &["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "hf_", 
 
 /// How servers say that a conversation does not fit, lower case.
 const CONTEXT_WORDS: &[&str] = &[
+    // OpenAI, and most who speak its protocols: "This model's (endpoint's) maximum context length is".
     "context_length_exceeded",
-    "exceed_context_size",
     "maximum context length",
-    "available context size",
     "exceeds the context",
-    "exceed context",
     "context window",
     "context length exceeded",
     "reduce the length of",
+    "string_above_max_length",
+    // Azure: "Input tokens exceed the configured limit of 272000 tokens".
+    "tokens exceed the configured limit",
+    // OpenAI and Groq, of a request that is larger than all tokens of a minute.
+    "request too large for",
+    // llama.cpp.
+    "exceed_context_size",
+    "available context size",
+    "context size has been exceeded",
+    // vLLM.
+    "longer than the maximum model length",
+    "too long to fit into the model",
+    // SGLang and Text Generation Inference.
+    "exceeds the maximum allowed length",
+    "`inputs` tokens + `max_new_tokens` must be",
+    // LM Studio, Ollama.
+    "greater than the context length",
+    "prompt too long",
+    // LiteLLM names the class of the error.
+    "contextwindowexceeded",
+    // Mistral, xAI, Moonshot.
+    "too large for model with",
+    "maximum prompt length is",
+    "exceeded model token limit",
+    // Anthropic.
     "request_too_large",
     "prompt is too long",
-    "prompt too long",
+    "exceed context",
+    // Bedrock, Google, Alibaba.
     "input is too long",
     "maximum number of tokens",
     "range of input length",
@@ -58,6 +82,25 @@ pub(super) fn of_no_reply(body: &str) -> Error {
 pub(super) fn says_too_long(words: &str) -> bool {
     let words = words.to_lowercase();
     CONTEXT_WORDS.iter().any(|mark| words.contains(mark))
+}
+
+/// How long a server's words ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
+pub(super) fn wait_in(words: &str) -> Option<u32> {
+    let after = ["try again in ", "retry in "].iter().find_map(|mark| Some(words.split_once(mark)?.1))?;
+    let (mut rest, mut seconds, mut is_told) = (after, 0.0, false);
+    while let Some((amount, unit, more)) = amount_in(rest) {
+        (rest, seconds, is_told) = (more, seconds + amount * unit, true);
+    }
+    is_told.then_some(seconds.ceil() as u32)
+}
+
+/// A number with its unit in seconds, and what stands behind them.
+fn amount_in(text: &str) -> Option<(f64, f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, rest) = text.split_at(end);
+    let units = [("ms", 0.001), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+    let (name, unit) = units.into_iter().find(|(name, _)| rest.starts_with(name))?;
+    Some((number.parse().ok()?, unit, &rest[name.len()..]))
 }
 
 fn is_html(body: &str) -> bool {
@@ -176,6 +219,25 @@ mod tests {
         ];
         for (status, kind) in kinds {
             assert_eq!(of_status(status, None, "").kind, kind, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_wait_that_is_only_in_the_words_is_found() {
+        let waits = [
+            ("Please try again in 16s. Visit", Some(16)),
+            ("Please try again in 1m2.5s.", Some(63)),
+            ("try again in 345ms", Some(1)),
+            ("Please retry in 34.074824224s.", Some(35)),
+            ("try again in 2h", Some(7200)),
+            ("try again in 99999999999999h", Some(u32::MAX)),
+            ("try again in a minute", None),
+            ("try again in ..s", None),
+            ("try again in 5", None),
+            ("slow down", None),
+        ];
+        for (words, seconds) in waits {
+            assert_eq!(wait_in(words), seconds, "{words}");
         }
     }
 

@@ -22,8 +22,10 @@ use crate::provider::sse::Sse;
 #[derive(Debug, Default)]
 struct Said {
     words: String,
-    /// `type` and `code`, lower case.
+    /// `type`, `code` and Google's `status`, lower case.
     labels: Vec<String>,
+    /// Which field of the request it is about.
+    field: String,
     /// A code that is an HTTP status.
     status: Option<u16>,
     is_moderation: bool,
@@ -83,7 +85,7 @@ fn read(object: &Value) -> Said {
     let inner = places.iter().find_map(|place| object.pointer(place).filter(|there| !there.is_null()));
     let error = inner.unwrap_or(object);
     let mut said = Said { words: words_of(error), ..Said::default() };
-    for name in ["type", "code"] {
+    for name in ["type", "code", "status"] {
         match error.get(name) {
             Some(Value::Number(code)) => said.status = code.as_u64().and_then(status_of),
             Some(Value::String(label)) => {
@@ -93,6 +95,7 @@ fn read(object: &Value) -> Said {
             _ => {}
         }
     }
+    error.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut said.field);
     said.is_moderation = error.pointer("/metadata/reasons").is_some();
     said
 }
@@ -105,6 +108,12 @@ fn status_of(code: u64) -> Option<u16> {
 fn words_of(error: &Value) -> String {
     let message = error.as_str().or_else(|| error.get("message")?.as_str());
     let mut words = message.map(str::to_owned).unwrap_or_else(|| detail_of(error));
+    // Older llama.cpp has the numbers beside its words only.
+    if let (Some(tokens), Some(context)) = (error["n_prompt_tokens"].as_u64(), error["n_ctx"].as_u64())
+        && !words.contains(&tokens.to_string())
+    {
+        words = format!("{words} ({tokens} tokens, where {context} fit)");
+    }
     if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
         let inner = object_in(raw).map_or_else(|| raw.to_owned(), |object| read_inner(&object));
         words = format!("{words}: {inner}");
@@ -139,7 +148,7 @@ fn complaint_of(complaint: &Value) -> String {
 fn judge(said: &Said, status: Option<u16>) -> Error {
     let code = status.or(said.status);
     let has = |parts: &[&str]| said.labels.iter().any(|label| parts.iter().any(|part| label.contains(part)));
-    if has(&["insufficient_quota", "billing"]) || said.words.contains("exceeded your current quota") {
+    if is_out_of_credit(said, &has) {
         let what = "the account at the provider has no credit left; waiting does not help";
         return failure::of_kind(ErrorKind::BadRequest, what, &said.words);
     }
@@ -149,10 +158,32 @@ fn judge(said: &Said, status: Option<u16>) -> Error {
     if said.is_moderation || has(&["content_filter", "content_policy", "moderation", "invalid_prompt"]) {
         return failure::of_kind(ErrorKind::Refused, "the provider's content filter refused", &said.words);
     }
-    match code {
+    if let Some(what) = way_out(said).filter(|_| matches!(code, None | Some(400 | 422))) {
+        return failure::of_kind(ErrorKind::BadRequest, what, &said.words);
+    }
+    let error = match code {
         Some(code) => failure::of_status(code, None, &said.words),
         None => failure::of_kind(kind_of_labels(&has), "the provider reports an error", &said.words),
+    };
+    let is_told = error.kind == ErrorKind::RateLimited;
+    Error { retry_after: is_told.then(|| failure::wait_in(&said.words)).flatten(), ..error }
+}
+
+/// Google says that the quota is exceeded also where it is that of the minute.
+fn is_out_of_credit(said: &Said, has: &impl Fn(&[&str]) -> bool) -> bool {
+    let words = ["exceeded your current quota", "used all available credits"];
+    has(&["insufficient_quota", "exceeded_current_quota", "billing"])
+        || words.iter().any(|mark| said.words.contains(mark)) && !has(&["resource_exhausted"])
+}
+
+/// What a person can do about a request that the model does not take as it is.
+fn way_out(said: &Said) -> Option<&'static str> {
+    let speaks_of = |marks: &[&str]| marks.iter().any(|mark| said.words.contains(mark) || said.field == *mark);
+    if speaks_of(&["reasoning_effort", "reasoning.effort", "reasoning.summary", "reasoning effort"]) {
+        return Some("the model does not take this amount of thinking; /thinking default says nothing about it");
     }
+    let is_sealed = speaks_of(&["Encrypted content is not supported"]);
+    is_sealed.then_some("this model does not reason; it is to be asked by Chat Completions (kind = \"openai\")")
 }
 
 /// Where neither status nor code is a number. An unlabelled error would only come again.
@@ -170,10 +201,12 @@ fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
     }
 }
 
-/// "Tokens per minute" of a 429 and "not found" of a 404 also speak of tokens and contexts.
+/// "Tokens per minute" of a 429 and "not found" of a 404 also speak of tokens and contexts. A request that no minute has
+/// enough tokens for is too long all the same.
 fn is_too_long(said: &Said, code: Option<u16>) -> bool {
     let may_be = matches!(code, None | Some(400 | 413 | 422 | 500));
-    may_be && (failure::says_too_long(&said.words) || said.labels.iter().any(|label| failure::says_too_long(label)))
+    let says = || failure::says_too_long(&said.words) || said.labels.iter().any(|label| failure::says_too_long(label));
+    may_be && says() || code == Some(429) && said.words.starts_with("Request too large for")
 }
 
 #[cfg(test)]

@@ -164,11 +164,12 @@ impl Reply {
     }
 
     fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
-        let details = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        let details = usage.prompt_tokens_details.as_ref();
+        let cached = details.and_then(|details| details.cached_tokens);
         let usage = Usage {
             input: usage.prompt_tokens.unwrap_or(0),
-            cached: details.or(usage.prompt_cache_hit_tokens).unwrap_or(0),
-            written: 0,
+            cached: cached.or(usage.prompt_cache_hit_tokens).unwrap_or(0),
+            written: details.and_then(|details| details.cache_write_tokens).unwrap_or(0),
             output: usage.completion_tokens.unwrap_or(0),
             cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
         };

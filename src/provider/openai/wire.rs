@@ -93,4 +93,6 @@ pub(super) struct WireUsage {
 #[serde(default)]
 pub(super) struct PromptDetails {
     pub cached_tokens: Option<u64>,
+    /// Those of Anthropic's models, as OpenRouter tells them.
+    pub cache_write_tokens: Option<u64>,
 }

@@ -179,10 +179,11 @@ impl Reply {
 
     /// What the request cost.
     pub fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
+        let details = usage.input_tokens_details.as_ref();
         let usage = Usage {
             input: usage.input_tokens.unwrap_or(0),
-            cached: usage.input_tokens_details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0),
-            written: 0,
+            cached: details.and_then(|details| details.cached_tokens).unwrap_or(0),
+            written: details.and_then(|details| details.cache_write_tokens).unwrap_or(0),
             output: usage.output_tokens.unwrap_or(0),
             cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
         };

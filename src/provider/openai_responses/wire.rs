@@ -96,4 +96,6 @@ pub(super) struct WireUsage {
 #[serde(default)]
 pub(super) struct InputDetails {
     pub cached_tokens: Option<u64>,
+    /// Those of Anthropic's models, as OpenRouter tells them.
+    pub cache_write_tokens: Option<u64>,
 }
