@@ -132,3 +132,38 @@ pub(super) fn json(data: &(impl Serialize + ?Sized)) -> String {
 pub(super) fn nothing_said() -> Error {
     Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_of_thinking_has_its_word_and_nothing_is_said_where_nothing_is_asked() {
+        let words = [
+            (Thinking::Unsaid, None),
+            (Thinking::Off, Some("none")),
+            (Thinking::Low, Some("low")),
+            (Thinking::Medium, Some("medium")),
+            (Thinking::High, Some("high")),
+        ];
+        for (thinking, word) in words {
+            assert_eq!(effort("gpt-5", thinking), word);
+            assert!(check_effort("gpt-5", thinking).is_ok());
+        }
+        assert_eq!(check_effort("gpt-5", Thinking::Budget(1000)).unwrap_err().kind, ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_model_that_does_not_think_is_known_by_its_name_whoever_serves_it() {
+        for model in
+            ["gpt-4o-mini", "openai/gpt-4.1", "ft:gpt-3.5-turbo:me::1", "gpt-5-chat-latest", "chatgpt-4o-latest"]
+        {
+            assert!(check_effort(model, Thinking::Low).unwrap_err().message.contains("does not think"), "{model}");
+            assert!(check_effort(model, Thinking::Off).is_ok());
+            assert_eq!(effort(model, Thinking::Off), None);
+        }
+        for model in ["gpt-5", "gpt-5.1", "o3-mini", "openai/gpt-oss-20b", "qwen3", "deployments/mine", ""] {
+            assert!(reasons(model), "{model}");
+        }
+    }
+}
