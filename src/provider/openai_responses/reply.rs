@@ -273,7 +273,7 @@ impl Reply {
 
     /// Reasoning as it goes back: with its encrypted form, or in clear text where a server gives that instead. Without
     /// either there is nothing to give back: by its id alone nobody finds it, as nothing is stored. Its `status` is left
-    /// out: OpenAI sends it and does not take it ("Unknown parameter: 'input[1].status'").
+    /// out: OpenAI sends it and does not take it (`Unknown parameter: 'input[1].status'`).
     fn seal(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {
