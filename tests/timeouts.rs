@@ -65,6 +65,8 @@ fn name_of(timeout: &Timeout) -> &'static str {
         Why::Nothing => "nothing",
         Why::Leftover => "leftover",
         Why::Agent(_, why) => why,
+        Why::Limiter => "limiter",
+        Why::Countdown => "countdown",
         Why::Tools => "tools",
         Why::Spinner => "spinner",
         Why::Keys => "keys",

@@ -47,6 +47,20 @@ pub enum Effect {
     },
     /// The next request is to be sent, when there is a place.
     Request,
+    /// The provider refuses for now: nobody is to send it anything before this moment.
+    Limited {
+        /// That moment.
+        until: Moment,
+        /// What the provider said.
+        reason: String,
+    },
+    /// The provider has let the request in.
+    Answered,
+    /// The provider refused the key that this run of the key command has printed: the request waits for another one.
+    KeyRefused {
+        /// Which run.
+        run: u64,
+    },
     /// A person has to decide about a call.
     Question,
     /// The house is to carry out the call with this id, and to answer it.
@@ -70,6 +84,9 @@ impl Effect {
             Self::Finish(_) => "finish",
             Self::Checkpoint { .. } => "checkpoint",
             Self::Request => "request",
+            Self::Limited { .. } => "limited",
+            Self::Answered => "answered",
+            Self::KeyRefused { .. } => "key_refused",
             Self::Question => "question",
             Self::Ask(..) => "ask",
             Self::WaitOver(_) => "wait_over",

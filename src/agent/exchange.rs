@@ -4,14 +4,14 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::{AgentId, MessageId};
-use crate::base::random::chance;
+use crate::domain::endpoint::Credential;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
 use crate::domain::message::{Body, Reply, Seal};
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
-use crate::provider::{self, Conversation, Decode, Opening, Script};
+use crate::provider::{self, Conversation, Decode, Opening, Script, credentials};
 use crate::tools;
 
 /// What an agent that wants a reply is waiting for.
@@ -38,6 +38,8 @@ pub enum Wait {
         /// Why it is sent again.
         error: Error,
     },
+    /// For a key, which a command prints.
+    Key,
 }
 
 /// Script steps that one agent plays in one turn.
@@ -51,6 +53,14 @@ pub struct Exchange {
     pub started: Moment,
     /// The person's message that this turn answers.
     pub message: Option<(MessageId, String)>,
+    /// Since when this request is wanted: its rank among those who want to send.
+    pub wanted_at: Moment,
+    /// The credential of this request.
+    pub key: Option<Credential>,
+    /// How often this request was given a new key because the old one was refused.
+    pub renewals: u32,
+    /// Retries of this request.
+    pub retries: u32,
     decoder: Option<Box<dyn Decode>>,
     is_head_told: bool,
     calls: Vec<ToolCall>,
@@ -58,8 +68,8 @@ pub struct Exchange {
     finish: Option<Finish>,
     /// Requests sent since the person's message, this one not counted.
     iterations: u32,
-    /// Retries of this request.
-    retries: u32,
+    /// Bytes that have moved either way, when it was looked at last.
+    moved: u64,
     stall_at: Option<Moment>,
     checkpoint_at: Option<Moment>,
     checkpointed_at: Option<Moment>,
@@ -70,12 +80,25 @@ pub struct Exchange {
 impl Exchange {
     /// A turn that begins now and answers this message.
     pub fn begun(now: Moment, message: Option<(MessageId, String)>) -> Self {
-        Self { started: now, message, wait: Wait::Place, ..Self::default() }
+        Self { started: now, wanted_at: now, message, wait: Wait::Place, ..Self::default() }
     }
 
     /// The turn goes on with a further request.
-    fn next(&mut self) -> Self {
-        Self { iterations: self.iterations + 1, ..Self::begun(self.started, self.message.take()) }
+    fn next(&mut self, now: Moment) -> Self {
+        let (iterations, message) = (self.iterations + 1, self.message.take());
+        Self { iterations, started: self.started, ..Self::begun(now, message) }
+    }
+
+    /// Whether the person's message is all that this turn has said so far.
+    pub fn is_first_request(&self) -> bool {
+        self.iterations == 0
+    }
+
+    /// What came of a reply of which nothing was shown is forgotten.
+    pub fn forget_reply(&mut self) {
+        self.calls.clear();
+        (self.reply, self.kept) = (Reply::default(), (0, 0));
+        (self.usage, self.finish) = (None, None);
     }
 
     /// Whether a reply is being received.
@@ -88,14 +111,14 @@ impl Exchange {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
-            Wait::Nothing | Wait::Place | Wait::Transfer => None,
+            Wait::Nothing | Wait::Place | Wait::Key | Wait::Transfer => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
         let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
         waited.into_iter().chain(stall).chain(checkpoint).min()
     }
 
-    fn is_shown(&self) -> bool {
+    pub fn is_shown(&self) -> bool {
         !self.reply.text.is_empty() || !self.reply.thinking.is_empty()
     }
 
@@ -108,7 +131,7 @@ impl Exchange {
     }
 
     /// The reply as far as it came, as a row; none if nothing came.
-    fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
+    pub fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
         let reply = std::mem::take(&mut self.reply);
         self.kept = (0, 0);
         let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.seals.is_empty();
@@ -117,9 +140,10 @@ impl Exchange {
 }
 
 impl Agent {
-    /// Its place has come: sends the request. Called by `apply`, which carries out the wishes next.
-    pub fn send_request(&mut self, context: &mut Context) {
+    /// Its place has come: sends the request, with this credential. Called by the loop, which carries out the wishes next.
+    pub fn send_request(&mut self, key: Option<Credential>, context: &mut Context) {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent while one is wanted");
+        (self.exchange.key, self.exchange.moved) = (key, 0);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
             Ok(Opening::Http(request)) => {
@@ -138,6 +162,8 @@ impl Agent {
 
     fn open(&mut self, context: &Context) -> Result<Opening, Error> {
         let endpoint = &self.talk.endpoint;
+        let key = self.exchange.key.as_ref().map(|key| &key.secret);
+        credentials::require(endpoint, key)?;
         let spec = provider::find(&endpoint.kind).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("no provider speaks {:?}: see --help", endpoint.kind))
         })?;
@@ -148,7 +174,7 @@ impl Agent {
         self.exchange.is_head_told = false;
         (spec.open)(&Conversation {
             endpoint,
-            key: endpoint.key.as_ref(),
+            key,
             thinking: self.talk.thinking,
             system: &self.talk.system,
             messages: &messages,
@@ -169,7 +195,7 @@ impl Agent {
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
             Wait::Script { .. } => self.play_script(context),
-            Wait::Nothing | Wait::Place | Wait::Retry { .. } => return,
+            Wait::Nothing | Wait::Place | Wait::Key | Wait::Retry { .. } => return,
         };
         for event in events {
             if !self.exchange.is_under_way() {
@@ -180,16 +206,24 @@ impl Agent {
         self.plan_checkpoint(context);
     }
 
-    fn read_transfer(&mut self, context: &Context) -> Vec<StreamEvent> {
+    fn read_transfer(&mut self, context: &mut Context) -> Vec<StreamEvent> {
         let mut events = Vec::new();
+        // Any byte counts, either way: a long request is no stall, and neither is a server that only says that it lives.
+        let moved = self.connection.moved();
+        if moved != self.exchange.moved {
+            self.exchange.moved = moved;
+            self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+        }
         let bytes = self.connection.read(context.settings.bytes_per_turn, context.now);
         let decoder = self.exchange.decoder.as_mut().expect("a transfer has a decoder");
         if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && !self.exchange.is_head_told) {
             decoder.head(head);
             self.exchange.is_head_told = true;
+            if is_let_in(head.status) {
+                context.outbox.push(self.identity.id, Effect::Answered);
+            }
         }
         if !bytes.is_empty() {
-            self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
             decoder.feed(&bytes, &mut events);
         }
         match self.connection.take_end() {
@@ -200,7 +234,7 @@ impl Agent {
         events
     }
 
-    fn play_script(&mut self, context: &Context) -> Vec<StreamEvent> {
+    fn play_script(&mut self, context: &mut Context) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         let now = context.now;
         let Wait::Script { script, due } = &mut self.exchange.wait else { return events };
@@ -211,6 +245,10 @@ impl Agent {
             self.exchange.stall_at = Some(now + context.settings.stall_timeout);
             // From when it was due, not from now: a late turn does not slow a script down.
             *due = script.steps.front().map(|next| at + next.wait);
+        }
+        let is_first = !events.is_empty() && !std::mem::replace(&mut self.exchange.is_head_told, !events.is_empty());
+        if is_first && !matches!(events[0], StreamEvent::Error(_)) {
+            context.outbox.push(self.identity.id, Effect::Answered);
         }
         events
     }
@@ -343,7 +381,7 @@ impl Agent {
 
     /// All calls of the reply are answered: the model is told.
     pub(super) fn request_again(&mut self, context: &mut Context) {
-        self.exchange = self.exchange.next();
+        self.exchange = self.exchange.next(context.now);
         if self.exchange.iterations == context.settings.tool_iterations {
             let note = format!("{} rounds of tools: the last request is sent without tools", self.exchange.iterations);
             self.view.push(LineKind::Note, &note);
@@ -359,42 +397,6 @@ impl Agent {
         self.view.push(LineKind::Mark, "interrupted");
         bodies.push(Body::Interrupted("interrupted".into()));
         self.settle(bodies, AgentOutcome::Interrupted { partial }, context);
-    }
-
-    fn fail(&mut self, error: Error, context: &mut Context) {
-        let policy = context.settings.retry;
-        let is_again = error.kind.is_transient() && !self.exchange.is_shown() && self.exchange.retries < policy.retries;
-        self.stop_transfer(context);
-        if !is_again {
-            return self.fail_turn(error, context);
-        }
-        let asked = error.retry_after.map(|seconds| std::time::Duration::from_secs(seconds.into()));
-        let wait = asked.unwrap_or_else(|| policy.wait(self.exchange.retries, chance()));
-        self.exchange.calls.clear();
-        (self.exchange.usage, self.exchange.finish) = (None, None);
-        self.exchange.retries += 1;
-        self.exchange.wait = Wait::Retry { at: context.now + wait, error };
-        self.view.touch();
-    }
-
-    fn fail_turn(&mut self, error: Error, context: &mut Context) {
-        let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
-        if !bodies.is_empty() {
-            self.view.push(LineKind::Mark, "the reply ends here");
-            bodies.push(Body::Interrupted(error.kind.name().into()));
-        } else if error.kind == ErrorKind::Auth && self.exchange.iterations == 0 {
-            bodies.extend(self.take_message_back(context));
-        }
-        self.view.push(LineKind::Error, &error.message);
-        bodies.push(Body::Error(error.message.clone()));
-        self.settle(bodies, AgentOutcome::Error(error), context);
-    }
-
-    /// A message that no model has seen goes back to the person, and out of the conversation.
-    fn take_message_back(&mut self, context: &mut Context) -> Option<Body> {
-        let (id, text) = self.exchange.message.take()?;
-        context.outbox.push(self.id(), Effect::ReturnText(text));
-        Some(Body::Rewind(MessageId(id.0 - 1)))
     }
 
     /// The checkpoint with so many bytes of text and thinking could not be written: the next one has them again.
@@ -428,7 +430,7 @@ impl Agent {
         self.forget_wait();
     }
 
-    fn stop_transfer(&mut self, context: &Context) {
+    pub(super) fn stop_transfer(&mut self, context: &Context) {
         self.connection.cancel(context.now);
         self.forget_wait();
     }
@@ -438,6 +440,11 @@ impl Agent {
         self.exchange.stall_at = None;
         self.exchange.checkpoint_at = None;
     }
+}
+
+/// Whether a provider that limits has let a request in that it answers like this.
+const fn is_let_in(status: u16) -> bool {
+    status < 500 && status != 429
 }
 
 /// Answers are matched by id, and not every provider gives one, or a different one to each call.

@@ -6,6 +6,7 @@
 
 mod context;
 mod exchange;
+mod retry;
 mod state;
 mod view;
 mod work;
@@ -138,6 +139,11 @@ impl Agent {
         &self.exchange.wait
     }
 
+    /// Since when it has wanted the reply that it waits for.
+    pub fn wants_reply_since(&self) -> Moment {
+        self.exchange.wanted_at
+    }
+
     /// The way to its provider, for the loop to drive.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
@@ -157,6 +163,11 @@ impl Agent {
         }
     }
 
+    /// Whether a request of it was sent and the reply is being received.
+    pub fn is_under_way(&self) -> bool {
+        self.state == State::WaitingForLlm && self.exchange.is_under_way()
+    }
+
     /// Whether a tool thread of it lives.
     pub fn has_live_tool(&self) -> bool {
         self.work.has_live_thread()
@@ -164,7 +175,7 @@ impl Agent {
 
     /// Whether work is left over from the bounded work of this turn.
     pub fn has_leftover(&self) -> bool {
-        self.state == State::WaitingForLlm && self.exchange.is_under_way() && self.connection_has_news()
+        self.is_under_way() && self.connection_has_news()
     }
 
     fn connection_has_news(&self) -> bool {

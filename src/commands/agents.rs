@@ -42,6 +42,7 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
     let here = if agent.id() == house.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
         (State::WaitingForLlm, Wait::Place) => "waiting for a place",
+        (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",

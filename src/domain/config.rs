@@ -51,6 +51,8 @@ pub struct Settings {
     pub bytes_per_turn: usize,
     /// How long a command may run, if the model does not say.
     pub bash_timeout: Duration,
+    /// How long a command that prints a key may run.
+    pub key_timeout: Duration,
     /// Bytes of a tool's output that the model is shown.
     pub output_cap: usize,
     /// How long tool threads may take to end when the program is left.
@@ -99,6 +101,7 @@ impl Default for Settings {
             checkpoint_every: Duration::from_millis(250),
             bytes_per_turn: 64 * 1024,
             bash_timeout: Duration::from_secs(120),
+            key_timeout: Duration::from_secs(30),
             output_cap: 32 * 1024,
             exit_patience: Duration::from_secs(4),
         }

@@ -28,6 +28,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// What one request proves with who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The key itself.
+    pub secret: Secret,
+    /// Which run of the provider's key command has printed it, from 1; 0: none, it stands in the configuration.
+    pub run: u64,
+}
+
 /// One model at one provider, with what is needed to reach it. Agents share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {

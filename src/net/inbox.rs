@@ -17,6 +17,8 @@ pub struct Inbox {
     pub head: HttpHead,
     /// libcurl was told to wait.
     pub is_paused: bool,
+    /// Bytes that came or were sent, headers included.
+    pub moved: u64,
     received: Vec<u8>,
     body: Rc<[u8]>,
     sent: usize,
@@ -24,7 +26,8 @@ pub struct Inbox {
 
 impl Inbox {
     pub fn new(url: &str, body: Rc<[u8]>) -> Self {
-        Self { url: url.to_owned(), head: HttpHead::default(), is_paused: false, received: Vec::new(), body, sent: 0 }
+        let (head, received) = (HttpHead::default(), Vec::new());
+        Self { url: url.to_owned(), head, is_paused: false, moved: 0, received, body, sent: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -56,32 +59,39 @@ impl Inbox {
         match name.trim().to_ascii_lowercase().as_str() {
             "content-type" => self.head.content_type = value.to_ascii_lowercase(),
             "retry-after" => self.head.retry_after = self.head.retry_after.or(seconds(value)),
-            "retry-after-ms" => {
-                self.head.retry_after = value.parse::<u32>().ok().map(|ms| ms.div_ceil(1000));
-            }
+            // More exact than the other; where it makes no sense, the other counts.
+            "retry-after-ms" => self.head.retry_after = whole_seconds(value, 1000.0).or(self.head.retry_after),
             _ => {}
         }
     }
 }
 
-/// `Retry-After` is whole seconds or an HTTP date (RFC 9110, section 10.2.3).
+/// `Retry-After` is whole seconds or an HTTP date (RFC 9110, section 10.2.3). A date that has passed is no wait.
 fn seconds(value: &str) -> Option<u32> {
-    if let Ok(seconds) = value.parse() {
+    if let Some(seconds) = whole_seconds(value, 1.0) {
         return Some(seconds);
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
     Some(u32::try_from(http_date(value)?.saturating_sub(now)).unwrap_or(u32::MAX))
 }
 
+/// A number of which `unit` make a second, rounded up. Some servers send fractions, which the standard does not have;
+/// what is below zero or too large to be a time makes no sense and is at most the largest number.
+fn whole_seconds(value: &str, unit: f64) -> Option<u32> {
+    let number: f64 = value.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, and is not below zero")]
+    Some((number / unit).ceil() as u32)
+}
+
 /// Seconds since 1970 of a date like `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
 fn http_date(value: &str) -> Option<u64> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut parts = value.split_once(", ")?.1.split(' ');
-    let day: u64 = parts.next()?.parse().ok()?;
+    let day: u64 = parts.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
     let month = parts.next()?;
     let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
     let year: u64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
-    let mut time = parts.next()?.split(':').map(|part| part.parse::<u64>().ok());
+    let mut time = parts.next()?.split(':').map(|part| part.parse::<u64>().ok().filter(|part| *part <= 60));
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
     // Days from the civil date, with the year counted from March so that a leap day is its last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
@@ -96,10 +106,12 @@ impl Handler for Inbox {
             return Err(WriteError::Pause);
         }
         self.received.extend_from_slice(data);
+        self.moved += data.len() as u64;
         Ok(data.len())
     }
 
     fn header(&mut self, data: &[u8]) -> bool {
+        self.moved += data.len() as u64;
         self.note_header(&String::from_utf8_lossy(data));
         true
     }
@@ -109,6 +121,7 @@ impl Handler for Inbox {
         let count = rest.len().min(data.len());
         data[..count].copy_from_slice(&rest[..count]);
         self.sent += count;
+        self.moved += count as u64;
         Ok(count)
     }
 
@@ -148,6 +161,28 @@ mod tests {
         assert_eq!(http_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
         assert_eq!(http_date("soon"), None);
         assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(0));
+        assert_eq!(http_date("Sun, 06 Nov 1994 9999999999999999999:49:37 GMT"), None);
+        assert_eq!(http_date("Sun, 00 Jan 1970 00:00:00 GMT"), None);
+        assert!(seconds("Fri, 31 Dec 9999 23:59:60 GMT").is_some());
+    }
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_from_zero_on_and_never_wraps() {
+        let waits = ["0", "7", "0.2", "99999999999", "-1", "-0.5", "NaN", "inf", "", "7 s", "soon"].map(seconds);
+        let some = [Some(0), Some(7), Some(1), Some(u32::MAX)];
+        assert_eq!((&waits[..4], &waits[4..]), (&some[..], &[None; 7][..]));
+    }
+
+    #[test]
+    fn of_two_headers_the_one_in_milliseconds_counts_where_it_makes_sense() {
+        let read = |lines: [&str; 2]| {
+            let mut inbox = inbox();
+            lines.iter().for_each(|line| assert!(inbox.header(line.as_bytes())));
+            inbox.head.retry_after
+        };
+        assert_eq!(read(["retry-after: 9", "retry-after-ms: 1500"]), Some(2));
+        assert_eq!(read(["retry-after-ms: 1500", "retry-after: 9"]), Some(2));
+        assert_eq!(read(["retry-after: 9", "retry-after-ms: nonsense"]), Some(9));
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl Connection {
         self.inbox().is_some_and(|inbox| !inbox.is_empty())
     }
 
+    /// How many bytes of this transfer have moved so far, either way.
+    pub fn moved(&self) -> u64 {
+        self.inbox().map_or(0, |inbox| inbox.moved)
+    }
+
     /// Status and headers, as far as they came.
     pub fn head(&self) -> Option<&HttpHead> {
         self.inbox().map(|inbox| &inbox.head)

@@ -16,6 +16,7 @@
 //! | `sse` | the splitter of server-sent events |
 //! | `text` | texts in the JSON of servers |
 //! | `refusal` | the error objects of servers |
+//! | [`credentials`] | whether a key is there, and where a person finds it |
 //! | `failure` | HTTP statuses and untrusted error texts in plain words |
 
 use std::collections::VecDeque;
@@ -30,6 +31,7 @@ use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
 mod answer;
+pub mod credentials;
 pub mod echo;
 mod failure;
 pub mod openai;

@@ -1,6 +1,6 @@
 //! The only writer of the roster and the store: carries out what agents, commands and tools asked for.
 
-use crate::agent::{Agent, Effect, Queued, State, Wait};
+use crate::agent::{Agent, Effect, Queued, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::flow::{AgentOutcome, Change, InputResult};
@@ -10,28 +10,12 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::{RESTING_CONNECTIONS, Repl, Turn};
 use crate::store::{QueuedRow, Store};
 
-/// How many requests are sent in one turn; the others are sent in the next.
-const REQUESTS_PER_TURN: usize = 64;
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
 impl Repl {
-    /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
-    pub(super) fn apply_outbox(&mut self) {
-        self.apply_effects();
-        for _ in 0..REQUESTS_PER_TURN {
-            let Some(who) = self.roster.take_next_in_line(self.places) else { return };
-            self.with_agent(who, |agent, context| {
-                if matches!(agent.wait(), Wait::Place) {
-                    agent.send_request(context);
-                }
-            });
-            self.apply_effects();
-        }
-    }
-
     /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
-    fn apply_effects(&mut self) {
+    pub(super) fn apply_effects(&mut self) {
         while let Some((who, effect)) = self.outbox.pop() {
             self.shared.trace.effect(who, &effect);
             self.apply_effect(who, effect);
@@ -46,6 +30,9 @@ impl Repl {
             Effect::Finish(bodies) => self.persist(who, bodies, Store::finish_turn),
             Effect::Checkpoint { text, thinking } => self.keep_checkpoints((who, text, thinking)),
             Effect::Request => self.roster.queue_for_place(who),
+            Effect::Limited { until, reason } => self.on_limited(who, until, &reason),
+            Effect::Answered => self.on_answered(who),
+            Effect::KeyRefused { run } => self.on_key_refused(who, run),
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::Ask(call, request) => self.on_request(who, call, request),

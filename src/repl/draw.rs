@@ -10,14 +10,15 @@
 //!   model            tokens       status line
 //! ```
 
-use crate::agent::{Agent, Asked, State, Wait};
-use crate::base::clock::Moment;
+use crate::agent::{Agent, Asked, State};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, VisibleRow};
+use crate::repl::doing::{self, one_line};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::repl::{Repl, Seat};
+use crate::team::Gate;
 
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
@@ -45,6 +46,7 @@ pub(super) struct Seen {
     at_work: usize,
     asking: Vec<AgentId>,
     place: Option<usize>,
+    gate: Option<Gate>,
     question: Option<u64>,
 }
 
@@ -74,16 +76,11 @@ impl Repl {
         let now = self.shared.clock.now();
         let painter = Painter {
             size: seen.size,
-            now,
             spinner: seen.spinner,
             notice: seat.notice.clone(),
             surroundings: self.surroundings(seen.focus),
-            place: seen.place,
-            summary: None,
+            doing: self.doing(seen.focus),
         };
-        let errand = self.errand_for(seen.focus).and_then(|errand| self.roster.get(errand));
-        let summary = errand.map(|errand| format!("a summary: {}", painter.doing(errand)));
-        let painter = Painter { summary, ..painter };
         let painted = self.roster.with(seen.focus, |agent| painter.paint_readable(agent));
         let (Some(painted), Some(seat)) = (painted, &mut self.seat) else { return };
         seat.text_rows = painted.frame.scrolling_rows;
@@ -96,11 +93,18 @@ impl Repl {
     fn look(&self) -> Option<Seen> {
         let seat = self.seat.as_ref()?;
         let agent = self.roster.get(seat.focus)?;
-        let elapsed = self.shared.clock.now() - agent.started();
-        let step = if agent.view.is_spinning() { elapsed.as_millis() / SPINNER_STEP.as_millis() } else { 0 };
+        let (now, worker) = (self.shared.clock.now(), self.worker(seat.focus));
+        let gate = self.gate_of(worker);
+        let countdown = self.roster.get(worker).and_then(|worker| doing::countdown(worker, gate));
+        let step = match countdown {
+            _ if !agent.view.is_spinning() => 0,
+            Some(at) => doing::seconds_left(at, now).into(),
+            None => (now - agent.started()).as_millis() / SPINNER_STEP.as_millis(),
+        };
         let revision = agent.view.revision();
         // Where the text moves, the sign of work need not: a frame of one row costs half of one of two.
-        let moved = seat.seen.as_ref().filter(|seen| seen.focus == seat.focus && seen.revision != revision);
+        let is_moved = |seen: &&Seen| countdown.is_none() && seen.focus == seat.focus && seen.revision != revision;
+        let moved = seat.seen.as_ref().filter(is_moved);
         Some(Seen {
             focus: seat.focus,
             size: seat.size,
@@ -110,9 +114,29 @@ impl Repl {
             agents: self.roster.len(),
             at_work: self.roster.at_work().len(),
             asking: self.roster.asking().iter().copied().collect(),
-            place: self.roster.place_in_line(self.errand_for(seat.focus).unwrap_or(seat.focus)),
+            place: self.roster.place_in_line(worker),
+            gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(seat.size)),
         })
+    }
+
+    /// Whose work is told of while this agent is on the screen: its own, or that for a slice of it.
+    pub(super) fn worker(&self, focus: AgentId) -> AgentId {
+        let is_idle = self.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
+        self.errand_for(focus).filter(|_| is_idle).unwrap_or(focus)
+    }
+
+    /// What is done for the agent on the screen, in words.
+    fn doing(&self, focus: AgentId) -> String {
+        let worker = self.worker(focus);
+        let around = doing::Surroundings {
+            now: self.shared.clock.now(),
+            place: self.roster.place_in_line(worker),
+            limit: self.shared.config.working_limit,
+            gate: self.gate_of(worker),
+        };
+        let words = self.roster.get(worker).map(|agent| doing::words(agent, &around)).unwrap_or_default();
+        if worker == focus { words } else { format!("a summary: {words}") }
     }
 
     /// Puts an agent on the screen: a change of pointer. What is stored of it is read when it is first shown.
@@ -154,7 +178,6 @@ impl Repl {
                 .filter_map(|one| self.roster.get(*one))
                 .map(|agent| agent.identity.label())
                 .collect(),
-            limit: self.shared.config.working_limit,
             is_read_only: self.shared.store.is_read_only(),
         }
     }
@@ -166,7 +189,6 @@ struct Surroundings {
     children: usize,
     at_work: usize,
     asking: Vec<String>,
-    limit: usize,
     is_read_only: bool,
 }
 
@@ -179,13 +201,11 @@ struct Painted {
 
 struct Painter {
     size: (u16, u16),
-    now: Moment,
     spinner: u128,
     notice: Option<String>,
     surroundings: Surroundings,
-    place: Option<usize>,
-    /// What is done for a slice of the agent on the screen.
-    summary: Option<String>,
+    /// What is done, in words.
+    doing: String,
 }
 
 impl Painter {
@@ -244,32 +264,8 @@ impl Painter {
         }
         let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
         let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
-        let summary = self.summary.clone().filter(|_| agent.state() == State::Idle);
-        row.push(summary.unwrap_or_else(|| self.doing(agent)), Style::DIM);
+        row.push(self.doing.as_str(), Style::DIM);
         Some(self.row(row))
-    }
-
-    fn doing(&self, agent: &Agent) -> String {
-        let seconds = (self.now - agent.started()).as_secs();
-        if agent.is_stopping() {
-            return "stopping …".into();
-        }
-        match (agent.state(), agent.wait()) {
-            (State::ExecutingTool, _) if !agent.has_live_tool() => {
-                format!("waiting for letters … {seconds} s (Esc stops it)")
-            }
-            (State::ExecutingTool, _) => format!("running a tool … {seconds} s (Esc stops it)"),
-            (_, Wait::Place) => {
-                let before = self.place.unwrap_or(0);
-                format!("waits for a place: {before} before it, {} may work at once", self.surroundings.limit)
-            }
-            (_, Wait::Retry { at, error }) => {
-                let left = (*at - self.now).as_millis().div_ceil(1000);
-                format!("{} - again in {left} s, retry {} (Esc cancels)", one_line(&error.message), agent.retries())
-            }
-            _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.talk.endpoint.model),
-            _ => format!("{} writes … {seconds} s (Esc stops it)", agent.talk.endpoint.model),
-        }
     }
 
     fn separator(&self, agent: &Agent) -> Row {
@@ -427,8 +423,4 @@ fn counted(count: usize, one: &str, many: &str) -> Option<String> {
         1 => Some(format!("1 {one}")),
         n => Some(format!("{n} {many}")),
     }
-}
-
-fn one_line(text: &str) -> String {
-    text::sanitise(text.lines().next().unwrap_or_default()).into_owned()
 }

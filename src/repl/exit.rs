@@ -50,6 +50,7 @@ impl Repl {
             drop(self.apply_change(id, Change::Interrupt));
         }
         self.apply_outbox();
+        self.look_at_keys();
         self.keep_drafts();
         while !self.roster.with_live_tools().is_empty() || !self.dying.is_empty() {
             let waited = self.shared.clock.now() - start;

@@ -5,15 +5,18 @@
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
 mod apply;
+mod doing;
 mod draw;
 mod exit;
 mod fork;
 mod input;
+mod keyring;
 mod kill;
 mod log;
 mod mail;
 mod request;
 mod seat;
+mod sending;
 mod slice;
 mod timeout;
 mod trace;
@@ -32,8 +35,9 @@ use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::{Nursery, Roster};
+use crate::team::{Limiter, Nursery, Roster};
 use crate::tools::Running;
+use keyring::Keyring;
 pub use seat::{Device, MemoryTerminal, Seat};
 pub use timeout::{Timeout, Why};
 use trace::Trace;
@@ -75,6 +79,9 @@ pub struct Repl {
     parked: Vec<Parked>,
     /// Cuts that wait for summaries.
     slicings: Vec<slice::Slicing>,
+    /// Which providers have to be waited for.
+    limiter: Limiter,
+    keyring: Keyring,
     /// How many agents may be at work.
     places: usize,
     /// Messages that could not be written and are only in memory.
@@ -147,6 +154,8 @@ impl Repl {
             outbox: Outbox::default(),
             parked: Vec::new(),
             slicings: Vec::new(),
+            limiter: Limiter::default(),
+            keyring: Keyring::default(),
             places,
             unsaved: 0,
             resting: VecDeque::new(),
@@ -203,6 +212,7 @@ impl Repl {
         }
         let named = self.handle_curl_events(&news);
         self.join_dying();
+        self.look_at_keys();
         for id in self.with_news(named, &news) {
             self.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::{Repl, TOOL_POLL};
+use crate::repl::{Repl, TOOL_POLL, doing};
 
 /// How long a wait lasts, and whose need ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +24,14 @@ pub enum Why {
     Leftover,
     /// The soonest deadline of an agent, by its name: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`, `wait`.
     Agent(AgentId, &'static str),
+    /// The pause of a provider ends for which somebody waits.
+    Limiter,
     /// A tool thread lives somewhere, and its wake could be lost.
     Tools,
     /// The sign of work on the screen moves on.
     Spinner,
+    /// The seconds on the screen count down.
+    Countdown,
     /// Bytes of a key may be incomplete.
     Keys,
 }
@@ -48,31 +52,39 @@ impl Repl {
         let now = self.shared.clock.now();
         let is_leftover = !self.roster.with_leftover().is_empty()
             || !self.outbox.is_empty()
-            || self.roster.has_free_place(self.places)
+            || self.can_send()
             || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
         }
         let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
-        let has_tools = !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
+        let gate = self.gate_deadline(now).map(|at| (at, Why::Limiter));
+        let has_tools =
+            self.keyring.is_running() || !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
         let tools = has_tools.then(|| (now + TOOL_POLL, Why::Tools));
         let keys = self.seat.as_ref().and_then(|seat| seat.key_deadline()).map(|at| (at, Why::Keys));
-        let spinner = self.spinner_shows().then(|| (self.next_spinner_step(now), Why::Spinner));
-        let soonest = agent.into_iter().chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
+        let spinner = self.shown_at_work().map(|worker| self.next_step(worker, now));
+        let soonest = agent.into_iter().chain(gate).chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: Why::Nothing },
         }
     }
 
-    fn spinner_shows(&self) -> bool {
-        // A terminal that takes nothing is drawn when it does.
-        let seat = self.seat.as_ref().filter(|seat| seat.is_ready());
-        seat.and_then(|seat| self.roster.get(seat.focus)).is_some_and(|agent| agent.view.is_spinning())
+    /// Whose sign of work is on the screen. A terminal that takes nothing is drawn when it does.
+    fn shown_at_work(&self) -> Option<AgentId> {
+        let seat = self.seat.as_ref().filter(|seat| seat.is_ready())?;
+        let is_spinning = self.roster.get(seat.focus).is_some_and(|agent| agent.view.is_spinning());
+        is_spinning.then(|| self.worker(seat.focus))
     }
 
-    fn next_spinner_step(&self, now: Moment) -> Moment {
+    /// When the sign of work looks different: while it counts down, once a second.
+    fn next_step(&self, worker: AgentId, now: Moment) -> (Moment, Why) {
+        let gate = self.gate_of(worker);
+        if let Some(at) = self.roster.get(worker).and_then(|agent| doing::countdown(agent, gate)) {
+            return (doing::next_second(at, now), Why::Countdown);
+        }
         let seat = self.seat.as_ref().expect("a spinner shows on a terminal");
-        (seat.drawn_at + SPINNER_STEP).max(now)
+        ((seat.drawn_at + SPINNER_STEP).max(now), Why::Spinner)
     }
 }

@@ -106,8 +106,10 @@ fn why_name(why: Why) -> String {
         Why::Nothing => "nothing".into(),
         Why::Leftover => "leftover".into(),
         Why::Agent(id, what) => format!("{what} {id}"),
+        Why::Limiter => "limiter".into(),
         Why::Tools => "tools".into(),
         Why::Spinner => "spinner".into(),
+        Why::Countdown => "countdown".into(),
         Why::Keys => "keys".into(),
     }
 }

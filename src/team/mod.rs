@@ -1,7 +1,10 @@
 //! Many agents: who there is, how they come to be, and which of them need to be looked at.
 
 mod birth;
+mod limiter;
+mod line;
 mod roster;
 
 pub use birth::Nursery;
+pub use limiter::{Gate, Limiter};
 pub use roster::{NoSuchAgent, Roster};

@@ -2,11 +2,12 @@
 //! living tool thread, who has work left over, who is at work. A turn costs what is ready, not what exists; so every
 //! change to an agent goes through [`Roster::with`], which brings the index up to date.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{Agent, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::team::line::Line;
 
 /// The living agents.
 #[derive(Default)]
@@ -25,7 +26,7 @@ pub struct Roster {
     at_work: BTreeSet<AgentId>,
     busy: BTreeSet<AgentId>,
     asking: BTreeSet<AgentId>,
-    line: VecDeque<AgentId>,
+    line: Line,
     /// Who of those with work left over was served last.
     served_last: Option<AgentId>,
 }
@@ -79,7 +80,7 @@ impl Roster {
         if self.births.get(&ordinal) == Some(&id) {
             self.births.remove(&ordinal);
         }
-        self.line.retain(|one| *one != id);
+        self.line.leave(id);
         self.unindex(id);
         Some(*agent)
     }
@@ -232,31 +233,36 @@ impl Roster {
         &self.asking
     }
 
-    /// Puts an agent at the end of the line for a place.
+    /// Puts an agent into the line of those who want to send, where it belongs by how long it has wanted to.
     pub fn queue_for_place(&mut self, id: AgentId) {
-        if !self.line.contains(&id) {
-            self.line.push_back(id);
+        if let Some(agent) = self.agents.get(&id) {
+            self.line.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
     }
 
-    /// Takes an agent out of the line: it wants no place any more.
+    /// Takes an agent out of the line: it wants to send no more.
     pub fn leave_line(&mut self, id: AgentId) {
-        self.line.retain(|one| *one != id);
+        self.line.leave(id);
     }
 
-    /// How many stand before this agent in the line for a place.
+    /// How many stand before this agent in the line.
     pub fn place_in_line(&self, id: AgentId) -> Option<usize> {
-        self.line.iter().position(|one| *one == id)
+        self.line.place_of(id)
     }
 
-    /// Whether somebody is in line while fewer than `limit` are at work.
-    pub fn has_free_place(&self, limit: usize) -> bool {
-        !self.line.is_empty() && self.at_work.len() < limit
+    /// The provider for which an agent stands in line.
+    pub fn stands_for(&self, id: AgentId) -> Option<&str> {
+        self.line.lane_of(id)
     }
 
-    /// The next in line, if fewer than `limit` are at work.
-    pub fn take_next_in_line(&mut self, limit: usize) -> Option<AgentId> {
-        if self.has_free_place(limit) { self.line.pop_front() } else { None }
+    /// Whether somebody stands in line for this provider.
+    pub fn is_awaited(&self, provider: &str) -> bool {
+        self.line.has_lane(provider)
+    }
+
+    /// Who is to send next, if fewer than `limit` are at work: of those whose provider is open, who has waited longest.
+    pub fn next_in_line(&self, limit: usize, is_open: impl Fn(&str) -> bool) -> Option<AgentId> {
+        if self.at_work.len() < limit { self.line.next(is_open) } else { None }
     }
 
     fn unindex(&mut self, id: AgentId) {
@@ -279,6 +285,10 @@ impl Roster {
                 self.due.insert((due.0, id));
                 self.deadlines.insert(id, due);
             }
+        }
+        // Who talks to another provider now waits for that one.
+        if self.line.lane_of(id).is_some_and(|lane| lane != agent.talk.endpoint.provider) {
+            self.line.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
         keep(&mut self.live_tools, id, agent.has_live_tool());
         keep(&mut self.leftover, id, agent.has_leftover());

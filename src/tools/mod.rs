@@ -9,6 +9,7 @@ mod bash;
 mod capture;
 mod diff;
 mod house;
+pub mod key_command;
 mod process_tree;
 mod read_file;
 pub mod running;

@@ -33,6 +33,9 @@ use super::process_tree;
 /// The first argument that selects this mode.
 pub const FLAG: &str = "--supervise";
 
+/// Behind [`FLAG`]: the command gets the whole environment. For commands of the person's own, never for a model's.
+pub const WHOLE_ENVIRONMENT: &str = "--whole-environment";
+
 /// How long what is left of a command may take to end by itself after TERM.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -42,13 +45,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The exit code where the command could not be started, as shells have it.
 const NOT_STARTED: u8 = 126;
 
-/// Runs `-- PROGRAM ARGUMENT...` to its end and exits with its code, or 128 and its signal. The arguments are those after
+/// Runs `[--whole-environment] -- PROGRAM ARGUMENT...` to its end and exits with its code, or 128 and its signal. The arguments are those after
 /// [`FLAG`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut args = args.into_iter();
+    let mut args = args.into_iter().peekable();
+    let is_whole = args.next_if(|first| first == WHOLE_ENVIRONMENT).is_some();
     let code = match (args.next(), args.next()) {
-        (Some(dashes), Some(program)) if dashes == "--" => supervise(&program, &args.collect::<Vec<_>>()),
-        _ => Err("expected: -- PROGRAM ARGUMENT...".into()),
+        (Some(dashes), Some(program)) if dashes == "--" => supervise(&program, &args.collect::<Vec<_>>(), is_whole),
+        _ => Err(format!("expected: [{WHOLE_ENVIRONMENT}] -- PROGRAM ARGUMENT...")),
     };
     ExitCode::from(code.unwrap_or_else(|words| {
         complain(&words);
@@ -72,12 +76,12 @@ fn is_withheld(name: &str) -> bool {
     name.starts_with("LD_") || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-fn supervise(program: &OsString, arguments: &[OsString]) -> Result<u8, String> {
+fn supervise(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<u8, String> {
     rustix::process::setsid().map_err(|error| format!("no new session: {error}"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("cannot inherit orphans: {error}"))?;
     let mut news = News::listen().map_err(|error| format!("no signals: {error}"))?;
-    let mut family = Family::start(program, arguments)?;
+    let mut family = Family::start(program, arguments, is_whole)?;
     news.wait_for_end_of(&mut family);
     family.end(&mut news);
     Ok(family.code())
@@ -91,9 +95,12 @@ struct Family {
 
 impl Family {
     /// Starts the command in a process group of its own. It cannot get a terminal: only the session's leader could.
-    fn start(program: &OsString, arguments: &[OsString]) -> Result<Self, String> {
+    fn start(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<Self, String> {
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).process_group(0).env_clear().envs(environment());
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        if !is_whole {
+            command.env_clear().envs(environment());
+        }
         let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
         Ok(Self { command: Pid::from_child(&child), status: None })
     }

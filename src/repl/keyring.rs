@@ -1,0 +1,142 @@
+//! Keys that commands print: one run of a command for all agents of its provider, and one key for all of them after it.
+//! Keys are kept in memory and nowhere else.
+//!
+//! ```text
+//!   nothing ── somebody wants to send ──▶ the command runs ── it printed a key ──▶ known
+//!      ▲                                       │                                    │
+//!      └────────── it failed, or nobody ───────┘             refused (401): the run that printed it
+//!                  waits any more                            is the newest one: runs once more
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::agent::Wait;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::endpoint::Credential;
+use crate::repl::Repl;
+use crate::tools::Running;
+use crate::tools::key_command::KeyRun;
+
+/// The keys of all providers that have a command for theirs.
+#[derive(Default)]
+pub(super) struct Keyring {
+    rings: BTreeMap<String, Ring>,
+}
+
+/// The key of one provider.
+#[derive(Default)]
+struct Ring {
+    /// How often the command was run.
+    runs: u64,
+    key: Option<Credential>,
+    run: Option<KeyRun>,
+    waiting: BTreeSet<AgentId>,
+}
+
+impl Keyring {
+    /// The key of this provider, if its command has printed one.
+    pub(super) fn key(&self, provider: &str) -> Option<&Credential> {
+        self.rings.get(provider)?.key.as_ref()
+    }
+
+    /// Whether a command runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.rings.values().any(|ring| ring.run.is_some())
+    }
+
+    /// A key was refused: it is forgotten, unless a newer one is there already.
+    fn forget(&mut self, provider: &str, run: u64) {
+        if let Some(ring) = self.rings.get_mut(provider)
+            && ring.key.as_ref().is_some_and(|key| key.run == run)
+        {
+            ring.key = None;
+        }
+    }
+
+    /// The commands that have ended: whose, what came of it, and who waited for it.
+    fn take_ended(&mut self) -> Vec<(String, Result<()>, BTreeSet<AgentId>)> {
+        let mut ended = Vec::new();
+        for (provider, ring) in &mut self.rings {
+            let Some(run) = ring.run.take_if(|run| run.is_complete()) else { continue };
+            let outcome = run.collect().map_err(|words| failure(provider, &words));
+            let outcome = outcome.map(|secret| ring.key = Some(Credential { secret, run: ring.runs }));
+            ended.push((provider.clone(), outcome, std::mem::take(&mut ring.waiting)));
+        }
+        ended
+    }
+
+    /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
+    fn stop_unwanted(&mut self, waits: impl Fn(AgentId) -> bool) -> Vec<Running> {
+        let stop = |ring: &mut Ring| {
+            ring.waiting.retain(|who| waits(*who));
+            ring.run.take_if(|_| ring.waiting.is_empty()).map(KeyRun::stop)
+        };
+        self.rings.values_mut().filter_map(stop).collect()
+    }
+}
+
+impl Repl {
+    /// The agent waits for the key of its provider, which is asked for if that was not done yet.
+    pub(super) fn await_key(&mut self, who: AgentId) {
+        let Some(agent) = self.roster.get(who) else { return };
+        let (endpoint, environment) = (agent.talk.endpoint.clone(), agent.talk.environment.clone());
+        self.roster.with(who, |agent| agent.await_key());
+        let ring = self.keyring.rings.entry(endpoint.provider.clone()).or_default();
+        ring.waiting.insert(who);
+        if ring.run.is_some() {
+            return;
+        }
+        ring.runs += 1;
+        let limit: Duration = self.shared.config.settings.key_timeout;
+        let command = endpoint.key_command.as_deref().unwrap_or_default();
+        match KeyRun::start(command, limit, environment, self.shared.wake.clone()) {
+            Ok(run) => ring.run = Some(run),
+            Err(error) => {
+                let waiting = std::mem::take(&mut ring.waiting);
+                self.tell_of_key(&waiting, &Err(failure(&endpoint.provider, &error.message)));
+            }
+        }
+    }
+
+    /// A provider has refused the key of that run.
+    pub(super) fn on_key_refused(&mut self, who: AgentId, run: u64) {
+        let Some(agent) = self.roster.get(who).filter(|agent| matches!(agent.wait(), Wait::Key)) else { return };
+        let provider = agent.talk.endpoint.provider.clone();
+        self.keyring.forget(&provider, run);
+        if self.keyring.key(&provider).is_some() {
+            return self.tell_of_key(&BTreeSet::from([who]), &Ok(()));
+        }
+        self.await_key(who);
+    }
+
+    /// Looks at the commands that run: tells who waits for those that have ended, and ends those that nobody waits for.
+    pub(super) fn look_at_keys(&mut self) {
+        if !self.keyring.is_running() {
+            return;
+        }
+        for (provider, outcome, waiting) in self.keyring.take_ended() {
+            // Who talks to another provider meanwhile does not want this key, or the news that there is none.
+            let wants =
+                |who: &AgentId| self.roster.get(*who).is_some_and(|agent| agent.talk.endpoint.provider == provider);
+            let (concerned, others) = waiting.into_iter().partition(wants);
+            self.tell_of_key(&concerned, &outcome);
+            self.tell_of_key(&others, &Ok(()));
+        }
+        let roster = &self.roster;
+        let waits = |who| roster.get(who).is_some_and(|agent| matches!(agent.wait(), Wait::Key));
+        self.dying.extend(self.keyring.stop_unwanted(waits));
+    }
+
+    fn tell_of_key(&mut self, waiting: &BTreeSet<AgentId>, outcome: &Result<()>) {
+        for who in waiting {
+            self.with_agent(*who, |agent, context| agent.on_key(outcome.clone(), context));
+        }
+    }
+}
+
+/// Names the command by where it is written down, and never what it printed.
+fn failure(provider: &str, words: &str) -> Error {
+    Error::new(ErrorKind::Auth, format!("no key for {provider}: api_key_command of [providers.{provider}] {words}"))
+}

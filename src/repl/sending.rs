@@ -1,0 +1,91 @@
+//! Who sends a request next, and with what key: the line, the limiter and the keys meet here.
+//!
+//! Who wants to send stands in line. Its turn comes when fewer than the limit are at work, its provider is not paused,
+//! and its key is there. Behind a pause the agent on the screen goes first.
+
+use crate::agent::Wait;
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::domain::endpoint::Credential;
+use crate::repl::Repl;
+use crate::team::Gate;
+
+/// How many requests are sent in one turn; the others are sent in the next.
+const REQUESTS_PER_TURN: usize = 64;
+
+impl Repl {
+    /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
+    pub(super) fn apply_outbox(&mut self) {
+        self.apply_effects();
+        for _ in 0..REQUESTS_PER_TURN {
+            self.settle_gates();
+            let Some(who) = self.next_to_send() else { return };
+            self.send_request_of(who);
+            self.apply_effects();
+        }
+    }
+
+    /// Whether somebody could send at once.
+    pub(super) fn can_send(&self) -> bool {
+        self.next_in_line().is_some()
+    }
+
+    /// The provider was asked too often: nobody sends it anything before that moment.
+    pub(super) fn on_limited(&mut self, who: AgentId, until: Moment, reason: &str) {
+        let Some(agent) = self.roster.get(who) else { return };
+        self.limiter.pause(&agent.talk.endpoint.provider, until, reason);
+    }
+
+    /// The provider has let a request in.
+    pub(super) fn on_answered(&mut self, who: AgentId) {
+        let Some(agent) = self.roster.get(who) else { return };
+        self.limiter.on_answered(&agent.talk.endpoint.provider, who);
+    }
+
+    /// When those who wait for a provider may go on.
+    pub(super) fn gate_deadline(&self, now: Moment) -> Option<Moment> {
+        self.limiter.deadline(now, |provider| self.roster.is_awaited(provider))
+    }
+
+    /// What holds up an agent that stands in line, if its provider does.
+    pub(super) fn gate_of(&self, who: AgentId) -> Option<&Gate> {
+        let provider = self.roster.stands_for(who)?;
+        self.limiter.gate(provider, self.shared.clock.now())
+    }
+
+    fn settle_gates(&mut self) {
+        let (now, roster) = (self.shared.clock.now(), &self.roster);
+        let is_under_way = |who| roster.get(who).is_some_and(|agent| agent.is_under_way());
+        self.limiter.settle(now, is_under_way, |provider| roster.is_awaited(provider));
+    }
+
+    fn next_in_line(&self) -> Option<AgentId> {
+        let now = self.shared.clock.now();
+        self.roster.next_in_line(self.places, |provider| self.limiter.lets_through(provider, now))
+    }
+
+    fn next_to_send(&mut self) -> Option<AgentId> {
+        let next = self.next_in_line()?;
+        let provider = self.roster.stands_for(next)?;
+        let is_behind_pause = self.limiter.wants_trial(provider, self.shared.clock.now());
+        let on_screen = self.seat.as_ref().map(|seat| self.worker(seat.focus)).filter(|_| is_behind_pause);
+        let who = on_screen.filter(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
+        self.roster.leave_line(who);
+        Some(who)
+    }
+
+    fn send_request_of(&mut self, who: AgentId) {
+        let Some(agent) = self.roster.get(who).filter(|agent| matches!(agent.wait(), Wait::Place)) else { return };
+        let endpoint = agent.talk.endpoint.clone();
+        let configured = || endpoint.key.clone().map(|secret| Credential { secret, run: 0 });
+        let key = match &endpoint.key_command {
+            None => configured(),
+            Some(_) => match self.keyring.key(&endpoint.provider) {
+                Some(key) => Some(key.clone()),
+                None => return self.await_key(who),
+            },
+        };
+        self.limiter.on_sent(&endpoint.provider, who, self.shared.clock.now());
+        self.with_agent(who, |agent, context| agent.send_request(key, context));
+    }
+}
