@@ -77,7 +77,7 @@ fn a_refused_connection_is_tried_again_and_then_said() {
     let refusing = Refusing::start();
     let mut house = house(&refusing.url());
     let error = error_after(&mut house, |_| {});
-    assert!(error.contains("refuses the connection"), "{error}");
+    assert!(error.contains("refuses the connection") && error.ends_with("tried 3 times"), "{error}");
     assert_eq!(house.agent(0).retries(), 2);
 }
 

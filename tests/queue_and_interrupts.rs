@@ -283,7 +283,7 @@ fn of_five_agents_two_may_work_and_the_others_come_in_order() {
 #[test]
 fn who_waits_to_send_again_gives_its_place_to_the_next_at_once() {
     let mut house = house_of(2, Plan { working_limit: 1, ..Plan::default() });
-    house.say(0, "!fail 429 retry-after=7");
+    house.say(0, "!fail network");
     house.say(1, "words\n!hang");
     assert_eq!(at_work(&house), [0]);
     house.turn();

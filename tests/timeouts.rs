@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polylogue::agent::{State, Wait};
-use polylogue::domain::config::Settings;
+use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::flow::Change;
 use polylogue::repl::{Timeout, Why};
 
@@ -22,17 +22,30 @@ struct Need {
     bring_about: fn(&mut Harness, usize),
 }
 
-/// The first one moves the clock, which must not shorten the others.
-const NEEDS: [Need; 5] = [
+/// The first one moves the clock, which must not shorten the others; the last one holds up who would send after it.
+const NEEDS: [Need; 6] = [
     Need { why: "checkpoint", after: ms(150), bring_about: unkept_text },
     Need { why: "tools", after: ms(50), bring_about: running_tool },
-    Need { why: "retry", after: ms(7_000), bring_about: |house, n| say(house, n, "!fail 429 retry-after=7") },
+    Need { why: "retry", after: ms(7_000), bring_about: |house, n| say(house, n, "!fail network") },
     Need { why: "stall", after: ms(120_000), bring_about: |house, n| say(house, n, "!hang") },
     Need { why: "script step", after: ms(60), bring_about: |house, n| say(house, n, "!slow 60\nlater") },
+    Need { why: "limiter", after: ms(5_000), bring_about: paused_provider },
 ];
 
 /// The sign of work moves this often; it counts for the agent on the screen only.
 const SPINNER: (Duration, &str) = (ms(80), "spinner");
+
+/// What moves on the screen while an agent there has this need: seconds are counted down once a second.
+fn sign_of(need: &Need) -> (Duration, &'static str) {
+    if matches!(need.why, "retry" | "limiter") { (ms(1_000), "countdown") } else { SPINNER }
+}
+
+/// It stands in line for a provider that has asked to slow down. Who was asked wants nothing any more.
+fn paused_provider(house: &mut Harness, n: usize) {
+    say(house, n, "!fail 429 retry-after=5");
+    house.ask(n, Change::Interrupt);
+    say(house, n, "later");
+}
 
 fn say(house: &mut Harness, n: usize, text: &str) {
     house.say(n, text);
@@ -53,7 +66,9 @@ fn running_tool(house: &mut Harness, n: usize) {
 
 /// Agents 0 to 2, agent 0 on the screen.
 fn three_agents() -> Harness {
-    let mut house = Harness::new(Plan::default());
+    let retry = RetryPolicy { base: ms(7_000), jitter: 0.0, ..RetryPolicy::default() };
+    let settings = Settings { retry, ..Settings::default() };
+    let mut house = Harness::new(Plan { settings, ..Plan::default() });
     house.fork(0);
     house.fork(0);
     house.switch(0);
@@ -110,7 +125,7 @@ fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_mov
         let mut house = three_agents();
         (need.bring_about)(&mut house, 0);
         // What was drawn when its state changed is what the sign of work is counted from.
-        let shown = soonest(&[(need.after, need.why), SPINNER]);
+        let shown = soonest(&[(need.after, need.why), sign_of(&need)]);
         assert_eq!(seen(&house), shown, "{}", need.why);
     }
 }
@@ -138,7 +153,8 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
                 let mut house = three_agents();
                 (one.bring_about)(&mut house, first);
                 (other.bring_about)(&mut house, second);
-                let expected = soonest(&[(one.after, one.why), (other.after, other.why), SPINNER]);
+                let shown = if first == 0 { one } else { other };
+                let expected = soonest(&[(one.after, one.why), (other.after, other.why), sign_of(shown)]);
                 assert_eq!(seen(&house), expected, "{first}: {}, {second}: {}", one.why, other.why);
             }
         }
@@ -191,8 +207,7 @@ fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_n
         house.fork(0);
         house.switch(0);
         house.say(other, "wait");
-        let refused = house.accept(&peer);
-        refused.head(429, &[("retry-after", "7"), ("content-length", "0")]);
+        house.accept(&peer).hang_up();
         house.turn_until("a retry", |house| matches!(house.agent(other).wait(), Wait::Retry { .. }));
         house.say(curl, "go");
         let timeout = house.timeout();
@@ -219,7 +234,7 @@ fn a_question_is_no_need_and_neither_is_a_place_in_the_line() {
 #[test]
 fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
     let mut house = three_agents();
-    say(&mut house, 1, "!fail 429 retry-after=7");
+    say(&mut house, 1, "!fail network");
     let request = |house: &Harness| matches!(house.agent(1).wait(), Wait::Retry { .. });
     house.advance(ms(6_999));
     assert!(request(&house) && house.agent(1).retries() == 1);

@@ -419,6 +419,11 @@ impl Agent {
         Some(history.fork_at(at))
     }
 
+    /// When the reply that is under way has stalled, if no further byte comes.
+    pub fn stalls_at(&self) -> Option<Moment> {
+        self.exchange.stall_at
+    }
+
     /// Retries of the request that is under way.
     pub fn retries(&self) -> u32 {
         self.exchange.retries

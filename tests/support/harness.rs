@@ -55,8 +55,8 @@ impl Default for Plan {
 impl Plan {
     /// The provider of the endpoint, under its name.
     fn catalog(&self) -> Catalog {
-        let Endpoint { provider, kind, base_url, key, headers, .. } = self.endpoint.clone();
-        Catalog(vec![ProviderEntry { name: provider, kind, base_url, key, headers, ..ProviderEntry::default() }])
+        let Endpoint { provider: name, kind, base_url, key, key_command, headers, .. } = self.endpoint.clone();
+        Catalog(vec![ProviderEntry { name, kind, base_url, key, key_command, headers, models: Vec::new() }])
     }
 
     /// What the program would be told, in this directory.
