@@ -1,1 +1,270 @@
+//! Keys that a command prints: run once for all agents of a provider, once more when the key is refused, and never seen
+//! anywhere but in the request.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use polylogue::agent::{State, Wait};
+use polylogue::domain::config::{RetryPolicy, Settings};
+use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::domain::flow::Change;
+use polylogue::tools::supervise;
+use tempfile::TempDir;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::{assert_shows, house_of, let_pass, runs};
+
+/// A plan whose key this shell command prints. The clock is the machine's: commands take its time.
+fn plan(url: &str, command: &str) -> Plan {
+    let plan = Plan { real_time: true, ..Plan::peer(url) };
+    Plan { endpoint: Endpoint { key_command: Some(command.into()), ..plan.endpoint }, ..plan }
+}
+
+/// A command that waits for the file `go`, notes its run, and prints a key with the number of that run.
+fn counting(directory: &Path) -> String {
+    let directory = directory.display();
+    format!(
+        "cd '{directory}'; until [ -e go ]; do sleep 0.01; done; echo >> runs; echo key-$(wc -l < runs)-of-the-test"
+    )
+}
+
+fn go(directory: &Path) {
+    std::fs::write(directory.join("go"), "").expect("a file");
+}
+
+fn runs_in(directory: &Path) -> usize {
+    std::fs::read(directory.join("runs")).map_or(0, |lines| lines.len())
+}
+
+fn key_of(exchange: &Exchange) -> String {
+    exchange.request().header("authorization").unwrap_or_default().to_owned()
+}
+
+fn waits_for_key(house: &Harness, n: usize) -> bool {
+    house.state(n) == State::WaitingForLlm && matches!(house.agent(n).wait(), Wait::Key)
+}
+
+/// What a question comes to when the command is this: the words, with the text back in the draft and nothing sent.
+fn failure(command: &str) -> String {
+    let peer = Peer::start();
+    let settings = Settings { key_timeout: Duration::from_millis(300), ..Settings::default() };
+    let mut house = Harness::new(Plan { settings, ..plan(&peer.url(), command) });
+    house.enter("a question");
+    house.turn_until_idle();
+    assert!(peer.try_accept().is_none());
+    assert_eq!(house.agent(0).view.draft.text(), "a question");
+    let error = house.last_error(0);
+    assert!(error.starts_with("no key for openai: api_key_command of [providers.openai] "), "{error}");
+    error
+}
+
+#[test]
+fn twenty_agents_wait_for_one_run_and_share_its_key() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    let mut house = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    (0..20).for_each(|n| house.say(n, "a question"));
+    let_pass(&mut house);
+    assert!((0..20).all(|n| waits_for_key(&house, n)) && house.repl.roster().at_work().is_empty());
+    assert_shows(&mut house, "the key command of openai runs");
+    go(directory.path());
+    for _ in 0..20 {
+        let exchange = house.accept(&peer);
+        assert_eq!(key_of(&exchange), "Bearer key-1-of-the-test");
+        exchange.stream().text("fine").finish("stop").done();
+    }
+    house.turn_until_idle();
+    assert_eq!(runs_in(directory.path()), 1);
+}
+
+#[test]
+fn a_refused_key_is_renewed_once_for_all_and_the_text_is_sent_again() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    go(directory.path());
+    let mut house = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    (0..20).for_each(|n| house.say(n, "a question"));
+    let refused: Vec<Exchange> = (0..20).map(|_| house.accept(&peer)).collect();
+    for one in refused {
+        one.error(401, "expired", "the token has expired");
+    }
+    for _ in 0..20 {
+        let exchange = house.accept(&peer);
+        assert_eq!(key_of(&exchange), "Bearer key-2-of-the-test");
+        exchange.stream().text("fine").finish("stop").done();
+    }
+    house.turn_until_idle();
+    assert_eq!(runs_in(directory.path()), 2);
+    assert!(house.kinds(0).ends_with(&["user", "assistant"]));
+    assert!((0..20).all(|n| house.last_error(n).is_empty() && house.agent(n).view.draft.is_empty()));
+}
+
+#[test]
+fn a_key_that_is_refused_twice_is_an_error_that_names_the_command_and_gives_the_text_back() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    go(directory.path());
+    let mut house = Harness::new(plan(&peer.url(), &counting(directory.path())));
+    house.enter("a question");
+    house.accept(&peer).error(401, "expired", "no");
+    house.accept(&peer).error(401, "expired", "no: key-2-of-the-test");
+    house.turn_until_idle();
+    assert_eq!((runs_in(directory.path()), house.agent(0).view.draft.text().as_ref()), (2, "a question"));
+    let error = house.last_error(0);
+    assert!(error.contains("(401)") && error.contains("api_key_command of [providers.openai]"), "{error}");
+    house.enter("");
+    house.accept(&peer).error(401, "expired", "no");
+    let third = house.accept(&peer);
+    assert_eq!(key_of(&third), "Bearer key-3-of-the-test", "each request has its own renewal");
+    third.stream().text("fine").finish("stop").done();
+    house.turn_until_idle();
+}
+
+#[test]
+fn what_a_key_does_not_allow_is_no_reason_for_another_one() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    go(directory.path());
+    let mut house = Harness::new(plan(&peer.url(), &counting(directory.path())));
+    house.enter("a question");
+    house.accept(&peer).error(403, "forbidden", "not this model");
+    house.turn_until_idle();
+    assert_eq!(runs_in(directory.path()), 1);
+}
+
+#[test]
+fn a_command_that_fails_is_said_with_the_first_line_of_its_complaint() {
+    let error = failure("echo not logged in >&2; echo a second line >&2; exit 3");
+    assert!(error.ends_with("ended with exit code 3: not logged in"), "{error}");
+    let error = failure("echo secret-1234; echo '  refused: secret-1234' >&2; exit 1");
+    assert!(error.ends_with("refused: [key]"), "{error}");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_said() {
+    let error = failure("no-such-program-of-ours --print");
+    assert!(error.contains("exit code 127") && error.contains("no-such-program-of-ours"), "{error}");
+}
+
+#[test]
+fn a_command_that_prints_nothing_or_too_much_or_no_key_is_said_and_what_it_printed_is_not() {
+    assert!(failure("true").ends_with("printed nothing"));
+    assert!(failure("echo '  '; echo locked >&2").ends_with("printed nothing: locked"));
+    assert!(failure("head -c 1000000 /dev/zero | tr '\\0' x").ends_with("printed more than 64 KiB"));
+    assert!(failure("while :; do echo xxxxxxxxxxxxxxxx; done").ends_with("printed more than 64 KiB"));
+    assert!(failure("echo secret-one; echo secret-two").ends_with("printed something that is no key"));
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_and_leaves_nothing_running() {
+    let error = failure("trap '' TERM; sleep 98761 & sleep 98761");
+    assert!(error.ends_with("did not end within 300ms"), "{error}");
+    assert!(!runs("98761"));
+}
+
+#[test]
+fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_left() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    let command = format!("{}; : 98762", counting(directory.path()));
+    let mut house = house_of(4, plan(&peer.url(), &command));
+    (0..4).for_each(|n| house.say(n, "a question"));
+    house.turn_until("the command", |_| runs("98762"));
+    house.escape();
+    let killed = house.id(3);
+    house.ask(0, Change::Kill { who: killed, cascade: false });
+    let_pass(&mut house);
+    assert_eq!(house.state(0), State::Idle);
+    assert!(waits_for_key(&house, 1) && waits_for_key(&house, 2) && runs("98762"));
+    house.ask(1, Change::Interrupt);
+    house.ask(2, Change::Interrupt);
+    house.turn_until("the end of the command", |_| !runs("98762"));
+    assert!(peer.try_accept().is_none() && house.repl.roster().busy().is_empty());
+    go(directory.path());
+    house.say(1, "and now?");
+    house.accept(&peer);
+    assert_eq!(runs_in(directory.path()), 1);
+}
+
+#[test]
+fn leaving_ends_the_command_and_waits_for_its_end() {
+    let peer = Peer::start();
+    let mut house = Harness::new(plan(&peer.url(), "sleep 98763"));
+    house.enter("a question");
+    house.turn_until("the command", |_| runs("98763"));
+    house.repl.leave().expect("it leaves");
+    assert!(!runs("98763"));
+}
+
+#[test]
+fn a_key_is_in_the_request_and_nowhere_else() {
+    const KEY: &str = "key-that-nobody-sees-4711";
+    let (peer, trace) = (Peer::start(), TempDir::new().expect("a directory"));
+    let file = trace.path().join("key");
+    std::fs::write(&file, KEY).expect("a file");
+    let plan = plan(&peer.url(), &format!("cat '{}'", file.display()));
+    let retry = RetryPolicy { retries: 1, base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let mut house = Harness::new(Plan { settings: Settings { retry, ..Settings::default() }, ..plan });
+    house.enter("a question");
+    let exchange = house.accept(&peer);
+    assert_eq!(key_of(&exchange), format!("Bearer {KEY}"));
+    assert!(!runs(KEY), "no process has it in its command line");
+    exchange.hang_up();
+    house.accept(&peer).error(400, "bad_request", "what?");
+    house.turn_until_idle();
+    house.repl.leave().expect("it leaves");
+    assert!(!String::from_utf8_lossy(&house.sent).contains(KEY));
+    let directory = house.close();
+    for entry in std::fs::read_dir(directory.path()).expect("a directory").flatten() {
+        let bytes = std::fs::read(entry.path()).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "{}", entry.path().display());
+    }
+}
+
+#[test]
+fn the_command_has_no_input_and_no_terminal_and_the_environment_as_it_is() {
+    let peer = Peer::start();
+    let command =
+        "if read line; then echo input; elif (: < /dev/tty) 2> /dev/null; then echo terminal; else echo none; fi";
+    let mut house = Harness::new(plan(&peer.url(), command));
+    house.enter("a question");
+    assert_eq!(key_of(&house.accept(&peer)), "Bearer none");
+    for (flags, seen) in [(&[supervise::FLAG, supervise::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervise::FLAG], "\n")]
+    {
+        let supervised = Command::new(env!("CARGO_BIN_EXE_polylogue"))
+            .args(flags)
+            .args(["--", "sh", "-c", "echo $VAULT_TOKEN"])
+            .env("VAULT_TOKEN", "seen")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut supervised = supervised.expect("it starts");
+        let held = supervised.stdin.take();
+        let output = supervised.wait_with_output().expect("it ends");
+        drop(held);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), seen);
+    }
+}
+
+#[test]
+fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
+    let mut house = Harness::new(Plan { real_time: true, ..Plan::peer("https://api.openai.com/v1") });
+    house.enter("a question");
+    house.turn_until_idle();
+    assert!(house.last_error(0).contains("no key for openai: export OPENAI_API_KEY"), "{}", house.last_error(0));
+    assert_eq!(house.agent(0).view.draft.text(), "a question");
+}
+
+#[test]
+fn a_refusal_says_where_the_key_came_from_or_that_there_was_none() {
+    let peer = Peer::start();
+    for (key, words) in
+        [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key is that of OPENAI_API_KEY")]
+    {
+        let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
+        plan.endpoint.key = key.map(Secret::new);
+        let mut house = Harness::new(plan);
+        house.enter("a question");
+        house.accept(&peer).error(401, "invalid_api_key", "no");
+        house.turn_until_idle();
+        assert!(house.last_error(0).contains(words), "{}", house.last_error(0));
+        assert_eq!(house.agent(0).view.draft.text(), "a question");
+    }
+}

@@ -62,7 +62,8 @@ pub struct Exchange {
     /// Retries of this request.
     pub retries: u32,
     decoder: Option<Box<dyn Decode>>,
-    is_head_told: bool,
+    /// The status of the answer, once the decoder was told; that of a script is 200.
+    pub status: Option<u16>,
     calls: Vec<ToolCall>,
     usage: Option<Usage>,
     finish: Option<Finish>,
@@ -143,7 +144,7 @@ impl Agent {
     /// Its place has come: sends the request, with this credential. Called by the loop, which carries out the wishes next.
     pub fn send_request(&mut self, key: Option<Credential>, context: &mut Context) {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent while one is wanted");
-        (self.exchange.key, self.exchange.moved) = (key, 0);
+        (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
             Ok(Opening::Http(request)) => {
@@ -171,7 +172,6 @@ impl Agent {
         let messages = history.conversation();
         let tools = if self.may_call(context) { tools::declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
-        self.exchange.is_head_told = false;
         (spec.open)(&Conversation {
             endpoint,
             key,
@@ -216,9 +216,9 @@ impl Agent {
         }
         let bytes = self.connection.read(context.settings.bytes_per_turn, context.now);
         let decoder = self.exchange.decoder.as_mut().expect("a transfer has a decoder");
-        if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && !self.exchange.is_head_told) {
+        if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && self.exchange.status.is_none()) {
             decoder.head(head);
-            self.exchange.is_head_told = true;
+            self.exchange.status = Some(head.status);
             if is_let_in(head.status) {
                 context.outbox.push(self.identity.id, Effect::Answered);
             }
@@ -246,8 +246,7 @@ impl Agent {
             // From when it was due, not from now: a late turn does not slow a script down.
             *due = script.steps.front().map(|next| at + next.wait);
         }
-        let is_first = !events.is_empty() && !std::mem::replace(&mut self.exchange.is_head_told, !events.is_empty());
-        if is_first && !matches!(events[0], StreamEvent::Error(_)) {
+        if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
             context.outbox.push(self.identity.id, Effect::Answered);
         }
         events
@@ -450,6 +449,10 @@ impl Agent {
 /// Whether a provider that limits has let a request in that it answers like this.
 const fn is_let_in(status: u16) -> bool {
     status < 500 && status != 429
+}
+
+const fn is_error(event: &StreamEvent) -> bool {
+    matches!(event, StreamEvent::Error(_))
 }
 
 /// Answers are matched by id, and not every provider gives one, or a different one to each call.

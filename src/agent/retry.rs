@@ -63,8 +63,7 @@ impl Agent {
     /// Whether the provider does not accept the key, as opposed to what is asked for with it (403) or a proxy (407).
     fn is_key_refused(&self, error: &Error) -> bool {
         let is_played = matches!(self.exchange.wait, Wait::Script { .. });
-        let status = self.connection.head().map(|head| head.status);
-        error.kind == ErrorKind::Auth && (is_played || status == Some(401))
+        error.kind == ErrorKind::Auth && (is_played || self.exchange.status == Some(401))
     }
 
     /// A key that a command has printed may have expired: waits for another one, once for each request.

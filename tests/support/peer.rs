@@ -381,10 +381,39 @@ impl Refusing {
 
     /// The base URL for an `openai` endpoint.
     pub fn url(&self) -> String {
-        let address = rustix::net::getsockname(&self.port).expect("a bound socket has an address");
-        let address = SocketAddr::try_from(address).expect("an internet address");
-        format!("http://{address}/v1")
+        format!("http://{}/v1", address_of(&self.port))
     }
+}
+
+/// An address at which no connection comes about and none is refused, for as long as this lives: nobody takes those
+/// that came before, and the kernel keeps no further ones.
+pub struct Silent {
+    listener: rustix::fd::OwnedFd,
+    _untaken: Vec<TcpStream>,
+}
+
+impl Silent {
+    /// Listens without taking anybody, and fills the kernel's queue.
+    pub fn start() -> Silent {
+        use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+        let listener = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port on loopback");
+        listen(&listener, 0).expect("a socket that listens");
+        let address = address_of(&listener);
+        // The first that is not taken in shows that the queue is full.
+        let fill = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
+        Silent { listener, _untaken: std::iter::from_fn(fill).take(100).collect() }
+    }
+
+    /// The base URL for an `openai` endpoint.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", address_of(&self.listener))
+    }
+}
+
+fn address_of(socket: &rustix::fd::OwnedFd) -> SocketAddr {
+    let address = rustix::net::getsockname(socket).expect("a bound socket has an address");
+    SocketAddr::try_from(address).expect("an internet address")
 }
 
 /// Locks what no thread leaves locked: their panics would have failed the test already.
