@@ -108,7 +108,7 @@ fn a_key_that_is_refused_twice_is_an_error_that_names_the_command_and_gives_the_
     house.accept(&peer).error(401, "expired", "no");
     house.accept(&peer).error(401, "expired", "no: key-2-of-the-test");
     house.turn_until_idle();
-    assert_eq!((runs_in(directory.path()), house.agent(0).view.draft.text().as_ref()), (2, "a question"));
+    assert_eq!((runs_in(directory.path()), house.agent(0).view.draft.text()), (2, "a question"));
     let error = house.last_error(0);
     assert!(error.contains("(401)") && error.contains("api_key_command of [providers.openai]"), "{error}");
     house.enter("");
