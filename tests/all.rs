@@ -13,6 +13,7 @@ mod kills;
 mod letters;
 mod limits;
 mod lives;
+mod lookups;
 mod memory;
 mod models;
 mod names;

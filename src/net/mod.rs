@@ -5,6 +5,7 @@
 //! kept. Whoever calls a method of a [`Connection`] then takes its wishes to the reactor, before anything else is done.
 
 mod inbox;
+mod lookup;
 mod network;
 mod trust;
 
@@ -20,6 +21,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::socket::{Readiness, SocketWish};
 use inbox::Inbox;
+pub use lookup::{Addresses, Lookup};
 pub use network::Network;
 use trust::Trust;
 
@@ -68,9 +70,12 @@ impl Connection {
     /// Sends a request; the answer comes through [`Connection::read`]. A transfer that is still there is cancelled.
     ///
     /// # Errors
-    /// When the URL or a header cannot be used, or no descriptor is left.
+    /// When the URL or a header cannot be used, its host has no address, or no descriptor is left.
     pub fn start(&mut self, request: &HttpRequest, network: &Network, now: Moment) -> Result<()> {
         self.cancel(now);
+        if network.is_missing(&request.url, now) {
+            return Err(unresolved(&request.url));
+        }
         let easy = prepare(request, network, now).map_err(|error| explain(&error, &request.url))?;
         let multi = match self.multi.take() {
             Some(multi) => multi,
@@ -299,9 +304,10 @@ fn prepare(request: &HttpRequest, network: &Network, now: Moment) -> std::result
 /// Puts a libcurl error into words that name the host and the way out, and never the path or a credential.
 fn explain(error: &curl::Error, url: &str) -> Error {
     let host = host_of(url);
-    let (kind, words) = if error.is_couldnt_resolve_host() {
-        (ErrorKind::Network, format!("the name {host} cannot be resolved: check the base URL and the network"))
-    } else if error.is_couldnt_resolve_proxy() {
+    if error.is_couldnt_resolve_host() {
+        return unresolved(url);
+    }
+    let (kind, words) = if error.is_couldnt_resolve_proxy() {
         (ErrorKind::Network, "the proxy's name cannot be resolved: check HTTPS_PROXY".to_owned())
     } else if error.is_couldnt_connect() {
         (ErrorKind::Network, format!("{host} refuses the connection: is the server running?"))
@@ -322,6 +328,11 @@ fn explain(error: &curl::Error, url: &str) -> Error {
         (ErrorKind::Network, format!("{host}: {}", error.extra_description().unwrap_or_else(|| error.description())))
     };
     Error::new(kind, words)
+}
+
+fn unresolved(url: &str) -> Error {
+    let words = format!("the name {} cannot be resolved: check the base URL and the network", host_of(url));
+    Error::new(ErrorKind::Network, words)
 }
 
 /// Host and port of a URL, without anything that could be a credential.

@@ -51,7 +51,7 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
         }
         (State::ExecutingTool, _) => format!("running a tool … {seconds} s (Esc stops it)"),
         (_, Wait::Key) => format!("the key command of {provider} runs … {seconds} s (Esc cancels)"),
-        (_, Wait::Place) => waiting(provider, around),
+        (_, Wait::Place) => waiting(agent, around),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, around.now));
             format!("again in {left}, retry {} (Esc cancels) - {}", agent.retries(), one_line(&error.message))
@@ -61,7 +61,8 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
     }
 }
 
-fn waiting(provider: &str, around: &Surroundings) -> String {
+fn waiting(agent: &Agent, around: &Surroundings) -> String {
+    let (provider, before) = (&agent.talk.endpoint.provider, around.place.unwrap_or(0));
     match around.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, around.now));
@@ -70,10 +71,10 @@ fn waiting(provider: &str, around: &Surroundings) -> String {
         Some(Gate::Trial { .. }) => {
             format!("{provider} was paused: waits until another agent is answered (Esc cancels)")
         }
-        None => {
-            let before = around.place.unwrap_or(0);
+        None if around.limit > 0 => {
             format!("waits for a place: {before} before it, {} may work at once", around.limit)
         }
+        None => format!("waits to send to {provider}: {before} before it (Esc cancels)"),
     }
 }
 

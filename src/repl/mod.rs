@@ -21,7 +21,7 @@ mod slice;
 mod timeout;
 mod trace;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::agent::{Agent, Context, Outbox, Wake};
@@ -32,7 +32,7 @@ use crate::commands::House;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
-use crate::net::Network;
+use crate::net::{Lookup, Network};
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{Limiter, Nursery, Roster};
@@ -82,6 +82,8 @@ pub struct Repl {
     /// Which providers have to be waited for.
     limiter: Limiter,
     keyring: Keyring,
+    /// Hosts that are being looked up, by provider.
+    lookups: BTreeMap<String, Lookup>,
     /// How many agents may be at work.
     places: usize,
     /// Messages that could not be written and are only in memory.
@@ -156,6 +158,7 @@ impl Repl {
             slicings: Vec::new(),
             limiter: Limiter::default(),
             keyring: Keyring::default(),
+            lookups: BTreeMap::new(),
             places,
             unsaved: 0,
             resting: VecDeque::new(),
@@ -213,6 +216,7 @@ impl Repl {
         let named = self.handle_curl_events(&news);
         self.join_dying();
         self.look_at_keys();
+        self.look_at_lookups();
         for id in self.with_news(named, &news) {
             self.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);

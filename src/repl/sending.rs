@@ -1,12 +1,13 @@
 //! Who sends a request next, and with what key: the line, the limiter and the keys meet here.
 //!
 //! Who wants to send stands in line. Its turn comes when fewer than the limit are at work, its provider is not paused,
-//! and its key is there. Behind a pause the agent on the screen goes first.
+//! its host is looked up, and its key is there. Behind a pause the agent on the screen goes first.
 
 use crate::agent::Wait;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
+use crate::net::Lookup;
 use crate::repl::Repl;
 use crate::team::Gate;
 
@@ -61,17 +62,45 @@ impl Repl {
 
     fn next_in_line(&self) -> Option<AgentId> {
         let now = self.shared.clock.now();
-        self.roster.next_in_line(self.places, |provider| self.limiter.lets_through(provider, now))
+        let is_open = |provider: &str| self.limiter.lets_through(provider, now) && !self.lookups.contains_key(provider);
+        self.roster.next_in_line(self.places, is_open)
     }
 
     fn next_to_send(&mut self) -> Option<AgentId> {
-        let next = self.next_in_line()?;
+        let mut next = self.next_in_line()?;
+        while self.look_up_for(next) {
+            next = self.next_in_line()?;
+        }
         let provider = self.roster.stands_for(next)?;
         let is_behind_pause = self.limiter.wants_trial(provider, self.shared.clock.now());
         let on_screen = self.seat.as_ref().map(|seat| self.worker(seat.focus)).filter(|_| is_behind_pause);
         let who = on_screen.filter(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
         self.roster.leave_line(who);
         Some(who)
+    }
+
+    /// Has the host of this agent's provider looked up, if its addresses are not known: until then nobody sends there.
+    fn look_up_for(&mut self, who: AgentId) -> bool {
+        let now = self.shared.clock.now();
+        let Some(endpoint) = self.roster.get(who).map(|agent| &agent.talk.endpoint) else { return false };
+        let Some(host) = self.shared.network.wants_lookup(&endpoint.base_url, now) else { return false };
+        // Where no thread is left, libcurl tries and has the words.
+        let Ok(lookup) = Lookup::start(host, self.shared.wake.clone()) else { return false };
+        self.lookups.insert(endpoint.provider.clone(), lookup);
+        true
+    }
+
+    /// Takes the answers of the system's resolver.
+    pub(super) fn look_at_lookups(&mut self) {
+        let now = self.shared.clock.now();
+        self.lookups.retain(|_, lookup| {
+            let answer = lookup.take_answer();
+            let is_open = answer.is_none();
+            if let Some(found) = answer {
+                self.shared.network.on_looked_up(lookup.host(), found, now);
+            }
+            is_open
+        });
     }
 
     fn send_request_of(&mut self, who: AgentId) {

@@ -26,7 +26,7 @@ pub enum Why {
     Agent(AgentId, &'static str),
     /// The pause of a provider ends for which somebody waits.
     Limiter,
-    /// A tool thread lives somewhere, and its wake could be lost.
+    /// A thread works for the house (a tool, a key command, a lookup), and its wake could be lost.
     Tools,
     /// The sign of work on the screen moves on.
     Spinner,
@@ -59,9 +59,7 @@ impl Repl {
         }
         let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
         let gate = self.gate_deadline(now).map(|at| (at, Why::Limiter));
-        let has_tools =
-            self.keyring.is_running() || !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
-        let tools = has_tools.then(|| (now + TOOL_POLL, Why::Tools));
+        let tools = self.has_threads().then(|| (now + TOOL_POLL, Why::Tools));
         let keys = self.seat.as_ref().and_then(|seat| seat.key_deadline()).map(|at| (at, Why::Keys));
         let spinner = self.shown_at_work().map(|worker| self.next_step(worker, now));
         let soonest = agent.into_iter().chain(gate).chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
@@ -69,6 +67,12 @@ impl Repl {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: Why::Nothing },
         }
+    }
+
+    /// Whether a thread works for the house, whose wake could be lost.
+    fn has_threads(&self) -> bool {
+        let has_tools = !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
+        has_tools || self.keyring.is_running() || !self.lookups.is_empty()
     }
 
     /// Whose sign of work is on the screen. A terminal that takes nothing is drawn when it does.

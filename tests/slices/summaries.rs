@@ -153,7 +153,7 @@ fn a_server_that_is_out_of_breath_is_asked_again_and_the_person_sees_the_wait() 
     told(&mut house, &peer, 0, "q1", "r1");
     let exchange = asked_for(&mut house, &peer, "summarize::");
     exchange.error(503, "overloaded", "too many");
-    house.turn_until("the wait", |house| house.screen_text().contains("(503): too many - again"));
+    house.turn_until("the wait", |house| house.screen_text().contains("a summary: again in"));
     house.advance(Duration::from_secs(2));
     house.accept(&peer).stream().text("short").finish("stop").done();
     house.turn_until("the child", |house| house.repl.roster().len() == 2);

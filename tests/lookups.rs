@@ -1,0 +1,62 @@
+//! A host's name is looked up once for all agents that start at the same time, and not in a thread for each.
+
+use polylogue::agent::Wait;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::Peer;
+use crate::support::scene::let_pass;
+
+/// What threads are called that the loop's thread has started without a name of their own (comm, proc(5)): like itself.
+const LOOP: &str = "loop of lookups";
+
+/// How many threads of this process are called that.
+fn threads_called(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux").flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|comm| comm.trim_end() == name).count()
+}
+
+#[test]
+fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
+    let peer = Peer::start();
+    let url = format!("http://localhost:{}/v1", peer.address().port());
+    let driving = std::thread::Builder::new().name(LOOP.into()).spawn(move || {
+        let mut house = Harness::new(Plan::peer(&url));
+        for _ in 1..300 {
+            house.fork(0);
+        }
+        (0..300).for_each(|n| house.say(n, "hello"));
+        let mut most = 0;
+        let mut answered = 0;
+        house.turn_until("everybody is answered", |_| {
+            most = most.max(threads_called(LOOP));
+            while let Some(exchange) = peer.try_accept() {
+                exchange.stream().text("fine").finish("stop").done();
+                answered += 1;
+            }
+            answered == 300
+        });
+        most
+    });
+    assert_eq!(driving.expect("a thread").join().expect("it ends"), 1, "the loop's own");
+}
+
+#[test]
+fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_they_try_again() {
+    let mut house = Harness::new(Plan::peer("http://no-such-host.invalid/v1"));
+    house.fork(0);
+    (0..2).for_each(|n| house.say(n, "hello"));
+    house.turn_until("they try again", |house| (0..2).all(|n| matches!(house.agent(n).wait(), Wait::Retry { .. })));
+    house.advance(std::time::Duration::from_secs(2));
+    let_pass(&mut house);
+    house.turn_until("a second failure", |house| (0..2).all(|n| house.agent(n).retries() == 2));
+}
+
+#[test]
+fn who_waits_for_a_lookup_can_be_interrupted() {
+    let mut house = Harness::new(Plan::peer("http://no-such-host.invalid/v1"));
+    house.enter("hello");
+    house.escape();
+    house.turn_until_idle();
+    assert_eq!(house.kinds(0).last(), Some(&"interrupted"));
+}
