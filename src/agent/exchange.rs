@@ -1,10 +1,12 @@
 //! One request and its streamed reply: asked for, under way, failed and sent again, cut, or whole.
 
+use std::rc::Rc;
+
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::endpoint::Credential;
+use crate::domain::endpoint::{Credential, Endpoint};
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
 use crate::domain::message::{Body, Reply, Seal};
@@ -61,6 +63,8 @@ pub struct Exchange {
     pub renewals: u32,
     /// Retries of this request.
     pub retries: u32,
+    /// Whom the last request was sent to: the agent may have been given another model since.
+    asked: Option<Rc<Endpoint>>,
     decoder: Option<Box<dyn Decode>>,
     /// The status of the answer, once the decoder was told; that of a script is 200.
     pub status: Option<u16>,
@@ -144,6 +148,7 @@ impl Agent {
     /// Its place has come: sends the request, with this credential. Called by the loop, which carries out the wishes next.
     pub fn send_request(&mut self, key: Option<Credential>, context: &mut Context) {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent while one is wanted");
+        self.exchange.asked = Some(self.talk.endpoint.clone());
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
@@ -159,6 +164,11 @@ impl Agent {
             }
             Err(error) => self.fail(error, context),
         }
+    }
+
+    /// Whom the request under way was sent to, or else whom the next one will be sent to.
+    pub fn asked_endpoint(&self) -> &Endpoint {
+        self.exchange.asked.as_ref().unwrap_or(&self.talk.endpoint)
     }
 
     fn open(&mut self, context: &Context) -> Result<Opening, Error> {
@@ -266,7 +276,7 @@ impl Agent {
             StreamEvent::Sealed(json) => {
                 let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
                 self.exchange.reply.seals.push(Seal { text, calls, json });
-                self.exchange.reply.by = self.talk.endpoint.full_name();
+                self.exchange.reply.by = self.asked_endpoint().full_name();
             }
             StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),
             StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
@@ -317,7 +327,7 @@ impl Agent {
             context.outbox.push(self.id(), Effect::Request);
         } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
             let seconds = context.settings.stall_timeout.as_secs();
-            let words = format!("no byte from {} for {seconds} s", self.talk.endpoint.full_name());
+            let words = format!("no byte from {} for {seconds} s", self.asked_endpoint().full_name());
             self.fail(Error::new(ErrorKind::Stalled, words), context);
         }
     }
@@ -345,7 +355,7 @@ impl Agent {
 
     fn count(&mut self, bodies: &mut Vec<Body>) {
         if let Some(mut usage) = self.exchange.usage.take() {
-            let prices = self.talk.endpoint.facts.prices;
+            let prices = self.asked_endpoint().facts.prices;
             usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
             self.used.add(usage);
             self.view.context_tokens = usage.input + usage.output;

@@ -4,6 +4,7 @@
 //! of the house it puts into the outbox as an [`Effect`]; that is its only way out. It goes on in the same way whether
 //! it is on a screen or not: nothing in here knows.
 
+mod advice;
 mod context;
 mod exchange;
 mod retry;
@@ -25,7 +26,7 @@ use crate::domain::socket::SocketWish;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
-use crate::store::QueueId;
+pub use crate::store::QueuedRow as Queued;
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Heard, Outbox, Wake};
 use exchange::Exchange;
@@ -73,15 +74,6 @@ pub struct Talk {
     pub has_tools: bool,
     /// The conversation; read from the store when it is first needed.
     pub history: Option<History>,
-}
-
-/// Text that a person entered while the agent was at work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued {
-    /// Its place in the store.
-    pub id: QueueId,
-    /// The text.
-    pub text: String,
 }
 
 /// One agent.
@@ -132,6 +124,11 @@ impl Agent {
     /// What it is doing.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether what a person enters now has to wait: it works, or something waits already.
+    pub fn is_occupied(&self) -> bool {
+        self.state != State::Idle || !self.queue.is_empty()
     }
 
     /// What it waits for while [`State::WaitingForLlm`].

@@ -30,7 +30,7 @@ impl Agent {
             if self.renew_key(context) {
                 return;
             }
-            let hint = credentials::hint(&self.talk.endpoint, self.exchange.key.is_some());
+            let hint = credentials::hint(self.asked_endpoint(), self.exchange.key.is_some());
             error.message = format!("{} - {hint}", error.message);
         }
         let (retries, policy) = (self.exchange.retries, context.settings.retry);
@@ -101,6 +101,7 @@ impl Agent {
 
     fn fail_turn(&mut self, error: Error, context: &mut Context) {
         self.exchange.wait = Wait::Nothing;
+        let error = self.with_way_out(error);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
             self.view.push(LineKind::Mark, "the reply ends here");

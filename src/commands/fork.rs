@@ -1,6 +1,7 @@
 //! `/fork`: a child of this agent, with its history.
 
-use super::{CommandSpec, House, WhenBusy, checked_name, nothing, unquoted, usage};
+use super::complete::{before_last_word, behind, models};
+use super::{CommandSpec, House, WhenBusy, checked_name, unquoted, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -12,11 +13,23 @@ pub const FORK: CommandSpec = CommandSpec {
     about: "a child that knows what this one knows",
     busy: WhenBusy::Parks,
     run,
-    complete: nothing,
+    complete,
 };
 
 fn run(_: &House, arguments: &str) -> Result<InputResult> {
     parse(arguments).map(|change| InputResult::NewState(change, None))
+}
+
+fn complete(house: &House, typed: &str) -> Vec<String> {
+    let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
+    // Options come in pairs of a name and a value; what is none begins the prompt.
+    let is_open = before.chunks(2).all(|pair| pair[0].starts_with("--name") || pair[0].starts_with("--model"));
+    match before.last() {
+        _ if !is_open => Vec::new(),
+        Some(&"--model") if before.len() % 2 == 1 => behind(typed, models(house)),
+        _ if before.len().is_multiple_of(2) => behind(typed, ["--name ", "--model "].map(str::to_owned)),
+        _ => Vec::new(),
+    }
 }
 
 /// Options stand in front; what follows them is the prompt, quoted or not.

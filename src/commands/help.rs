@@ -2,6 +2,7 @@
 
 use super::{COMMANDS, CommandSpec, House, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
+use crate::base::text;
 use crate::domain::flow::InputResult;
 
 /// `/help`.
@@ -14,6 +15,9 @@ pub const HELP: CommandSpec = CommandSpec {
     run,
     complete: nothing,
 };
+
+/// A line of a screen of 80 columns, without its gutter.
+const COLUMNS: usize = 78;
 
 /// Keys that are not commands, as help lists them.
 const KEYS: &[(&str, &str)] = &[
@@ -29,11 +33,16 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl+C, Ctrl+D", "leave"),
 ];
 
-fn run(_: &House, arguments: &str) -> Result<InputResult> {
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
     refuse_arguments("help", arguments)?;
     let commands = COMMANDS.iter().map(|spec| (format!("/{} {}", spec.name, spec.arguments), spec.about));
+    let custom = &house.config.commands;
+    let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
     let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
-    let lines: Vec<String> = commands.chain(keys).map(|(left, right)| format!("{left:<28} {right}")).collect();
+    let line = |(left, right): (String, &str)| format!("{left:<28} {right}");
+    // What a person wrote about their own may be longer than a line.
+    let custom = custom.map(line).map(|line| text::truncate(&line, COLUMNS).to_owned());
+    let lines: Vec<String> = commands.map(line).chain(custom).chain(keys.map(line)).collect();
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 

@@ -1,6 +1,7 @@
 //! `/kill`: an agent dies, for good.
 
-use super::{CommandSpec, House, WhenBusy, agent_called, agent_names, usage};
+use super::complete::{agent_names, behind};
+use super::{CommandSpec, House, WhenBusy, agent_called, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -12,7 +13,10 @@ pub const KILL: CommandSpec = CommandSpec {
     about: "end this or that agent for good",
     busy: WhenBusy::Runs,
     run,
-    complete: agent_names,
+    complete: |house, typed| {
+        let cascade = (!typed.contains("--cascade ")).then(|| "--cascade ".to_owned());
+        behind(typed, agent_names(house, typed).into_iter().chain(cascade))
+    },
 };
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {

@@ -1,6 +1,7 @@
 //! The commands for letters: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`.
 
-use super::{CommandSpec, House, WhenBusy, agent_called, agent_names, nothing, refuse_arguments, unquoted, usage};
+use super::complete::{agent_names, letters};
+use super::{CommandSpec, House, WhenBusy, agent_called, nothing, refuse_arguments, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, InputResult};
@@ -43,7 +44,7 @@ pub const READ_MAIL: CommandSpec = CommandSpec {
         let id = if arguments.is_empty() { None } else { Some(letter(arguments)?) };
         Ok(InputResult::NewState(Change::ReadMail(id), None))
     },
-    complete: nothing,
+    complete: letters,
 };
 
 /// `/filter-mail`.
@@ -69,7 +70,7 @@ pub const DELETE_MAIL: CommandSpec = CommandSpec {
     about: "throw a letter away",
     busy: WhenBusy::Runs,
     run: |_, arguments| Ok(InputResult::NewState(Change::DeleteMail(letter(arguments)?), Some("thrown away".into()))),
-    complete: nothing,
+    complete: letters,
 };
 
 /// Characters of a letter that a list shows.

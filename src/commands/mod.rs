@@ -2,24 +2,34 @@
 //! reads the house and returns a wish. Help and completion come from the table.
 
 mod agents;
+mod complete;
+mod copy;
+mod custom;
 mod exit;
+mod export;
 mod fork;
 mod help;
 mod interrupt;
 mod kill;
 mod mail;
+mod model;
 mod name;
 mod past;
+mod queue;
 mod slice;
 mod switch;
+mod system;
+mod usage;
 
+use crate::agent::Agent;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::flow::InputResult;
+use crate::domain::flow::{Change, InputResult};
 use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
+pub use complete::complete;
 pub use mail::mail_lines;
 
 /// The house as a command may see it.
@@ -37,6 +47,14 @@ pub struct House<'a> {
 }
 
 impl House<'_> {
+    /// Whom the person is talking with.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn agent(&self) -> Result<&Agent> {
+        self.roster.get(self.current).ok_or_else(|| usage("this agent is gone: /agents lists those that are there"))
+    }
+
     /// What people call an agent, living or dead: its name, else its id.
     pub fn name_of(&self, id: AgentId) -> String {
         match self.roster.get(id) {
@@ -90,6 +108,13 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &past::REWIND,
     &past::CLEAR,
     &slice::SLICE,
+    &model::MODEL,
+    &model::THINKING,
+    &system::SYSTEM,
+    &queue::QUEUE,
+    &usage::USAGE,
+    &copy::COPY,
+    &export::EXPORT,
     &mail::SEND,
     &mail::CHECK_MAIL,
     &mail::READ_MAIL,
@@ -100,18 +125,42 @@ pub const COMMANDS: &[&CommandSpec] = &[
 ];
 
 /// Turns one line into what is wanted: a command into its result, everything else into a message.
-/// A line that begins with two slashes is a message that begins with one.
+/// A line that begins with two slashes is a message that begins with one. A command that changes what the model is told
+/// waits while the agent works or while something is queued before it: then that is what is wanted.
 ///
 /// # Errors
 /// When the command is unknown, or cannot be carried out as it was typed.
 pub fn read(line: &str, house: &House) -> Result<InputResult> {
-    let Some(rest) = line.strip_prefix('/') else { return Ok(InputResult::Message(line.to_owned())) };
-    if rest.starts_with('/') {
-        return Ok(InputResult::Message(rest.to_owned()));
+    let result = read_at_its_turn(line, house)?;
+    let changes = matches!(result, InputResult::NewState(..));
+    let queues = matches!(parse(line), Some((name, _)) if find(name).is_some_and(|spec| spec.busy == WhenBusy::Queues));
+    Ok(if changes && queues && house.agent()?.is_occupied() {
+        InputResult::NewState(Change::Enqueue(line.to_owned()), None)
+    } else {
+        result
+    })
+}
+
+/// The same for a line whose turn has come: nothing is before it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_at_its_turn(line: &str, house: &House) -> Result<InputResult> {
+    let Some((name, arguments)) = parse(line) else {
+        return Ok(InputResult::Message(line.strip_prefix('/').unwrap_or(line).to_owned()));
+    };
+    match (find(name), custom::find(house, name)) {
+        (Some(spec), _) => (spec.run)(house, arguments),
+        (None, Some(command)) => custom::run(command, arguments),
+        (None, None) => Err(unknown(name, house)),
     }
+}
+
+/// The name of a command and what stands behind it; none for a message.
+fn parse(line: &str) -> Option<(&str, &str)> {
+    let rest = line.strip_prefix('/').filter(|rest| !rest.starts_with('/'))?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let spec = find(name).ok_or_else(|| unknown(name))?;
-    (spec.run)(house, arguments.trim())
+    Some((name, arguments.trim()))
 }
 
 /// The command of this name.
@@ -119,25 +168,10 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }
 
-/// What could follow what is typed so far: whole lines, best first. Empty if the line is no command.
-pub fn complete(line: &str, house: &House) -> Vec<String> {
-    let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
-        return Vec::new();
-    };
-    match rest.split_once(' ') {
-        None => {
-            COMMANDS.iter().filter(|spec| spec.name.starts_with(rest)).map(|spec| format!("/{} ", spec.name)).collect()
-        }
-        Some((name, typed)) => {
-            let candidates = find(name).map(|spec| (spec.complete)(house, typed)).unwrap_or_default();
-            let fitting = candidates.into_iter().filter(|candidate| candidate.starts_with(typed) && candidate != typed);
-            fitting.map(|candidate| format!("/{name} {candidate}")).collect()
-        }
-    }
-}
-
-fn unknown(name: &str) -> Error {
-    let nearest = COMMANDS.iter().map(|spec| (distance(spec.name, name), spec.name)).min();
+fn unknown(name: &str, house: &House) -> Error {
+    let custom = house.config.commands.iter().map(|command| command.name.as_str());
+    let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
+    let nearest = names.map(|known| (distance(known, name), known)).min();
     let words = match nearest {
         Some((distance, nearest)) if distance <= 2 => format!("there is no /{name}: did you mean /{nearest}?"),
         _ => format!("there is no /{name}: /help lists the commands (// begins a message with a slash)"),
@@ -177,12 +211,6 @@ pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
             },
         )
     })
-}
-
-/// Names under which agents can be called, for completion.
-fn agent_names(house: &House, _: &str) -> Vec<String> {
-    let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
-    house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
 }
 
 /// What a model calls who forked it, and nobody else.

@@ -1,6 +1,6 @@
 //! `/name`: what this agent is called.
 
-use super::{CommandSpec, House, WhenBusy, checked_name, nothing};
+use super::{CommandSpec, House, WhenBusy, checked_name};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -12,7 +12,7 @@ pub const NAME: CommandSpec = CommandSpec {
     about: "what this agent is called",
     busy: WhenBusy::Runs,
     run: named,
-    complete: nothing,
+    complete: |_, _| vec!["--none".into()],
 };
 
 fn named(house: &House, arguments: &str) -> Result<InputResult> {

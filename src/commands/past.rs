@@ -1,5 +1,6 @@
 //! The commands about what an agent remembers: `/clear`, `/mark`, `/rewind`.
 
+use super::complete::marks;
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::domain::flow::{Change, InputResult};
 
@@ -39,5 +40,5 @@ pub const REWIND: CommandSpec = CommandSpec {
         let label = (!arguments.is_empty()).then(|| arguments.to_owned());
         Ok(InputResult::NewState(Change::Rewind(label), None))
     },
-    complete: nothing,
+    complete: marks,
 };

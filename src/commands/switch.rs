@@ -1,6 +1,7 @@
 //! `/switch`: another agent on the screen.
 
-use super::{CommandSpec, House, WhenBusy, agent_called, agent_names};
+use super::complete::agent_names;
+use super::{CommandSpec, House, WhenBusy, agent_called};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::flow::{Change, InputResult};
 

@@ -1,11 +1,13 @@
 //! What every layer returns: what happened, and what is to happen next. No flag is set here and read elsewhere.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::error::Error;
 use crate::base::id::AgentId;
 use crate::domain::mail::MailId;
 use crate::domain::slice::Spec;
+use crate::domain::thinking::Thinking;
 
 /// What came of one line that a person entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,25 @@ pub enum Change {
     Switch(AgentId),
     /// Text for the model; queued while the agent works.
     Submit(String),
+    /// The line of a command waits its turn behind what is queued.
+    Enqueue(String),
+    /// The queue is to be another one.
+    EditQueue(QueueEdit),
+    /// Another model, as `provider/model`, from the next request on.
+    Model(String),
+    /// Another amount of thinking, from the next request on.
+    Thinking(Thinking),
+    /// Instructions of the agent's own, from the next request on; `None`: the usual ones.
+    System(Option<String>),
+    /// A text for the clipboard of whoever sits at the terminal.
+    Copy(String),
+    /// A text for a new file.
+    Export {
+        /// Where; relative to the agent's working directory.
+        path: PathBuf,
+        /// What.
+        text: String,
+    },
     /// Stop what the agent does.
     Interrupt,
     /// The answer to the question with this number.
@@ -95,10 +116,28 @@ pub enum Change {
     Resume,
 }
 
+/// What becomes of an agent's queue. Places are counted from 0, the next one first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueEdit {
+    /// The entry at this place becomes the draft.
+    TakeBack(usize),
+    /// The entry at this place is thrown away.
+    Drop(usize),
+    /// All are thrown away.
+    Clear,
+    /// The entry at one place goes before the one at another.
+    Move {
+        /// The place at which it is.
+        from: usize,
+        /// The place at which it will be.
+        to: usize,
+    },
+}
+
 impl Change {
     /// Whether it leaves everything that is stored as it is.
     pub const fn only_looks(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Interrupt | Self::Answer { .. })
+        matches!(self, Self::Switch(_) | Self::Interrupt | Self::Answer { .. } | Self::Copy(_) | Self::Export { .. })
     }
 
     /// A stable name, for the trace.
@@ -116,6 +155,13 @@ impl Change {
             Self::DeleteMail(_) => "delete_mail",
             Self::Switch(_) => "switch",
             Self::Submit(_) => "submit",
+            Self::Enqueue(_) => "enqueue",
+            Self::EditQueue(_) => "edit_queue",
+            Self::Model(_) => "model",
+            Self::Thinking(_) => "thinking",
+            Self::System(_) => "system",
+            Self::Copy(_) => "copy",
+            Self::Export { .. } => "export",
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
             Self::Unqueue => "unqueue",

@@ -74,6 +74,12 @@ impl History {
 
     /// The newest mark of this label (or of any) that stands after the message `after` and is still remembered.
     pub fn find_mark(&self, label: Option<&str>, after: MessageId) -> Option<MessageId> {
+        let marks = self.marks(after);
+        marks.iter().rev().find(|(_, text)| label.is_none_or(|label| label == *text)).map(|(id, _)| *id)
+    }
+
+    /// The marks that stand after the message `after` and are still remembered, oldest first, with their labels.
+    pub fn marks(&self, after: MessageId) -> Vec<(MessageId, &str)> {
         let mut marks: Vec<(MessageId, &str)> = Vec::new();
         for message in self.iter().filter(|message| message.id > after) {
             match &message.body {
@@ -83,7 +89,7 @@ impl History {
                 _ => {}
             }
         }
-        marks.iter().rev().find(|(_, text)| label.is_none_or(|label| label == *text)).map(|(id, _)| *id)
+        marks
     }
 
     /// The agent's messages since the last fork or load, oldest first.

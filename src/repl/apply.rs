@@ -1,6 +1,6 @@
 //! The only writer of the roster and the store: carries out what agents, commands and tools asked for.
 
-use crate::agent::{Agent, Effect, Queued, State};
+use crate::agent::{Agent, Effect, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::flow::{AgentOutcome, Change, InputResult};
@@ -8,7 +8,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::repl::{RESTING_CONNECTIONS, Repl, Turn};
-use crate::store::{QueuedRow, Store};
+use crate::store::{Store, as_typed};
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
@@ -37,7 +37,7 @@ impl Repl {
             Effect::Question => {}
             Effect::Ask(call, request) => self.on_request(who, call, request),
             Effect::WaitOver(call) => self.end_wait(who, &call),
-            Effect::ReturnText(text) => self.return_text(who, &text),
+            Effect::ReturnText(text) => self.return_text(who, &as_typed(&text)),
             Effect::Moved(_, to) => self.on_moved(who, to),
             Effect::Settled(outcome) => self.on_settled(who, &outcome),
         }
@@ -171,31 +171,19 @@ impl Repl {
                 self.with_agent(who, |agent, context| agent.answer(question, allowed, context)).ok_or_else(nobody)?;
                 Ok(())
             }
-            Change::Unqueue => self.unqueue(who),
+            Change::Enqueue(line) => self.enqueue(who, line, true),
+            Change::Unqueue => self.take_back_newest(who),
+            Change::EditQueue(edit) => self.edit_queue(who, edit),
             Change::Resume => {
                 self.resume(who);
                 Ok(())
             }
+            Change::Model(full_name) => self.set_model(who, &full_name),
+            Change::Thinking(thinking) => self.set_thinking(who, thinking),
+            Change::System(system) => self.set_system(who, system),
+            Change::Copy(text) => self.copy(&text),
+            Change::Export { path, text } => self.export(who, &path, &text),
         }
-    }
-
-    /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
-    fn submit(&mut self, who: AgentId, text: String) -> Result<()> {
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
-        let now = self.shared.clock.unix_ms();
-        if agent.state() != State::Idle || !agent.queue.is_empty() {
-            let id = self.shared.store.enqueue(who, &text, false, now)?;
-            self.roster.with(who, |agent| {
-                agent.queue.push_back(Queued { id, text });
-                agent.view.touch();
-            });
-            self.resume(who);
-            return Ok(());
-        }
-        self.load(who)?;
-        let message = self.shared.store.begin_turn(who, text, now)?;
-        self.with_agent(who, |agent, context| agent.begin(message, context));
-        Ok(())
     }
 
     /// Text is the person's again: in front of what they have typed meanwhile.
@@ -206,38 +194,7 @@ impl Repl {
             agent.view.draft.set(&format!("{text}{between}{typed}"));
             agent.view.touch();
         });
-    }
-
-    /// Sends the oldest queued text of an idle agent.
-    fn resume(&mut self, who: AgentId) {
-        let Some(agent) = self.roster.get(who).filter(|agent| agent.state() == State::Idle) else { return };
-        let Some(id) = agent.queue.front().map(|queued| queued.id) else { return };
-        let now = self.shared.clock.unix_ms();
-        let promoted = self.load(who).and_then(|()| self.shared.store.promote(who, id, now));
-        match promoted {
-            Ok(message) => {
-                self.with_agent(who, |agent, context| {
-                    agent.queue.pop_front();
-                    agent.begin(message, context);
-                });
-            }
-            Err(error) => self.note(who, LineKind::Error, &format!("the queued text waits: {error}")),
-        }
-    }
-
-    /// The newest queued text becomes the draft again.
-    fn unqueue(&mut self, who: AgentId) -> Result<()> {
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
-        let Some(last) = agent.queue.back().cloned() else { return Ok(()) };
-        self.shared.store.unqueue(who, last.id)?;
-        self.roster.with(who, |agent| {
-            agent.queue.pop_back();
-            agent.view.draft.set(&last.text);
-            agent.view.touch();
-        });
-        // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
-        self.look_at_waits();
-        Ok(())
+        self.keep_draft(who);
     }
 
     fn switch(&mut self, to: AgentId) -> Result<()> {
@@ -266,22 +223,6 @@ impl Repl {
                 agent.view.push(LineKind::Error, &words);
             }
         });
-        Ok(())
-    }
-
-    /// Text that was queued before the program ended is queued again.
-    pub(super) fn read_queues(&mut self) -> Result<()> {
-        for id in self.shared.store.agents_with_queue()? {
-            match self.shared.store.queued(id) {
-                Ok(queued) => self.roster.with(id, |agent| {
-                    agent.queue.extend(queued.into_iter().map(|QueuedRow { id, text, .. }| Queued { id, text }));
-                }),
-                Err(error) => {
-                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
-                    None
-                }
-            };
-        }
         Ok(())
     }
 }

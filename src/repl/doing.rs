@@ -56,8 +56,8 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
             let left = span(seconds_left(*at, around.now));
             format!("again in {left}, retry {} (Esc cancels) - {}", agent.retries(), one_line(&error.message))
         }
-        _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.talk.endpoint.model),
-        _ => format!("{} writes … {seconds} s (Esc stops it)", agent.talk.endpoint.model),
+        _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.asked_endpoint().model),
+        _ => format!("{} writes … {seconds} s (Esc stops it)", agent.asked_endpoint().model),
     }
 }
 

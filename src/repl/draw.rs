@@ -23,7 +23,7 @@ use crate::team::Gate;
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
 /// Queued texts that are shown.
-const QUEUE_ROWS: usize = 3;
+pub(super) const QUEUE_ROWS: usize = 3;
 /// On fewer rows than this a question cannot be shown so that it could be answered.
 const ROWS_TO_ASK: u16 = 8;
 /// The same for columns.

@@ -4,11 +4,12 @@
 use std::os::fd::AsRawFd;
 
 use crate::base::clock::Moment;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
 use crate::reactor::{Reactor, Source};
+use crate::terminal::clipboard;
 use crate::terminal::keys::Keys;
 use crate::terminal::screen::{Palette, Screen};
 use crate::terminal::tty::{ReadOutcome, Tty};
@@ -191,6 +192,22 @@ impl Seat {
             Device::Memory(memory) => self.screen.draw(frame, &mut memory.output),
         }
         self.flush();
+    }
+
+    /// Puts a text into the clipboard of the terminal.
+    pub(super) fn copy(&mut self, text: &str) -> Result<()> {
+        let is_in_tmux = std::env::var_os("TMUX").is_some();
+        let sequence = clipboard::sequence(text, is_in_tmux).ok_or_else(|| {
+            let (have, most) = (text.len(), clipboard::LIMIT);
+            let words = format!("{have} bytes are more than terminals take ({most}): /export writes a file instead");
+            Error::new(ErrorKind::Usage, words)
+        })?;
+        match &mut self.device {
+            Device::Terminal(tty) => tty.queue(sequence.as_bytes()),
+            Device::Memory(memory) => memory.output.extend(sequence.into_bytes()),
+        }
+        self.flush();
+        Ok(())
     }
 
     /// Sends what the terminal did not take before. One that takes nothing any more has hung up.

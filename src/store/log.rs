@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Store, agents, row};
+use super::{Store, agents, row, typing};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message, Reply};
@@ -17,12 +17,17 @@ impl Store {
     }
 
     /// Adds what a person said and notes that the agent is in the middle of a turn from now on, for
-    /// [`Store::recover`]: both in one transaction, so that no crash leaves a question that nobody knows to be open.
+    /// [`Store::recover`]: both in one transaction, so that no crash leaves a question that nobody knows to be open. It
+    /// was the draft until now: what was kept of that is forgotten with it.
     ///
     /// # Errors
     /// As for [`Store::append`].
     pub fn begin_turn(&self, agent: AgentId, text: String, now_ms: i64) -> Result<Message> {
-        self.write(|conn| begin(conn, agents::running(conn, agent)?, text, now_ms))
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            typing::keep(conn, ordinal, "")?;
+            begin(conn, ordinal, text, now_ms)
+        })
     }
 
     /// Keeps one more piece of the reply that streams now. Costs what the piece costs, however long the reply is.

@@ -22,6 +22,7 @@ mod replay;
 mod row;
 mod schema;
 mod slice;
+mod spent;
 mod typing;
 
 use std::path::Path;
@@ -33,7 +34,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 pub use agents::{AgentRow, Forked, Found, NewAgent, Roll};
 pub use lock::holder;
-pub use queue::{QueueId, QueuedRow};
+pub use queue::{QueueId, QueuedRow, as_typed};
+pub use spent::Spent;
 
 /// The file inside the data directory.
 const FILE: &str = "polylogue.db";
@@ -147,8 +149,32 @@ impl Store {
         schema::migrate(&self.conn)
     }
 
-    /// Runs `work` in one transaction: all of it is kept, or, after any error, nothing.
+    /// Everything that is written from now on until [`Store::end_together`] is one transaction.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn begin_together(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    /// Keeps what was written since [`Store::begin_together`], or nothing of it.
+    ///
+    /// # Errors
+    /// The database cannot be written; nothing of it is kept then.
+    pub fn end_together(&self, is_kept: bool) -> Result<()> {
+        let kept = self.conn.execute_batch(if is_kept { "COMMIT" } else { "ROLLBACK" });
+        if kept.is_err() && !self.conn.is_autocommit() {
+            self.conn.execute_batch("ROLLBACK")?;
+        }
+        Ok(kept?)
+    }
+
+    /// Runs `work` in one transaction: all of it is kept, or, after any error, nothing. Within [`Store::begin_together`]
+    /// it is a part of that one, and an error must end that as a whole.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if !self.conn.is_autocommit() {
+            return work(&self.conn);
+        }
         let transaction = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
         let done = work(&transaction)?;
         transaction.commit()?;

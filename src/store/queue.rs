@@ -1,7 +1,7 @@
 //! Texts that wait until the agent has time for them. They are stored before they are acknowledged, and enter the
 //! conversation, with a place in its order, only when their turn comes.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{Store, agents, log, refusal, row, typing};
 use crate::base::error::{Error, Result};
@@ -19,20 +19,36 @@ pub struct QueuedRow {
     pub is_command: bool,
 }
 
+impl QueuedRow {
+    /// The line that a person would type for it: a text that begins with a slash is typed with two.
+    pub fn line(&self) -> String {
+        if self.is_command { self.text.clone() } else { as_typed(&self.text) }
+    }
+}
+
+/// The line that a person would type to send this text.
+pub fn as_typed(text: &str) -> String {
+    if text.starts_with('/') { format!("/{text}") } else { text.to_owned() }
+}
+
 /// Names one queued text; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub i64);
 
 impl Store {
-    /// Puts a text at the end of the agent's queue.
+    /// Puts a text, or the line of a command, at the end of the agent's queue. It was the draft until now: what was
+    /// kept of that is forgotten in the same transaction.
     ///
     /// # Errors
     /// The agent does not live, or the database cannot be written.
     pub fn enqueue(&self, agent: AgentId, text: &str, is_command: bool, now_ms: i64) -> Result<QueueId> {
         self.write(|conn| {
             let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
-            conn.prepare_cached(sql)?.execute(params![agents::running(conn, agent)?, text, is_command, now_ms])?;
-            Ok(QueueId(conn.last_insert_rowid()))
+            let ordinal = agents::running(conn, agent)?;
+            conn.prepare_cached(sql)?.execute(params![ordinal, text, is_command, now_ms])?;
+            let id = QueueId(conn.last_insert_rowid());
+            typing::keep(conn, ordinal, "")?;
+            Ok(id)
         })
     }
 
@@ -54,14 +70,7 @@ impl Store {
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<QueuedRow>> {
-        let sql = "SELECT id, content, is_command FROM queue WHERE agent = ?1 ORDER BY id";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let ordinal = agents::known(&self.conn, agent)?;
-        let rows = statement.query_map([ordinal], |row| {
-            let is_command = row.get_ref(2)?.as_i64().unwrap_or(0) != 0;
-            Ok(QueuedRow { id: QueueId(row.get(0)?), text: row::text(row, 1)?, is_command })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        read(&self.conn, agents::known(&self.conn, agent)?)
     }
 
     /// Takes a text back: it is what the person types to this agent, in place of what was kept of that before. One
@@ -72,8 +81,42 @@ impl Store {
     pub fn unqueue(&self, agent: AgentId, id: QueueId) -> Result<()> {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
-            let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            typing::keep(conn, ordinal, &text)
+            let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
+            typing::keep(conn, ordinal, &taken.line())
+        })
+    }
+
+    /// Throws these out of the agent's queue, all or none.
+    ///
+    /// # Errors
+    /// One of them is no longer queued, the agent does not live, or the database cannot be written.
+    pub fn drop_queued(&self, agent: AgentId, ids: &[QueueId]) -> Result<()> {
+        self.write(|conn| {
+            let ordinal = agents::running(conn, agent)?;
+            ids.iter().try_for_each(|id| take(conn, ordinal, *id)?.map(drop).ok_or_else(gone))
+        })
+    }
+
+    /// Puts the entry at place `from` before the one at place `to`, counted from 0, and returns the queue as it is then.
+    /// Ids are places: they stay in order, and the texts move.
+    ///
+    /// # Errors
+    /// There is no such place, the agent does not live, or the database cannot be written.
+    pub fn move_queued(&self, agent: AgentId, from: usize, to: usize) -> Result<Vec<QueuedRow>> {
+        self.write(|conn| {
+            let mut rows = read(conn, agents::running(conn, agent)?)?;
+            if from.max(to) >= rows.len() {
+                return Err(gone());
+            }
+            let ids: Vec<QueueId> = rows.iter().map(|row| row.id).collect();
+            let moved = rows.remove(from);
+            rows.insert(to, moved);
+            let mut update = conn.prepare_cached("UPDATE queue SET content = ?2, is_command = ?3 WHERE id = ?1")?;
+            for (row, id) in rows.iter_mut().zip(ids).filter(|(row, id)| row.id != *id) {
+                row.id = id;
+                update.execute(params![id.0, row.text, row.is_command])?;
+            }
+            Ok(rows)
         })
     }
 
@@ -84,15 +127,27 @@ impl Store {
     pub fn promote(&self, agent: AgentId, id: QueueId, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
-            let text = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            log::begin(conn, ordinal, text, now_ms)
+            let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
+            log::begin(conn, ordinal, taken.text, now_ms)
         })
     }
 }
 
-fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached("DELETE FROM queue WHERE id = ?1 AND agent = ?2 RETURNING content")?;
-    Ok(statement.query_row([id.0, agent], |row| row::text(row, 0)).optional()?)
+fn read(conn: &Connection, agent: i64) -> Result<Vec<QueuedRow>> {
+    let sql = "SELECT id, content, is_command FROM queue WHERE agent = ?1 ORDER BY id";
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows = statement.query_map([agent], queued_row)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<QueuedRow>> {
+    let sql = "DELETE FROM queue WHERE id = ?1 AND agent = ?2 RETURNING id, content, is_command";
+    Ok(conn.prepare_cached(sql)?.query_row([id.0, agent], queued_row).optional()?)
+}
+
+fn queued_row(row: &Row<'_>) -> rusqlite::Result<QueuedRow> {
+    let is_command = row.get_ref(2)?.as_i64().unwrap_or(0) != 0;
+    Ok(QueuedRow { id: QueueId(row.get(0)?), text: row::text(row, 1)?, is_command })
 }
 
 fn gone() -> Error {

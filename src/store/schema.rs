@@ -81,10 +81,12 @@ CREATE TABLE inputs (id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 ";
 
-/// A queued text may be a command, and an agent may have instructions of its own.
+/// A queued text may be a command, and an agent may have instructions of its own. What requests cost is summed without
+/// looking at what was said.
 const VERSION_2: &str = "
 ALTER TABLE queue ADD COLUMN is_command INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN system TEXT;
+CREATE INDEX messages_usage ON messages (agent) WHERE kind = 'usage';
 ";
 
 /// Refuses a database that another program made, before anything in it is touched.

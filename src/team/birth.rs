@@ -57,6 +57,11 @@ impl Nursery {
         Ok(found)
     }
 
+    /// The instructions of agents that were given none of their own.
+    pub fn usual_system(&self) -> Rc<str> {
+        self.system.clone()
+    }
+
     /// An agent that the store knows; its conversation is read when it is first needed. One whose endpoint is not
     /// configured any more gets the usual one.
     pub fn from_row(&mut self, row: &AgentRow) -> Agent {
@@ -65,7 +70,7 @@ impl Nursery {
             endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
             // What an older or newer program wrote there and this one does not know, is not said.
             thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or_default(),
-            system: self.system.clone(),
+            system: row.system.as_deref().map_or_else(|| self.usual_system(), Rc::from),
             environment: self.environment.clone(),
             has_tools: true,
             history: None,

@@ -19,6 +19,8 @@ pub struct Situation {
     pub is_draft_empty: bool,
     /// Text is queued for the agent on the screen.
     pub has_queue: bool,
+    /// Endings to choose from, or other words of the house, stand above the input; any key takes them away.
+    pub has_notice: bool,
 }
 
 /// What a key asks for.
@@ -87,7 +89,7 @@ fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
         KeyCode::Escape if situation.is_busy || situation.is_summarised => Action::Change(Change::Interrupt),
-        KeyCode::Escape if !situation.is_draft_empty => Action::Edit(clear),
+        KeyCode::Escape if !situation.is_draft_empty && !situation.has_notice => Action::Edit(clear),
         KeyCode::Backspace => Action::Edit(Draft::backspace),
         KeyCode::Delete => Action::Edit(Draft::delete),
         KeyCode::Tab => Action::Complete,
@@ -186,6 +188,8 @@ mod tests {
         let summarised = Situation { is_summarised: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &summarised), Action::Change(Change::Interrupt)));
         assert!(matches!(action_of(&press(KeyCode::Escape), &Situation::default()), Action::Edit(_)));
+        let choosing = Situation { has_notice: true, ..Situation::default() };
+        assert!(matches!(action_of(&press(KeyCode::Escape), &choosing), Action::Nothing));
         let nothing = Situation { is_draft_empty: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &nothing), Action::Nothing));
     }

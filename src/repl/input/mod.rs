@@ -47,7 +47,7 @@ impl Repl {
 
     fn on_key(&mut self, key: &Key) -> Result<Turn> {
         let Some(seat) = &mut self.seat else { return Ok(Turn::Continue) };
-        seat.notice = None;
+        let has_notice = seat.notice.take().is_some();
         let who = seat.focus;
         let Some(agent) = self.roster.get(who) else { return Ok(Turn::Continue) };
         let situation = Situation {
@@ -58,6 +58,7 @@ impl Repl {
             is_summarised: agent.summaries() > 0,
             is_draft_empty: agent.view.draft.is_empty(),
             has_queue: !agent.queue.is_empty(),
+            has_notice,
         };
         let turn = match action_of(key, &situation) {
             Action::Nothing => Turn::Continue,
@@ -109,6 +110,10 @@ impl Repl {
         // The history of inputs is a convenience: a line that it cannot keep is sent all the same.
         drop(self.shared.store.remember_input(&text));
         let outcome = commands::read(&text, &self.house(who)).and_then(|result| self.carry_out(who, result));
+        if outcome.is_ok() {
+            // A message has taken its draft with it; what a command was typed over is forgotten here.
+            self.keep_draft(who);
+        }
         outcome.unwrap_or_else(|error| {
             self.return_text(who, &text);
             self.notice(error.message);
@@ -124,7 +129,7 @@ impl Repl {
         Turn::Continue
     }
 
-    fn notice(&mut self, words: String) {
+    pub(super) fn notice(&mut self, words: String) {
         if let Some(seat) = &mut self.seat {
             seat.notice = Some(words);
         }

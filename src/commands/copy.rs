@@ -1,0 +1,108 @@
+//! `/copy`: a reply, or a piece of code in one, to the clipboard.
+
+use super::{CommandSpec, House, WhenBusy, usage};
+use crate::base::error::Result;
+use crate::domain::flow::{Change, InputResult};
+use crate::domain::message::Body;
+
+/// `/copy`.
+pub const COPY: CommandSpec = CommandSpec {
+    name: "copy",
+    aliases: &[],
+    arguments: "[N | code]",
+    about: "a reply (Nth last), or its code, copied",
+    busy: WhenBusy::Runs,
+    run,
+    complete: |_, _| vec!["code".into()],
+};
+
+/// Messages that are read from the store at a time.
+const PAGE: usize = 100;
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    let (text, what) = match arguments {
+        "code" => (find(house, last_code)?, "a block of code"),
+        "" => (nth_reply(house, 1)?, "a reply"),
+        number => match number.parse() {
+            Ok(n @ 1..) => (nth_reply(house, n)?, "a reply"),
+            _ => return Err(usage(&format!("/copy takes a number from 1 or `code`, not {number:?}"))),
+        },
+    };
+    let text = text.ok_or_else(|| usage(&format!("there is no such thing to copy: {what} is wanted")))?;
+    let note = format!("{} characters are copied, if the terminal takes them (OSC 52)", text.chars().count());
+    Ok(InputResult::NewState(Change::Copy(text), Some(note)))
+}
+
+fn nth_reply(house: &House, n: usize) -> Result<Option<String>> {
+    let mut left = n;
+    find(house, |reply| {
+        left -= 1;
+        (left == 0).then(|| reply.to_owned())
+    })
+}
+
+/// Looks at the texts of replies, newest first, until one gives what is wanted.
+fn find(house: &House, mut wanted: impl FnMut(&str) -> Option<String>) -> Result<Option<String>> {
+    let mut before = None;
+    loop {
+        let page = house.store.tail(house.current, before, PAGE)?;
+        for message in page.iter().rev() {
+            if let Body::Assistant(reply) = &message.body
+                && !reply.text.is_empty()
+                && let Some(found) = wanted(&reply.text)
+            {
+                return Ok(Some(found));
+            }
+        }
+        before = match page.first() {
+            Some(first) if page.len() == PAGE => Some(first.id),
+            _ => return Ok(None),
+        };
+    }
+}
+
+/// The last fenced block of a text, without its fences (CommonMark 0.31, section 4.5); one that is not closed ends with
+/// the text.
+fn last_code(text: &str) -> Option<String> {
+    let mut open: Option<(&str, Vec<&str>)> = None;
+    let mut last = None;
+    for line in text.lines() {
+        let fence = fence_of(line);
+        match (&mut open, fence) {
+            (None, Some(fence)) => open = Some((fence, Vec::new())),
+            (Some((opening, code)), Some(fence)) if fence.starts_with(*opening) && line.trim() == fence => {
+                last = Some(code.join("\n"));
+                open = None;
+            }
+            (Some((_, code)), _) => code.push(line),
+            (None, None) => {}
+        }
+    }
+    open.map(|(_, code)| code.join("\n")).or(last)
+}
+
+/// The fence with which a line begins: three or more backticks or tildes.
+fn fence_of(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = line.len() - line.trim_start_matches(sign).len();
+    (length >= 3).then(|| &line[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_block_of_code_is_found_whatever_its_fence() {
+        for (text, code) in [
+            ("none here", None),
+            ("a\n```rust\nfn a() {}\n```\nb", Some("fn a() {}")),
+            ("```\none\n```\n~~~~\ntwo\n```\n~~~\n~~~~\n", Some("two\n```\n~~~")),
+            ("```\nnot closed\n  indented", Some("not closed\n  indented")),
+            ("````md\n```\nin\n```\n````", Some("```\nin\n```")),
+        ] {
+            assert_eq!(last_code(text).as_deref(), code, "{text}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A log as JSON, for programs: every message, of every kind, with what the store keeps of it.
+
+use serde_json::{Value, json};
+
+use crate::commands::House;
+use crate::domain::message::{Body, Message};
+
+/// The whole log.
+pub(super) fn of(house: &House, messages: &[Message], damaged: &[String]) -> String {
+    let agent = house.agent().ok().map(|agent| {
+        let identity = &agent.identity;
+        json!({
+            "id": identity.id.to_string(),
+            "ordinal": identity.ordinal,
+            "name": identity.name,
+            "parent": identity.parent.map(|parent| parent.to_string()),
+            "model": agent.talk.endpoint.full_name(),
+            "created_at": identity.created_at,
+        })
+    });
+    let messages: Vec<Value> = messages.iter().map(of_message).collect();
+    let whole = json!({"agent": agent, "exported_at": house.unix_ms, "messages": messages, "damaged": damaged});
+    format!("{whole:#}\n")
+}
+
+fn of_message(message: &Message) -> Value {
+    let mut object = of_body(&message.body);
+    object["id"] = message.id.0.into();
+    object["kind"] = message.body.kind().into();
+    object["created_at"] = message.created_at.into();
+    object
+}
+
+fn of_body(body: &Body) -> Value {
+    match body {
+        Body::System(text)
+        | Body::User(text)
+        | Body::Mark(text)
+        | Body::Fork(text)
+        | Body::Interrupted(text)
+        | Body::Command(text)
+        | Body::Error(text) => json!({"text": text}),
+        Body::Assistant(reply) => json!({
+            "text": reply.text, "thinking": reply.thinking, "is_partial": reply.is_partial, "by": reply.by,
+        }),
+        Body::ToolCall(call) => json!({"call_id": call.id, "name": call.name, "arguments": call.arguments}),
+        Body::ToolResult(result) => json!({
+            "call_id": result.call_id, "name": result.name, "text": result.content, "is_error": result.is_error,
+            "seconds": result.duration.as_secs_f64(),
+        }),
+        Body::Rewind(to) => json!({"to": to.0}),
+        Body::Usage(usage) => json!({
+            "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,
+            "cost_billionths_usd": usage.cost,
+        }),
+        Body::Clear | Body::AgentKilled => json!({}),
+    }
+}

@@ -1,0 +1,94 @@
+//! `/export`: a conversation as a file, for people or for programs.
+
+mod json;
+mod markdown;
+
+use std::path::{Path, PathBuf};
+
+use super::complete::behind_first;
+use super::{CommandSpec, House, WhenBusy, nothing, unquoted, usage};
+use crate::base::error::Result;
+use crate::domain::flow::{Change, InputResult};
+
+/// `/export`.
+pub const EXPORT: CommandSpec = CommandSpec {
+    name: "export",
+    aliases: &[],
+    arguments: "[md|json] [FILE]",
+    about: "the conversation as a new file",
+    busy: WhenBusy::Runs,
+    run,
+    complete: |house, typed| behind_first(typed, vec!["md ".into(), "json ".into()], |word| nothing(house, word)),
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    let (is_json, file) = match word {
+        "md" => (false, rest.trim()),
+        "json" => (true, rest.trim()),
+        _ => (arguments.ends_with(".json"), arguments),
+    };
+    let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(house, is_json));
+    let (messages, damaged) = house.store.replay(house.current)?;
+    let text = if is_json { json::of(house, &messages, &damaged) } else { markdown::of(house, &messages, &damaged) };
+    let note = format!("{} messages are in {}", messages.len(), path.display());
+    Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))
+}
+
+/// `~` at the beginning is the person's home.
+fn path_of(file: &str) -> Result<Option<PathBuf>> {
+    let rest = match file.strip_prefix('~') {
+        _ if file.is_empty() => return Ok(None),
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+        _ => return Ok(Some(file.into())),
+    };
+    let home = std::env::var_os("HOME").ok_or_else(|| usage("nobody knows where ~ is: HOME is not set"))?;
+    Ok(Some(Path::new(&home).join(rest)))
+}
+
+/// `scout-2026-03-01.md`
+fn default_path(house: &House, is_json: bool) -> PathBuf {
+    let label = house.agent().map(|agent| agent.identity.label().replace(' ', "-")).unwrap_or_default();
+    format!("{label}-{}.{}", date(house.unix_ms), if is_json { "json" } else { "md" }).into()
+}
+
+/// The day in UTC, as ISO 8601 has it. Counts in eras of 400 years that begin in March, so that the leap day is the last
+/// of a year (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+fn date(unix_ms: i64) -> String {
+    let days = unix_ms.div_euclid(86_400_000) + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_told_from_milliseconds() {
+        for (days, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_818, "2026-12-31"),
+        ] {
+            assert_eq!(date(days * 86_400_000), text);
+            assert_eq!(date(days * 86_400_000 + 86_399_999), text);
+        }
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_only_where_it_stands_for_one() {
+        let home = PathBuf::from(std::env::var_os("HOME").expect("a home"));
+        assert_eq!(path_of("~/a.md").unwrap(), Some(home.join("a.md")));
+        assert_eq!(path_of("~a.md").unwrap(), Some("~a.md".into()));
+        assert_eq!(path_of("").unwrap(), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! `/model` and `/thinking`: which model answers, and how much it thinks first.
+
+use super::complete::models;
+use super::{CommandSpec, House, WhenBusy};
+use crate::base::error::Result;
+use crate::domain::flow::{Change, InputResult};
+use crate::domain::thinking::Thinking;
+use crate::provider;
+
+/// `/model`.
+pub const MODEL: CommandSpec = CommandSpec {
+    name: "model",
+    aliases: &["m"],
+    arguments: "[PROVIDER/MODEL]",
+    about: "another model; bare: what there is",
+    // The request under way is not touched: the next one goes to the new model.
+    busy: WhenBusy::Runs,
+    run: model,
+    complete: |house, _| models(house),
+};
+
+/// `/thinking`.
+pub const THINKING: CommandSpec = CommandSpec {
+    name: "thinking",
+    aliases: &[],
+    arguments: "[off|low|medium|high|default|N]",
+    about: "how much the model thinks",
+    busy: WhenBusy::Runs,
+    run: thinking,
+    complete: |_, _| Thinking::WORDS.map(str::to_owned).into(),
+};
+
+fn model(house: &House, arguments: &str) -> Result<InputResult> {
+    if arguments.is_empty() {
+        return Ok(InputResult::Continue(Some(list(house))));
+    }
+    let endpoint = house.config.catalog.find(arguments)?;
+    if house.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
+        return Ok(InputResult::Continue(Some(format!("{} it is already", endpoint.full_name()))));
+    }
+    Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
+}
+
+/// Every provider with its models; the agent's own is marked.
+fn list(house: &House) -> String {
+    let current = house.agent().map(|agent| agent.talk.endpoint.full_name()).unwrap_or_default();
+    let mut names = models(house);
+    if !names.contains(&current) {
+        names.insert(0, current.clone());
+    }
+    let lines = names.iter().map(|name| format!("{} {name}", if *name == current { ">" } else { " " }));
+    let others =
+        house.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other of its models", entry.name));
+    lines.chain(others).collect::<Vec<_>>().join("\n")
+}
+
+fn thinking(house: &House, arguments: &str) -> Result<InputResult> {
+    if !arguments.is_empty() {
+        return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
+    }
+    let talk = &house.agent()?.talk;
+    let accepts = |word: &&str| {
+        let check = provider::find(&talk.endpoint.kind).map(|spec| spec.check_thinking);
+        word.parse().is_ok_and(|level| check.is_none_or(|check| check(&talk.endpoint.model, level).is_ok()))
+    };
+    let words: Vec<&str> = Thinking::WORDS.into_iter().filter(accepts).collect();
+    let model = talk.endpoint.full_name();
+    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} takes {}", talk.thinking, words.join(", ")))))
+}

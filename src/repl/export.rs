@@ -1,0 +1,35 @@
+//! What leaves the house for a person: text for the clipboard, and files.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind as IoError, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+
+impl Repl {
+    /// Hands a text to the terminal's clipboard.
+    pub(super) fn copy(&mut self, text: &str) -> Result<()> {
+        let seat = self.seat.as_mut();
+        seat.ok_or_else(|| Error::new(ErrorKind::Usage, "there is no terminal whose clipboard it could be"))?.copy(text)
+    }
+
+    /// Writes a file that was not there before, for its owner alone.
+    pub(super) fn export(&mut self, who: AgentId, path: &Path, text: &str) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        let path = agent.talk.environment.working_directory.join(path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let outcome = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        outcome.map_err(|error| {
+            let path = path.display();
+            let words = match error.kind() {
+                IoError::AlreadyExists => format!("{path} is there already: /export md FILE writes another one"),
+                _ => format!("{path} cannot be written: {error}"),
+            };
+            Error::new(ErrorKind::Usage, words)
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! What a person has entered and the agent has no time for yet: texts and commands, in one order. Each turn of a text and
+//! each command is carried out whole before the next begins.
+//!
+//! ```text
+//!   entered --> [ 1 text, 2 /mark here, 3 text ] --> a text begins a turn; when that has ended, the next
+//!                                                --> a command is carried out; at once, the next
+//! ```
+//! The queue waits after an interrupt and after an error, until the person resumes it. A command that cannot be carried
+//! out stays where it is, and the queue waits there: what stands behind it may rely on it.
+
+use crate::agent::{Queued, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::commands;
+use crate::domain::flow::QueueEdit;
+use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+
+impl Repl {
+    /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
+    pub(super) fn submit(&mut self, who: AgentId, text: String) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        if agent.is_occupied() {
+            return self.enqueue(who, text, false);
+        }
+        self.load(who)?;
+        let message = self.shared.store.begin_turn(who, text, self.shared.clock.unix_ms())?;
+        self.with_agent(who, |agent, context| agent.begin(message, context));
+        Ok(())
+    }
+
+    /// Stores a text or a command behind what is queued, tells the place, and goes on if the agent is idle.
+    pub(super) fn enqueue(&mut self, who: AgentId, text: String, is_command: bool) -> Result<()> {
+        let id = self.shared.store.enqueue(who, &text, is_command, self.shared.clock.unix_ms())?;
+        let place = self.roster.with(who, |agent| {
+            agent.queue.push_back(Queued { id, text: text.clone(), is_command });
+            agent.view.touch();
+            agent.queue.len()
+        });
+        let is_on_screen = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
+        match place {
+            Some(place) if is_on_screen && is_command => {
+                self.notice(format!("{text} waits its turn: queued as {place}"))
+            }
+            Some(place) if is_on_screen && place > super::draw::QUEUE_ROWS => self.notice(format!("queued as {place}")),
+            _ => {}
+        }
+        self.resume(who);
+        Ok(())
+    }
+
+    /// Goes on with the queue of an idle agent: commands as they come, up to the first text, whose turn begins.
+    pub(super) fn resume(&mut self, who: AgentId) {
+        while let Some(next) = self.next_queued(who) {
+            let outcome = if next.is_command { self.carry_out_queued(who, &next) } else { self.promote(who, &next) };
+            if let Err(error) = outcome {
+                let words = format!("{error} - the queue waits at {} (/queue drop 1 lets it go on)", first_line(&next));
+                return self.note(who, LineKind::Error, &words);
+            }
+        }
+        // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
+        self.look_at_waits();
+    }
+
+    fn next_queued(&self, who: AgentId) -> Option<Queued> {
+        self.roster.get(who).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
+    }
+
+    /// The turn of a text begins.
+    fn promote(&mut self, who: AgentId, next: &Queued) -> Result<()> {
+        self.load(who)?;
+        let message = self.shared.store.promote(who, next.id, self.shared.clock.unix_ms())?;
+        self.with_agent(who, |agent, context| {
+            agent.queue.pop_front();
+            agent.begin(message, context);
+        });
+        Ok(())
+    }
+
+    /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
+    fn carry_out_queued(&mut self, who: AgentId, next: &Queued) -> Result<()> {
+        let result = commands::read_at_its_turn(&next.text, &self.house(who))?;
+        self.together(|repl| {
+            repl.shared.store.drop_queued(who, &[next.id])?;
+            repl.carry_out(who, result).map(drop)
+        })?;
+        self.roster.with(who, |agent| {
+            agent.queue.pop_front();
+            agent.view.touch();
+        });
+        Ok(())
+    }
+
+    /// Carries out `work` so that all that it stores is kept, or, after an error, nothing.
+    pub(super) fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.shared.store.begin_together()?;
+        let done = work(self);
+        self.shared.store.end_together(done.is_ok())?;
+        done
+    }
+
+    /// The newest entry becomes the draft again.
+    pub(super) fn take_back_newest(&mut self, who: AgentId) -> Result<()> {
+        let entries = self.roster.get(who).ok_or_else(nobody)?.queue.len();
+        entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(who, newest))
+    }
+
+    /// Carries out what `/queue` asks for.
+    pub(super) fn edit_queue(&mut self, who: AgentId, edit: QueueEdit) -> Result<()> {
+        match edit {
+            QueueEdit::TakeBack(place) => self.take_back(who, place),
+            QueueEdit::Drop(place) => {
+                let dropped = self.entry(who, place)?;
+                self.drop_queued(who, &[dropped])
+            }
+            QueueEdit::Clear => {
+                let all: Vec<Queued> = self.roster.get(who).ok_or_else(nobody)?.queue.iter().cloned().collect();
+                self.drop_queued(who, &all)
+            }
+            QueueEdit::Move { from, to } => {
+                let moved = self.shared.store.move_queued(who, from, to)?;
+                self.roster.with(who, |agent| {
+                    agent.queue = moved.into();
+                    agent.view.touch();
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn take_back(&mut self, who: AgentId, place: usize) -> Result<()> {
+        let taken = self.entry(who, place)?;
+        self.shared.store.unqueue(who, taken.id)?;
+        self.roster.with(who, |agent| {
+            agent.queue.remove(place);
+            agent.view.draft.set(&taken.line());
+            agent.view.touch();
+        });
+        self.look_at_waits();
+        Ok(())
+    }
+
+    fn drop_queued(&mut self, who: AgentId, dropped: &[Queued]) -> Result<()> {
+        let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
+        self.shared.store.drop_queued(who, &ids)?;
+        self.roster.with(who, |agent| {
+            agent.queue.retain(|entry| !ids.contains(&entry.id));
+            agent.view.touch();
+        });
+        self.look_at_waits();
+        Ok(())
+    }
+
+    fn entry(&self, who: AgentId, place: usize) -> Result<Queued> {
+        let queue = &self.roster.get(who).ok_or_else(nobody)?.queue;
+        let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
+        queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
+    }
+
+    /// What was queued before the program ended is queued again.
+    pub(super) fn read_queues(&mut self) -> Result<()> {
+        for id in self.shared.store.agents_with_queue()? {
+            match self.shared.store.queued(id) {
+                Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued)),
+                Err(error) => {
+                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
+                    None
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+fn first_line(entry: &Queued) -> &str {
+    entry.text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,80 @@
+//! Steering: another model, another amount of thinking, other instructions. A request that is under way is not touched;
+//! the next one is made with what holds then. A key, a base URL or a header never goes from one provider to another:
+//! the endpoint is replaced as a whole.
+
+use std::rc::Rc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::message::Body;
+use crate::domain::thinking::Thinking;
+use crate::provider;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+
+/// The most bytes of instructions that an agent may be given.
+const SYSTEM_BYTES: usize = 256 * 1024;
+
+impl Repl {
+    /// Another model. What the new one does not accept of thinking is left to it again, and that is said.
+    pub(super) fn set_model(&mut self, who: AgentId, full_name: &str) -> Result<()> {
+        let endpoint = self.shared.nursery.endpoint(full_name)?;
+        let before = self.roster.get(who).ok_or_else(nobody)?.talk.thinking;
+        let is_kept = check_thinking(&endpoint, before).is_ok();
+        let thinking = if is_kept { before } else { Thinking::default() };
+        let mut words = format!("/model {}", endpoint.full_name());
+        if !is_kept {
+            words.push_str(&format!(": it does not take thinking {before}, which is back to default"));
+        }
+        let messages = self.together(|repl| {
+            repl.shared.store.set_endpoint(who, &endpoint.full_name())?;
+            repl.shared.store.set_thinking(who, stored(thinking).as_deref())?;
+            repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+        })?;
+        self.roster.with(who, |agent| {
+            agent.talk.endpoint = endpoint;
+            agent.talk.thinking = thinking;
+            messages.iter().for_each(|message| agent.view.show(&message.body));
+            agent.remember(messages);
+        });
+        Ok(())
+    }
+
+    /// Another amount of thinking; what the model would reject is refused.
+    pub(super) fn set_thinking(&mut self, who: AgentId, thinking: Thinking) -> Result<()> {
+        check_thinking(&self.roster.get(who).ok_or_else(nobody)?.talk.endpoint, thinking)?;
+        let messages = self.together(|repl| {
+            repl.shared.store.set_thinking(who, stored(thinking).as_deref())?;
+            let words = format!("/thinking {thinking}");
+            repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+        })?;
+        self.roster.with(who, |agent| {
+            agent.talk.thinking = thinking;
+            messages.iter().for_each(|message| agent.view.show(&message.body));
+            agent.remember(messages);
+        });
+        Ok(())
+    }
+
+    /// Instructions of the agent's own, which its forks inherit; `None`: the usual ones.
+    pub(super) fn set_system(&mut self, who: AgentId, system: Option<String>) -> Result<()> {
+        if let Some(text) = system.as_ref().filter(|text| text.len() > SYSTEM_BYTES) {
+            let words = format!("instructions of {} KiB are too long: 256 KiB at most", text.len() / 1024);
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
+        self.shared.store.set_system(who, system.as_deref())?;
+        let system = system.map_or_else(|| self.shared.nursery.usual_system(), Rc::from);
+        self.roster.with(who, |agent| agent.talk.system = system);
+        Ok(())
+    }
+}
+
+/// What the store keeps of it; nothing for what is not said.
+fn stored(thinking: Thinking) -> Option<String> {
+    (thinking != Thinking::default()).then(|| thinking.to_string())
+}
+
+fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
+    provider::find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
+}
