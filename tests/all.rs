@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one file per subject.
 
 mod background;
+mod commands;
 mod crashes;
 mod damage;
 mod errors;

@@ -38,17 +38,21 @@ struct Lineage<'s> {
     /// The next agent and how much of its log counts.
     next: Option<(i64, i64)>,
     damaged: Option<String>,
+    /// Also what was forgotten by a clear.
+    is_whole: bool,
 }
 
 impl<'s> Lineage<'s> {
     fn of(conn: &'s Connection, agent: AgentId) -> Result<Self> {
-        Ok(Self { conn, next: Some((agents::known(conn, agent)?, i64::MAX)), damaged: None })
+        Ok(Self { conn, next: Some((agents::known(conn, agent)?, i64::MAX)), damaged: None, is_whole: false })
     }
 
     fn level(&mut self) -> Result<Option<Level>> {
         let Some((agent, upto)) = self.next.take() else { return Ok(None) };
-        let clear: Option<i64> =
-            self.conn.prepare_cached(NEWEST_CLEAR)?.query_row([agent, upto], |row| row.get(0)).optional()?;
+        let clear: Option<i64> = match self.is_whole {
+            true => None,
+            false => self.conn.prepare_cached(NEWEST_CLEAR)?.query_row([agent, upto], |row| row.get(0)).optional()?,
+        };
         if clear.is_none() {
             self.climb(agent)?;
         }
@@ -77,7 +81,18 @@ impl Store {
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn replay(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
-        let mut lineage = Lineage::of(&self.conn, agent)?;
+        self.read_forwards(Lineage::of(&self.conn, agent)?)
+    }
+
+    /// The same from the first message on, with what was forgotten by a clear: for people and programs, never for a model.
+    ///
+    /// # Errors
+    /// As for [`Store::replay`].
+    pub fn whole_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
+        self.read_forwards(Lineage { is_whole: true, ..Lineage::of(&self.conn, agent)? })
+    }
+
+    fn read_forwards(&self, mut lineage: Lineage<'_>) -> Result<(Vec<Message>, Vec<String>)> {
         let mut levels = Vec::new();
         while let Some(level) = lineage.level()? {
             levels.push(level);

@@ -146,6 +146,29 @@ fn a_database_of_version_1_opens_and_becomes_one_of_today() {
     assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
 }
 
+#[test]
+fn a_database_of_version_2_opens_and_becomes_one_of_today() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v2.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let roll = store.load_agents().unwrap();
+    assert_eq!(roll.damaged, Vec::<String>::new());
+    let [root, scout] = &roll.agents[..] else { panic!("{roll:?}") };
+    assert_eq!((scout.system.as_deref(), scout.thinking.as_deref()), (Some("be a scout"), Some("high")));
+    assert_eq!(store.recover(9).unwrap(), [scout.id]);
+    let queued = store.queued(root.id).unwrap();
+    let lines: Vec<(String, bool)> = queued.iter().map(|entry| (entry.line(), entry.is_command)).collect();
+    let expected = [("and then this", false), ("/mark after it", true), ("//etc/hosts is a file", false)];
+    assert_eq!(lines, expected.map(|(line, is_command)| (line.to_owned(), is_command)));
+    let spent = store.spent(Some(root.id)).unwrap();
+    assert_eq!((spent.requests, spent.input, spent.output, spent.cost, spent.priced), (2, 30, 12, 1500, 1));
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
 /// Everything that a database is made of, in its own words.
 fn schema(conn: &Connection) -> Vec<String> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();

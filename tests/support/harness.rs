@@ -8,6 +8,7 @@ use polylogue::agent::{Agent, State};
 use polylogue::base::clock::Clock;
 use polylogue::base::id::AgentId;
 use polylogue::domain::config::{Config, Settings};
+use polylogue::domain::custom::CustomCommand;
 use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
@@ -37,6 +38,10 @@ pub struct Plan {
     pub follows_forks: bool,
     /// Time passes by itself.
     pub real_time: bool,
+    /// Providers that are configured beside the one that all agents talk to.
+    pub providers: Vec<ProviderEntry>,
+    /// Commands that the person wrote.
+    pub commands: Vec<CustomCommand>,
 }
 
 impl Default for Plan {
@@ -48,15 +53,18 @@ impl Default for Plan {
             working_limit: 0,
             follows_forks: true,
             real_time: false,
+            providers: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }
 
 impl Plan {
-    /// The provider of the endpoint, under its name.
+    /// The provider of the endpoint, under its name, and the others.
     fn catalog(&self) -> Catalog {
         let Endpoint { provider: name, kind, base_url, key, key_command, headers, .. } = self.endpoint.clone();
-        Catalog(vec![ProviderEntry { name, kind, base_url, key, key_command, headers, models: Vec::new() }])
+        let own = ProviderEntry { name, kind, base_url, key, key_command, headers, models: Vec::new() };
+        Catalog([own].into_iter().chain(self.providers.iter().cloned()).collect())
     }
 
     /// What the program would be told, in this directory.
@@ -70,6 +78,7 @@ impl Plan {
             settings: self.settings,
             working_limit: self.working_limit,
             follows_forks: self.follows_forks,
+            commands: self.commands.clone(),
             ..Config::default()
         }
     }

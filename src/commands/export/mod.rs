@@ -29,7 +29,7 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
         _ => (arguments.ends_with(".json"), arguments),
     };
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(house, is_json));
-    let (messages, damaged) = house.store.replay(house.current)?;
+    let (messages, damaged) = house.store.whole_log(house.current)?;
     let text = if is_json { json::of(house, &messages, &damaged) } else { markdown::of(house, &messages, &damaged) };
     let note = format!("{} messages are in {}", messages.len(), path.display());
     Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))

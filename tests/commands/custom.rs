@@ -1,0 +1,111 @@
+//! Commands that a person wrote, and completion by position.
+
+use polylogue::domain::custom::CustomCommand;
+use polylogue::domain::flow::Change;
+
+use super::{done, waiting};
+use crate::support::harness::{Harness, Plan};
+use crate::support::scene::{assert_refused, assert_shows};
+
+fn plan() -> Plan {
+    let command = |name: &str, body: &str| CustomCommand {
+        name: name.into(),
+        description: format!("the {name} of this project"),
+        body: body.into(),
+        source: format!("{name}.md").into(),
+    };
+    let commands = vec![
+        command("review", "Review $1 for $2."),
+        command("all", "All of: $@"),
+        command("loop", "/loop"),
+        command("clear", "never"),
+    ];
+    Plan { size: Some((100, 60)), commands, ..Plan::default() }
+}
+
+#[test]
+fn a_custom_command_becomes_a_message_and_is_never_read_again() {
+    let mut house = Harness::new(plan());
+    for line in ["/review 'a file.rs' bugs", "/all don't  stop", "/loop"] {
+        house.enter(line);
+        house.turn_until_idle();
+    }
+    assert_eq!(done(&house, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
+    assert_refused(&mut house, "/loop twice", "takes nothing behind it");
+    house.enter("/clear");
+    assert_shows(&mut house, "- cleared");
+}
+
+#[test]
+fn a_custom_command_is_queued_as_the_text_that_it_has_become() {
+    let mut house = Harness::new(plan());
+    house.enter("!hang");
+    house.enter("/review x y");
+    house.enter("/loop");
+    assert_eq!(waiting(&house, 0), ["Review x for y.", "//loop"]);
+    house.escape();
+    house.type_bytes(b"\r");
+    house.turn_until_idle();
+    assert_eq!(done(&house, 0)[1..], ["Review x for y.", "/loop"]);
+}
+
+#[test]
+fn custom_commands_are_listed_completed_and_near() {
+    let mut house = Harness::new(plan());
+    house.enter("/help");
+    assert_shows(&mut house, "the review of this project");
+    assert_refused(&mut house, "/revew", "did you mean /review?");
+    house.type_bytes(b"/rev\t");
+    assert_eq!(house.agent(0).view.draft.text(), "/review ");
+}
+
+#[test]
+fn arguments_are_completed_by_their_place() {
+    let mut house = Harness::new(plan());
+    house.ask(0, Change::Mark("before-lunch".into()));
+    house.fork_named(0, "scout");
+    let root = house.id(0);
+    house.ask(1, Change::Send { to: root, body: "x".into() });
+    house.enter("!hang");
+    house.enter("queued");
+    for (typed, completed) in [
+        ("/mo", "/model "),
+        ("/fork --m", "/fork --model "),
+        ("/fork --model ", "/fork --model echo/echo"),
+        ("/fork --name x --mo", "/fork --name x --model "),
+        ("/fork look --m", "/fork look --m"),
+        ("/rewind b", "/rewind before-lunch"),
+        ("/read-mail ", "/read-mail 1"),
+        ("/delete-mail ", "/delete-mail 1"),
+        ("/kill --cascade s", "/kill --cascade scout"),
+        ("/kill scout --", "/kill scout --cascade "),
+        ("/send sc", "/send scout"),
+        ("/filter-mail --from s", "/filter-mail --from scout"),
+        ("/queue d", "/queue drop "),
+        ("/queue drop ", "/queue drop 1"),
+        ("/thinking h", "/thinking high"),
+        ("/system --", "/system --default"),
+        ("/name --", "/name --none"),
+        ("/export j", "/export json "),
+        ("/copy c", "/copy code"),
+        ("//mo", "//mo"),
+    ] {
+        house.type_bytes(b"\x15");
+        house.type_bytes(typed.as_bytes());
+        house.type_bytes(b"\t");
+        assert_eq!(house.agent(0).view.draft.text(), completed, "{typed}");
+    }
+}
+
+#[test]
+fn escape_takes_the_endings_away_before_it_takes_the_draft() {
+    let mut house = Harness::new(plan());
+    house.type_bytes(b"/re\t");
+    assert_shows(&mut house, "/read-mail");
+    house.escape();
+    house.turn();
+    assert!(!house.screen_text().contains("/read-mail"), "{}", house.screen_text());
+    assert_eq!(house.agent(0).view.draft.text(), "/re");
+    house.escape();
+    assert_eq!(house.agent(0).view.draft.text(), "");
+}

@@ -1,0 +1,89 @@
+//! What leaves the house: files and the clipboard.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::scene::{assert_refused, assert_shows};
+
+/// A talk with a call whose result holds a fence.
+fn a_talk() -> Harness {
+    let mut house = Harness::new(Plan { real_time: true, size: Some((100, 40)), ..Plan::default() });
+    house.enter("a question");
+    house.turn_until_idle();
+    house.enter("!tool bash {\"command\":\"printf '````\\\\nx\\\\n'\"}");
+    house.answer(0, true);
+    house.turn_until_idle();
+    house.enter("/mark here");
+    house.enter("/clear");
+    house
+}
+
+#[test]
+fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
+    let mut house = a_talk();
+    house.enter("/export md out.md");
+    let file = house.directory().join("out.md");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    for words in
+        ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
+    {
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
+    }
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    std::fs::write(&file, "mine").expect("written");
+    assert_refused(&mut house, "/export md out.md", "is there already: /export md FILE");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
+    assert_refused(&mut house, "/export md no/such/place.md", "cannot be written");
+}
+
+#[test]
+fn a_conversation_is_written_as_json_with_every_kind() {
+    let mut house = a_talk();
+    house.enter("/export json");
+    assert_shows(&mut house, "messages are in agent-0-");
+    let mut files = std::fs::read_dir(house.directory()).expect("a directory").flatten().map(|entry| entry.path());
+    let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
+    let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
+    let kinds: Vec<&str> =
+        whole["messages"].as_array().expect("a list").iter().filter_map(|m| m["kind"].as_str()).collect();
+    let expected = ["user", "assistant", "usage", "user", "tool_call", "usage", "tool_result", "assistant", "usage"];
+    assert_eq!(kinds, [&expected[..], &["mark", "clear"]].concat());
+    assert_eq!(whole["messages"][0]["text"], "a question");
+}
+
+/// What was put into the clipboard last, as the terminal was told.
+fn copied(house: &mut Harness) -> String {
+    house.screen_text();
+    let sent = String::from_utf8_lossy(&house.sent).into_owned();
+    let from = sent.rfind("\x1b]52;c;").expect("a clipboard") + "\x1b]52;c;".len();
+    let to = sent[from..].find('\x07').expect("an end") + from;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&sent[from..to]).expect("base64");
+    String::from_utf8(bytes).expect("a text")
+}
+
+#[test]
+fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
+    let mut house = Harness::new(Plan::default());
+    for text in ["first ü", "before\n```rust\nlet x;\n```\nafter", "last"] {
+        house.enter(text);
+        house.turn_until_idle();
+    }
+    for (line, text) in [("/copy", "last"), ("/copy 3", "first ü"), ("/copy code", "let x;")] {
+        house.enter(line);
+        assert_eq!(copied(&mut house), text, "{line}");
+    }
+    assert_shows(&mut house, "6 characters are copied");
+    assert_refused(&mut house, "/copy 4", "no such thing to copy");
+    assert_refused(&mut house, "/copy 0", "a number from 1");
+}
+
+#[test]
+fn a_reply_that_no_terminal_takes_is_refused_with_another_way() {
+    let mut house = Harness::new(Plan::default());
+    house.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
+    house.turn_until_idle();
+    assert_refused(&mut house, "/copy", "more than terminals take");
+}

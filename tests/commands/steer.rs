@@ -1,0 +1,188 @@
+//! Another model, another amount of thinking, other instructions: from the next request on, and nothing of one provider
+//! ever reaches another.
+
+use polylogue::agent::State;
+use polylogue::domain::endpoint::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
+use polylogue::domain::flow::Change;
+use polylogue::domain::thinking::Thinking;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::{assert_refused, assert_shows, told};
+
+const KEY: &str = "sk-of-the-first-0123456789";
+
+/// Agent 0 talks to the first, with a key and a header; the second has neither, and prices.
+fn house(first: &Peer, second: &Peer) -> Harness {
+    let mut plan = Plan::peer(&first.url());
+    plan.endpoint.key = Some(Secret::new(KEY));
+    plan.endpoint.headers = vec![("X-Of-First".into(), "a secret of the first".into())];
+    let prices = Some(Prices { input: 1_000_000, cached: 0, written: 0, output: 2_000_000 });
+    let facts = ModelFacts { context: Some(1000), max_output: None, prices };
+    plan.providers = vec![ProviderEntry {
+        name: "second".into(),
+        kind: "openai".into(),
+        base_url: second.url(),
+        models: vec![("small".into(), facts), ("large".into(), ModelFacts::default())],
+        ..ProviderEntry::default()
+    }];
+    Harness::new(plan)
+}
+
+/// Head and body of a request as one text.
+fn all_of(exchange: &Exchange) -> String {
+    let request = exchange.request();
+    format!("{} {:?} {}", request.path, request.headers, String::from_utf8_lossy(&request.body))
+}
+
+#[test]
+fn nothing_of_the_first_provider_reaches_the_second() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/thinking high");
+    house.enter("a question");
+    let exchange = house.accept(&first);
+    let sent = all_of(&exchange);
+    assert!(sent.contains(KEY) && sent.contains("a secret of the first") && sent.contains("\"high\""), "{sent}");
+    exchange.stream().thinking("a thought").text("an answer").finish("stop").done();
+    house.turn_until_idle();
+    house.enter("/thinking default");
+    house.enter("/model second/large");
+    house.enter("another");
+    let exchange = house.accept(&second);
+    let sent = all_of(&exchange);
+    for secret in [KEY, "X-Of-First", "a secret of the first", &first.address().to_string(), "reasoning", "a thought"] {
+        assert!(!sent.to_lowercase().contains(&secret.to_lowercase()), "{secret}: {sent}");
+    }
+    assert!(sent.contains("an answer") && exchange.request().json()["model"] == "large", "{sent}");
+    assert!(first.try_accept().is_none());
+    exchange.stream().text("fine").finish("stop").done();
+    house.turn_until_idle();
+    let mut house = house.crash_and_restart();
+    house.enter("and now?");
+    let exchange = house.accept(&second);
+    assert!(!all_of(&exchange).contains(KEY) && exchange.request().json()["model"] == "large");
+}
+
+#[test]
+fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/model echo/echo");
+    house.enter("/thinking 2000");
+    assert_eq!(house.agent(0).talk.thinking, Thinking::Budget(2000));
+    house.enter("/model second/small");
+    assert_shows(&mut house, "does not take thinking 2000, which is back to default");
+    house.enter("go");
+    let exchange = house.accept(&second);
+    assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));
+    assert_refused(&mut house, "/thinking 2000", "not a number of tokens");
+    let house = house.crash_and_restart();
+    assert_eq!(house.agent(0).talk.thinking, Thinking::Unsaid);
+}
+
+#[test]
+fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_at_its_own_price() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/model second/small");
+    house.enter("one");
+    let exchange = house.accept(&second);
+    exchange.stream().text("so far");
+    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
+    house.enter("/model openai/test");
+    house.enter("two");
+    exchange.text(" and on").finish("stop").usage(100, 10).done();
+    let next = house.accept(&first);
+    assert!(all_of(&next).contains("so far and on") && next.request().json()["model"] == "test");
+    // 100 tokens at a thousandth of a dollar, 10 at two thousandths.
+    house.enter("/usage");
+    assert_shows(&mut house, "this agent  1 requests, 100 tokens in (0 cached), 10 out, $0.12");
+    next.stream().text("x").finish("stop").done();
+    house.turn_until_idle();
+}
+
+#[test]
+fn the_list_names_all_that_is_configured_and_marks_the_one_that_answers() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/model");
+    for words in ["> openai/test", "  second/small", "  second/large", "  echo/echo", "second/NAME for any other"] {
+        assert_shows(&mut house, words);
+    }
+    assert!(!house.screen_text().contains(KEY));
+    house.enter("/model second/unheard-of");
+    assert_eq!(house.agent(0).talk.endpoint.full_name(), "second/unheard-of");
+    assert_refused(&mut house, "/model third/x", "there is no provider \"third\"");
+}
+
+#[test]
+fn instructions_of_its_own_are_told_inherited_and_kept() {
+    let peer = Peer::start();
+    let mut house = Harness::new(Plan::peer(&peer.url()));
+    let system = |body: &[u8]| {
+        let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+        body["messages"][0]["content"].as_str().expect("a text").to_owned()
+    };
+    let usual = system(&told(&mut house, &peer, 0, "one", "fine"));
+    house.enter("/system talk like a pirate");
+    assert_eq!(system(&told(&mut house, &peer, 0, "two", "fine")), "talk like a pirate");
+    house.ask(0, Change::Fork { prompt: None, name: None, model: None });
+    let mut house = house.crash_and_restart();
+    assert_eq!(system(&told(&mut house, &peer, 1, "three", "fine")), "talk like a pirate");
+    house.enter("/system --default");
+    assert_eq!(system(&told(&mut house, &peer, 0, "four", "fine")), usual);
+    assert_eq!(system(&told(&mut house, &peer, 1, "five", "fine")), "talk like a pirate");
+    let long = "x".repeat(256 * 1024 + 1);
+    let id = house.id(0);
+    let refused = house.repl.ask(id, Change::System(Some(long))).unwrap_err();
+    assert!(refused.message.contains("256 KiB at most"), "{refused}");
+}
+
+#[test]
+fn what_was_spent_is_known_after_a_restart_for_one_and_for_all() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/model second/small");
+    house.enter("one");
+    house.accept(&second).stream().text("x").finish("stop").usage(400, 50).done();
+    house.turn_until_idle();
+    house.fork(0);
+    house.enter("two");
+    house.accept(&second).stream().text("x").finish("stop").usage(100, 0).done();
+    house.turn_until_idle();
+    let mut house = house.crash_and_restart();
+    house.enter("/usage");
+    assert_shows(&mut house, "this agent  1 requests, 400 tokens in (0 cached), 50 out, $0.50");
+    assert_shows(&mut house, "all agents  2 requests, 500 tokens in (0 cached), 50 out, $0.60");
+    assert_shows(&mut house, "context     450 of 1000 tokens (45 %)");
+}
+
+#[test]
+fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("a question");
+    let words = "This model's maximum context length is 10 tokens.";
+    house.accept(&first).error(400, "context_length_exceeded", words);
+    house.turn_until_idle();
+    let error = house.last_error(0);
+    assert!(error.contains("/slice") && error.contains("/clear") && error.contains(" tokens;"), "{error}");
+    assert_eq!(house.kinds(0)[0], "user", "the history is kept");
+    house.enter("again");
+    house.accept(&first).error(401, "invalid_api_key", "no");
+    house.turn_until("idle", |house| house.state(0) == State::Idle);
+    let error = house.last_error(0);
+    assert!(error.contains("OPENAI_API_KEY") && error.contains("/model"), "{error}");
+    assert_eq!(house.agent(0).view.draft.text(), "again");
+}
+
+#[test]
+fn a_text_that_begins_with_a_slash_comes_back_as_it_was_typed() {
+    let peer = Peer::start();
+    let mut house = Harness::new(Plan { endpoint: Endpoint { ..Plan::peer(&peer.url()).endpoint }, ..Plan::default() });
+    house.enter("//etc/hosts");
+    house.accept(&peer).error(401, "invalid_api_key", "no");
+    house.turn_until_idle();
+    assert_eq!(house.agent(0).view.draft.text(), "//etc/hosts");
+}
