@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::Harness;
 use crate::support::peer::Peer;
-use crate::support::scene::{assert_refused, bash, house, reply_with_calls, texts_in, told};
+use crate::support::scene::{assert_refused, assert_shows, bash, house, reply_with_calls, texts_in, told};
 
 /// The agent on the screen is told this and says yes; what its server was told.
 fn ask(house: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
@@ -161,15 +161,25 @@ fn a_rewind_in_a_parent_is_inherited_by_children_made_after_it_and_by_no_other()
     }
 }
 
-/// Each of these would change the conversation in the middle of a turn.
+/// Each of these would change the conversation in the middle of a turn: typed, it waits its turn; else it is refused.
 fn assert_busy(house: &mut Harness) {
+    let (id, before) = (house.id(0), house.kinds(0));
     for line in ["/mark there", "/rewind here", "/rewind", "/clear"] {
-        assert_refused(house, line, "agent 0 is busy: wait for it, or stop it with Esc first");
+        house.enter(line);
+        assert_shows(house, &format!("{line} waits its turn: queued as 1"));
+        house.type_bytes(b"\x1b[A");
+        assert_eq!(house.agent(0).view.draft.text(), line);
+        house.type_bytes(b"\x15");
     }
+    for change in [Change::Mark("there".into()), Change::Rewind(None), Change::Clear] {
+        let refused = house.repl.ask(id, change).expect_err("it is busy");
+        assert!(refused.message.contains("agent 0 is busy: wait for it, or stop it with Esc first"), "{refused}");
+    }
+    assert_eq!(house.kinds(0), before);
 }
 
 #[test]
-fn nothing_is_forgotten_or_marked_while_the_agent_is_busy_and_the_person_is_told_why() {
+fn nothing_is_forgotten_or_marked_while_the_agent_is_busy_and_the_person_is_told_when() {
     let peer = Peer::start();
     let mut house = house(&peer);
     house.enter("/mark here");

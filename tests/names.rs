@@ -87,6 +87,8 @@ fn the_numbers_of_the_living_do_not_change_when_others_die() {
     assert_eq!(switched(&mut house, "3"), house.n("c"));
     assert_eq!(switched(&mut house, "2"), 0, "nobody has the number of the dead");
     let mut house = house.crash_and_restart();
+    assert_eq!(house.agent(0).view.draft.text(), "/switch 2", "what could not be carried out is kept");
+    house.type_bytes(b"\x15");
     assert_eq!(switched(&mut house, "3"), house.n("c"));
     house.fork_named(0, "d");
     assert_eq!(switched(&mut house, "4"), house.n("d"));

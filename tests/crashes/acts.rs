@@ -21,6 +21,7 @@ const ACTS: &[&Act] = &[
     &TURN,
     &TOOL,
     &QUEUE,
+    &COMMANDS,
     &UNQUEUE,
     &PAST,
     &SLICE,
@@ -261,6 +262,30 @@ const QUEUE: Act = Act {
 #[test]
 fn a_queued_text_is_in_the_queue_or_in_the_talk_never_in_both_or_neither() {
     kill_at_every_write(&QUEUE);
+}
+
+const COMMANDS: Act = Act {
+    name: "commands",
+    prepare: |house| {
+        house.say(0, "!hang");
+        house.ask(0, Change::Enqueue("/mark a".into()));
+        house.ask(0, Change::Enqueue("/rewind a".into()));
+        house.ask(0, Change::Interrupt);
+    },
+    act: |run| {
+        run.ask(0, Change::Resume);
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: !hang interrupted, queued /mark a /rewind a"],
+        &["0 running: !hang interrupted mark, queued /rewind a"],
+        &["0 running: !hang interrupted mark rewind"],
+    ],
+};
+
+#[test]
+fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
+    kill_at_every_write(&COMMANDS);
 }
 
 const UNQUEUE: Act = Act {
