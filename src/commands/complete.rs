@@ -41,11 +41,17 @@ pub(super) fn before_last_word(typed: &str) -> &str {
     &typed[..typed.rfind(' ').map_or(0, |at| at + 1)]
 }
 
-/// The names of all models that are known by name, `echo` last.
+/// The names of all models that are known by name, `echo` last, and that of the usual one.
 pub(super) fn models(house: &House) -> Vec<String> {
     let entries = house.config.catalog.0.iter();
     let known = entries.flat_map(|entry| entry.models.iter().map(|(model, _)| format!("{}/{model}", entry.name)));
-    known.chain(["echo/echo".to_owned()]).collect()
+    // What new agents talk to need not be among them: it may have been named on the command line.
+    let mut names: Vec<String> = known.chain(["echo/echo".to_owned()]).collect();
+    let usual = house.config.endpoint.full_name();
+    if !names.contains(&usual) {
+        names.insert(0, usual);
+    }
+    names
 }
 
 /// Names under which agents can be called.

@@ -21,14 +21,14 @@ const PAGE: usize = 100;
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
     let (text, what) = match arguments {
-        "code" => (find(house, last_code)?, "a block of code"),
-        "" => (nth_reply(house, 1)?, "a reply"),
+        "code" => (find(house, last_code)?, "block of code"),
+        "" => (nth_reply(house, 1)?, "reply"),
         number => match number.parse() {
-            Ok(n @ 1..) => (nth_reply(house, n)?, "a reply"),
+            Ok(n @ 1..) => (nth_reply(house, n)?, "such reply"),
             _ => return Err(usage(&format!("/copy takes a number from 1 or `code`, not {number:?}"))),
         },
     };
-    let text = text.ok_or_else(|| usage(&format!("there is no such thing to copy: {what} is wanted")))?;
+    let text = text.ok_or_else(|| usage(&format!("there is no {what} to copy")))?;
     let note = format!("{} characters are copied, if the terminal takes them (OSC 52)", text.chars().count());
     Ok(InputResult::NewState(Change::Copy(text), Some(note)))
 }

@@ -305,7 +305,7 @@ impl Painter {
         }
         let queued = agent.queue.iter().enumerate().take(QUEUE_ROWS);
         rows.extend(
-            queued.map(|(at, text)| Row::of(format!("  queued {}: {}", at + 1, one_line(&text.text)), Style::DIM)),
+            queued.map(|(at, text)| Row::of(format!("  queued {}: {}", at + 1, one_line(&text.line())), Style::DIM)),
         );
         if agent.queue.len() > QUEUE_ROWS {
             rows.push(Row::of(format!("  and {} more", agent.queue.len() - QUEUE_ROWS), Style::DIM));

@@ -90,6 +90,7 @@ impl Repl {
             None => (store.fork(&new, now)?, None),
         };
         self.give_birth(who, endpoint, inherited, forked)?;
+        self.fit_thinking(new.id)?;
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
             self.load_before(new.id, first.id)?;

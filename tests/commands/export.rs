@@ -76,7 +76,7 @@ fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
         assert_eq!(copied(&mut house), text, "{line}");
     }
     assert_shows(&mut house, "6 characters are copied");
-    assert_refused(&mut house, "/copy 4", "no such thing to copy");
+    assert_refused(&mut house, "/copy 4", "there is no such reply to copy");
     assert_refused(&mut house, "/copy 0", "a number from 1");
 }
 

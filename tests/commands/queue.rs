@@ -28,6 +28,7 @@ fn commands_in_the_queue_are_carried_out_between_the_texts_and_several_in_a_row(
     assert_eq!(waiting(&house, 0), ["second", "/mark a", "/mark b", "//mark is a command", "/mark c"]);
     assert_shows(&mut house, "/mark c waits its turn: queued as 5");
     assert_shows(&mut house, "queued 2: /mark a");
+    assert_shows(&mut house, "and 2 more");
     house.escape();
     house.type_bytes(b"\r");
     house.turn_until_idle();

@@ -77,8 +77,13 @@ fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
     let exchange = house.accept(&second);
     assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));
     assert_refused(&mut house, "/thinking 2000", "not a number of tokens");
-    let house = house.crash_and_restart();
+    let mut house = house.crash_and_restart();
     assert_eq!(house.agent(0).talk.thinking, Thinking::Unsaid);
+    house.enter("\x15/model echo/echo");
+    house.enter("/thinking 2000");
+    house.enter("/fork --model second/small");
+    assert_eq!(house.agent(1).talk.thinking, Thinking::Unsaid, "a child's model may take less than its parent's");
+    assert_eq!(house.crash_and_restart().agent(1).talk.thinking, Thinking::Unsaid);
 }
 
 #[test]
