@@ -66,7 +66,9 @@ impl<'s> Lineage<'s> {
             Ok((row.get::<_, bool>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<i64>>(2)?))
         })?;
         // No position means none of the parent's own rows, never all of them.
-        self.next = parent.map(|parent| (parent, bound.unwrap_or(0)));
+        let bound = bound.unwrap_or(0);
+        // A slice stands at no position of its parent's and begins with a clear: what came before that is not its own.
+        self.next = parent.filter(|_| bound > 0 || !self.is_whole).map(|parent| (parent, bound));
         if parent.is_none() && !is_root {
             self.damaged = Some(format!("agent {agent} has lost its parent: what it inherited is left out"));
         }
@@ -202,6 +204,28 @@ mod tests {
             assert!(plan.contains(index), "{sql}\n{plan}");
             assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
         }
+    }
+
+    #[test]
+    fn a_whole_log_goes_behind_clears_but_not_to_those_whom_a_slice_was_cut_from() {
+        let store = Store::in_memory().unwrap();
+        let ids = [AgentId::random(), AgentId::random(), AgentId::random()];
+        store.create_root(ids[0], None, None, 0).unwrap();
+        let said = |text: &str| Body::User(text.into());
+        let point = store.append(ids[0], vec![said("forgotten"), Body::Clear, said("known")], 0).unwrap()[2].id;
+        let child = |at: usize, fork_point| NewAgent {
+            id: ids[at],
+            name: None,
+            parent: ids[at - 1],
+            fork_point,
+            endpoint: None,
+            environment: None,
+        };
+        store.fork(&child(1, point), 0).unwrap();
+        store.slice(&child(2, MessageId(0)), vec![said("copied")], 0).unwrap();
+        let kinds = |id| store.whole_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
+        assert_eq!(kinds(ids[1]), ["user", "clear", "user", "fork", "fork"]);
+        assert_eq!(kinds(ids[2]), ["clear", "fork", "user"]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ const ROWS: &[Row] = &[
     row("/mark there", |house| logged(house, "mark") == 2),
     row("/rewind here", |house| logged(house, "rewind") == 1),
     row("/clear", |house| shows(house, "- cleared")),
+    row("/slice 0:1", |house| house.repl.roster().len() == 3),
     row("/model far/one", |house| house.agent(0).talk.endpoint.full_name() == "far/one"),
     row("/thinking high", |house| house.agent(0).talk.thinking == Thinking::High),
     row("/system be brief", |house| &*house.agent(0).talk.system == "be brief"),
