@@ -22,6 +22,7 @@ const ACTS: &[&Act] = &[
     &TOOL,
     &QUEUE,
     &COMMANDS,
+    &SENT,
     &UNQUEUE,
     &PAST,
     &SLICE,
@@ -286,6 +287,29 @@ const COMMANDS: Act = Act {
 #[test]
 fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
     kill_at_every_write(&COMMANDS);
+}
+
+const SENT: Act = Act {
+    name: "sent",
+    prepare: |house| house.repl.store().set_draft(house.id(0), "!hang").expect("a draft"),
+    act: |run| {
+        run.say(0, "!hang");
+        run.acknowledge(1);
+        run.repl.store().set_draft(run.id(0), "next").expect("a draft");
+        run.say(0, "next");
+        run.acknowledge(3);
+    },
+    steps: &[
+        &["0 running:, typed !hang"],
+        &["0 running: !hang interrupted"],
+        &["0 running: !hang interrupted, typed next"],
+        &["0 running: !hang interrupted, queued next"],
+    ],
+};
+
+#[test]
+fn what_is_sent_is_typed_or_sent_never_both_or_neither() {
+    kill_at_every_write(&SENT);
 }
 
 const UNQUEUE: Act = Act {
