@@ -31,7 +31,7 @@ impl Agent {
                 return;
             }
             let hint = credentials::hint(self.asked_endpoint(), self.exchange.key.is_some());
-            error.message = format!("{} - {hint}", error.message);
+            error.message = format!("{} - {hint}; /model takes another model", error.message);
         }
         let (retries, policy) = (self.exchange.retries, context.settings.retry);
         let until = context.now + self.wait_after(&error, context);
