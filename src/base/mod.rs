@@ -1,6 +1,7 @@
 //! What has no idea of a chat: identifiers, time, errors, text on a screen.
 
 pub mod clock;
+pub mod digest;
 pub mod error;
 pub mod id;
 pub mod random;

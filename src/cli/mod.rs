@@ -1,7 +1,8 @@
 //! From the command line to one of the modes to an exit code.
 
 mod arguments;
-mod endpoint;
+mod config;
+mod doctor;
 mod process;
 
 use std::io::Write as _;
@@ -11,15 +12,17 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::base::clock::Clock;
-use crate::base::error::{ErrorKind, Result};
-use crate::domain::config::{Config, Settings};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::text::sanitise;
+use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
 use crate::terminal::tty::Tty;
 use crate::tools::supervise;
-use arguments::Arguments;
+use arguments::{Arguments, Command};
+use config::Surroundings;
 
 /// Exit codes that scripts rely on.
 mod code {
@@ -45,11 +48,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match chat(arguments) {
-        Ok(()) => ExitCode::from(code::DONE),
+    match run(&arguments) {
+        Ok(true) => ExitCode::from(code::DONE),
+        Ok(false) => ExitCode::from(code::FAILED),
         Err(error) => {
             // The terminal may be gone, and then nobody is left to tell.
-            let _ = writeln!(std::io::stderr(), "polylogue: {error}");
+            let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(&error.message));
             ExitCode::from(match error.kind {
                 ErrorKind::Usage => code::USAGE,
                 ErrorKind::Auth => code::PROVIDER,
@@ -59,10 +63,26 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// One of the modes. True if all is well.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let around = Surroundings::of_process()?;
+    if let (Some(_), Some(prompt)) = (&arguments.command, arguments.prompt()) {
+        let words = format!("{prompt:?} stands before the name of a subcommand: to send all of it, put -- before it");
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    match &arguments.command {
+        Some(Command::Config(command)) => config::show::run(command, arguments, &around),
+        Some(Command::Doctor { offline }) => Ok(doctor::run(arguments, &around, *offline)),
+        None => chat(arguments, &around).map(|()| true),
+    }
+}
+
 /// The chat on the terminal that the program was started from.
-fn chat(arguments: Arguments) -> Result<()> {
+fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
     process::prepare();
-    let config = configure(&arguments)?;
+    let loaded = config::load(arguments, around);
+    let said = loaded.data_directory_said().map(Path::to_owned);
+    let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
     let directory = config.data_directory.clone();
     let mut tty = Tty::open()?;
     let store = match &config.data_directory {
@@ -84,7 +104,7 @@ fn chat(arguments: Arguments) -> Result<()> {
     let (kept, unsaved) = (repl.roster().len(), repl.unsaved());
     drop(repl);
     if outcome.is_ok() {
-        let _ = writeln!(std::io::stdout(), "{}", farewell(&arguments, kept));
+        let _ = writeln!(std::io::stdout(), "{}", farewell(arguments, said.as_deref(), directory.is_some(), kept));
         if let Some(loss) = loss(directory.as_deref(), unsaved) {
             let _ = writeln!(std::io::stderr(), "polylogue: {loss}");
         }
@@ -92,19 +112,19 @@ fn chat(arguments: Arguments) -> Result<()> {
     outcome
 }
 
-fn farewell(arguments: &Arguments, agents: usize) -> String {
-    if arguments.ephemeral {
+/// The last words; `said` is the data directory, if it must be said again.
+fn farewell(arguments: &Arguments, said: Option<&Path>, is_kept: bool, agents: usize) -> String {
+    if !is_kept {
         return "Nothing was kept (--ephemeral).".into();
     }
     if arguments.read_only {
         return "Nothing was changed (--read-only).".into();
     }
-    let directory = arguments
-        .data_dir
-        .as_ref()
-        .map(|directory| format!(" --data-dir {}", quoted(&directory.display().to_string())));
+    let option = |name: &str, path: &Path| format!(" {name} {}", quoted(&path.display().to_string()));
+    let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
+    let directory = said.map(|directory| option("--data-dir", directory)).unwrap_or_default();
     let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
-    format!("{who} kept. To go on: polylogue{}", directory.unwrap_or_default())
+    format!("{who} kept. To go on: polylogue{config}{directory}")
 }
 
 /// What is not kept although it should be.
@@ -121,39 +141,13 @@ fn quoted(word: &str) -> String {
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-fn configure(arguments: &Arguments) -> Result<Config> {
-    let chosen = endpoint::choose(arguments.model.as_deref())?;
-    let data_directory = match (arguments.ephemeral, &arguments.data_dir) {
-        (true, _) => None,
-        (false, Some(directory)) => Some(directory.clone()),
-        (false, None) => Some(process::data_directory()?),
-    };
-    Ok(Config {
-        data_directory,
-        catalog: chosen.catalog,
-        endpoint: chosen.endpoint,
-        hint: chosen.hint,
-        working_directory: std::env::current_dir()?,
-        supervisor: process::own_binary()?,
-        settings: Settings::default(),
-        environments: Vec::new(),
-        commands: Vec::new(),
-        working_limit: arguments.working_limit,
-        follows_forks: !arguments.stay,
-        trace: arguments.trace.clone(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_last_words_can_be_copied_into_a_shell() {
-        let last_words = |directory: &str| {
-            let arguments = Arguments::parse_from(["polylogue", "--data-dir", directory]);
-            farewell(&arguments, 1)
-        };
+        let last_words = |directory: &str| farewell(&Arguments::default(), Some(Path::new(directory)), true, 1);
         assert!(last_words("/a/b-c").ends_with("polylogue --data-dir /a/b-c"));
         assert!(last_words("/a b/it's").ends_with(r"polylogue --data-dir '/a b/it'\''s'"));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::terminal::tty;
 
 /// As many descriptors as are allowed, and no core dump that would hold keys and conversations.
@@ -31,13 +31,4 @@ pub fn restore_terminal_on_panic() {
 pub fn own_binary() -> Result<PathBuf> {
     let link = PathBuf::from("/proc/self/exe");
     if link.exists() { Ok(link) } else { Ok(std::env::current_exe()?) }
-}
-
-/// `$XDG_DATA_HOME/polylogue`, by default `~/.local/share/polylogue` (XDG Base Directory Specification).
-pub fn data_directory() -> Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")));
-    base.map(|base| base.join("polylogue")).ok_or_else(|| {
-        Error::new(ErrorKind::Usage, "neither XDG_DATA_HOME nor HOME is set: say --data-dir DIR or --ephemeral")
-    })
 }

@@ -180,7 +180,7 @@ fn unknown(name: &str, house: &House) -> Error {
 }
 
 /// How many letters must be added, removed or changed (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::thinking::Thinking;
 
 /// Everything the program was told at its start.
 #[derive(Debug, Clone)]
@@ -18,6 +19,10 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// One line that says how to set up a real model, where none is configured.
     pub hint: Option<String>,
+    /// What else a person should be told about the configuration, a line each.
+    pub notes: Vec<String>,
+    /// How much the models of new agents think.
+    pub thinking: Thinking,
     /// Where tools work.
     pub working_directory: PathBuf,
     /// Our own binary, which supervises commands.
@@ -80,6 +85,8 @@ impl Default for Config {
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),
             hint: None,
+            notes: Vec::new(),
+            thinking: Thinking::default(),
             working_directory: PathBuf::from("."),
             supervisor: PathBuf::from("/proc/self/exe"),
             settings: Settings::default(),

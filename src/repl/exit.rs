@@ -22,6 +22,9 @@ impl Repl {
         } else if let Some(hint) = self.shared.config.hint.clone() {
             self.note(root, LineKind::Note, &hint);
         }
+        for words in self.shared.config.notes.clone() {
+            self.note(root, LineKind::Note, &words);
+        }
         if !crate::net::HAS_POLL {
             let most = crate::net::AGENTS_WITHOUT_POLL;
             let words = format!("this build can have {most} agents at work: build it with the Makefile for more");

@@ -10,6 +10,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
+use crate::domain::thinking::Thinking;
 use crate::store::AgentRow;
 use crate::tools::Environment;
 
@@ -22,6 +23,7 @@ pub struct Nursery {
     /// The usual one, and those that were asked for: agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     system: Rc<str>,
+    thinking: Thinking,
     environment: Arc<Environment>,
 }
 
@@ -34,6 +36,7 @@ impl Nursery {
             catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
             system: system_prompt(&config.working_directory).into(),
+            thinking: config.thinking,
             environment: Arc::new(Environment {
                 working_directory: config.working_directory.clone(),
                 output_directory,
@@ -68,8 +71,8 @@ impl Nursery {
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let talk = Talk {
             endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
-            // What an older or newer program wrote there and this one does not know, is not said.
-            thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or_default(),
+            // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
+            thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking),
             system: row.system.as_deref().map_or_else(|| self.usual_system(), Rc::from),
             environment: self.environment.clone(),
             has_tools: true,

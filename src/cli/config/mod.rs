@@ -1,0 +1,269 @@
+//! Configuration: from files, variables and the command line to a [`Config`], each value with where it came from.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `settings` | every setting that is one value, as a table |
+//! | `source` | where a value comes from, and what wins |
+//! | `file` | one file: read within bounds, parsed, spoken of by line and key |
+//! | `keys`, `providers` | what a file says |
+//! | `catalog` | which models there are, and the usual one |
+//! | `project` | what a project brings along, and whether it is trusted |
+//! | `custom` | commands that a person has written |
+//! | `show` | `polylogue config` |
+
+pub mod catalog;
+mod custom;
+mod file;
+mod keys;
+mod project;
+mod providers;
+mod settings;
+pub mod show;
+mod source;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result};
+use crate::cli::arguments::Arguments;
+use crate::domain::config::Config;
+use crate::domain::endpoint::Catalog;
+use crate::domain::thinking::Thinking;
+use crate::provider;
+use catalog::Known;
+use custom::CommandFile;
+use file::{Complaints, Reading};
+use keys::Layer;
+use project::Project;
+use settings::{SETTINGS, Wanted};
+use source::{Source, Value};
+pub use surroundings::Surroundings;
+
+/// Everything that was found, whether or not it is enough to start.
+pub struct Loaded {
+    /// The values of all settings.
+    wanted: Wanted,
+    /// Where each of them came from, in the order of the table.
+    sources: Vec<Source>,
+    /// Every provider that can be used.
+    pub providers: Vec<Known>,
+    /// The files that were looked for.
+    files: Found,
+    /// What is wrong.
+    pub complaints: Complaints,
+}
+
+/// The files that were looked for.
+struct Found {
+    /// The directory of our files, if it is known where that is.
+    directory: Option<PathBuf>,
+    /// The person's own file.
+    user: Option<PathBuf>,
+    /// What the project brings along.
+    project: Option<Project>,
+    /// Whether that is trusted.
+    is_trusted: bool,
+}
+
+/// Looks for everything and puts it together.
+pub fn load(arguments: &Arguments, around: &Surroundings) -> Loaded {
+    let mut complaints = Complaints::default();
+    let files = find(arguments, around);
+    let (user, project) =
+        (user_layer(&files, arguments, around, &mut complaints), project_layer(&files, around, &mut complaints));
+    let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
+    let providers = catalog::known(&all, around, &mut complaints);
+    let (mut wanted, sources) = settle(&user, &project, arguments, around, &mut complaints);
+    wanted.config.commands = custom_commands(&files, &mut complaints);
+    wanted.config.environments = user.environments;
+    for environment in project.environments {
+        wanted.config.environments.retain(|other| other.name != environment.name);
+        wanted.config.environments.push(environment);
+    }
+    let mut loaded = Loaded { wanted, sources, providers, files, complaints };
+    loaded.place_store(around);
+    loaded.choose_model();
+    loaded
+}
+
+impl Loaded {
+    /// The configuration to start with.
+    ///
+    /// # Errors
+    /// Something must be mended first: all of it is told, a line each.
+    pub fn into_config(self) -> Result<Config> {
+        let Some(first) = self.complaints.errors.first() else {
+            return Ok(Config { notes: self.complaints.warnings, ..self.wanted.config });
+        };
+        let words: Vec<&str> = self.complaints.errors.iter().map(|error| error.message.as_str()).collect();
+        Err(Error::new(first.kind, words.join("\n")))
+    }
+
+    /// The configuration as far as it could be read.
+    pub fn config(&self) -> &Config {
+        &self.wanted.config
+    }
+
+    /// Where the store is, if this start is to find it again: the option to say so.
+    pub fn data_directory_said(&self) -> Option<&Path> {
+        let source = SETTINGS.iter().zip(&self.sources).find(|(setting, _)| setting.key == "data_dir")?.1;
+        let is_for_once = matches!(source, Source::Flag(_) | Source::Variable(_));
+        self.wanted.config.data_directory.as_deref().filter(|_| is_for_once)
+    }
+
+    fn place_store(&mut self, around: &Surroundings) {
+        let directory = &mut self.wanted.config.data_directory;
+        if self.wanted.ephemeral {
+            *directory = None;
+        } else if directory.is_none() {
+            match around.data_directory() {
+                Ok(usual) => *directory = Some(usual),
+                Err(error) => self.complaints.errors.push(error),
+            }
+        }
+    }
+
+    fn choose_model(&mut self) {
+        let config = &mut self.wanted.config;
+        config.catalog = Catalog(self.providers.iter().map(|known| known.entry.clone()).collect());
+        match catalog::choose(self.wanted.model.as_deref(), &self.providers) {
+            Ok((endpoint, hint)) => (config.endpoint, config.hint) = (endpoint, hint),
+            Err(error) => {
+                let source = SETTINGS.iter().position(|setting| setting.key == "model").map(|at| &self.sources[at]);
+                let from = source.map_or_else(String::new, |source| format!("{source}: "));
+                let words = format!("{from}{}", error.message);
+                return self.complaints.errors.push(Error::new(error.kind, words));
+            }
+        }
+        let (kind, model) = (config.endpoint.kind.as_str(), config.endpoint.model.as_str());
+        let check = provider::find(kind).map(|spec| (spec.check_thinking)(model, config.thinking));
+        if let Some(Err(error)) = check {
+            self.complaints.warnings.push(format!("thinking: {model}: {error}"));
+            config.thinking = Thinking::Unsaid;
+        }
+    }
+}
+
+fn find(arguments: &Arguments, around: &Surroundings) -> Found {
+    let directory = around.config_directory();
+    let named = arguments.config.clone().or_else(|| around.set("POLYLOGUE_CONFIG").map(PathBuf::from));
+    let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
+    let project = Project::of(&around.directory);
+    let is_trusted = match (&project, &directory) {
+        (Some(project), Some(directory)) => project.is_trusted(directory),
+        _ => false,
+    };
+    Found { directory, user, project, is_trusted }
+}
+
+fn user_layer(files: &Found, arguments: &Arguments, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+    let Some(path) = &files.user else { return Layer::default() };
+    match file::read(path) {
+        Ok(Some(bytes)) => layer(path, bytes, false, around, complaints),
+        Ok(None) => {
+            if arguments.config.is_some() || around.set("POLYLOGUE_CONFIG").is_some() {
+                complaints.refuse(format!("{}: there is no such file", path.display()));
+            }
+            Layer::default()
+        }
+        Err(words) => {
+            complaints.refuse(format!("{}: {words}", path.display()));
+            Layer::default()
+        }
+    }
+}
+
+fn project_layer(files: &Found, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+    let Some(project) = &files.project else { return Layer::default() };
+    if !files.is_trusted {
+        let directory = project.directory.parent().unwrap_or(&project.directory).display();
+        complaints.warnings.push(format!(
+            "{} is not read, because it is new or was changed: if you trust it, say polylogue config trust {directory}",
+            project.directory.display()
+        ));
+        return Layer::default();
+    }
+    match project.config.clone() {
+        None => Layer::default(),
+        Some(Ok(bytes)) => layer(&project.file(), bytes, true, around, complaints),
+        Some(Err(words)) => {
+            complaints.refuse(format!("{}: {words}", project.file().display()));
+            Layer::default()
+        }
+    }
+}
+
+/// What the bytes of a file say.
+fn layer(path: &Path, bytes: Vec<u8>, is_project: bool, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+    let text = match file::text_of(bytes) {
+        Ok(text) => text,
+        Err(words) => {
+            complaints.refuse(format!("{}: {words}", path.display()));
+            return Layer::default();
+        }
+    };
+    let home = around.home();
+    let complaints_so_far = std::mem::take(complaints);
+    let mut reading = Reading { path, text: &text, home: home.as_deref(), is_project, complaints: complaints_so_far };
+    let layer = keys::read(&mut reading);
+    *complaints = reading.complaints;
+    layer
+}
+
+/// Every setting from the highest that says something: the later overwrites the earlier.
+fn settle(
+    user: &Layer,
+    project: &Layer,
+    arguments: &Arguments,
+    around: &Surroundings,
+    complaints: &mut Complaints,
+) -> (Wanted, Vec<Source>) {
+    let mut wanted = Wanted::default();
+    wanted.config.working_limit = WORKING_LIMIT;
+    wanted.config.working_directory.clone_from(&around.directory);
+    let mut sources = vec![Source::Default; SETTINGS.len()];
+    let home = around.home();
+    for (number, setting) in SETTINGS.iter().enumerate() {
+        for (value, source) in said(number, user, project, arguments, around) {
+            match setting.set(&mut wanted, &value, home.as_deref()) {
+                Ok(()) => sources[number] = source,
+                Err(expected) => complaints.refuse(format!("{source}: expected {expected}")),
+            }
+        }
+    }
+    (wanted, sources)
+}
+
+/// How many agents may work at once if nobody says.
+const WORKING_LIMIT: usize = 10;
+
+/// What is said of a setting, the highest last.
+fn said(
+    number: usize,
+    user: &Layer,
+    project: &Layer,
+    arguments: &Arguments,
+    around: &Surroundings,
+) -> Vec<(Value, Source)> {
+    let setting = &SETTINGS[number];
+    let in_file = |layer: &Layer| layer.settings.iter().find(|(at, ..)| *at == number).cloned();
+    let mut said = Vec::new();
+    said.extend(in_file(user).map(|(_, value, place)| (value, Source::User(place))));
+    said.extend(in_file(project).map(|(_, value, place)| (value, Source::Project(place))));
+    let variable = setting.variable();
+    said.extend(around.set(&variable).map(|words| (Value::Words(words), Source::Variable(variable))));
+    let flag = setting.flag.and_then(|(name, asked)| Some((Value::Words(asked(arguments)?), Source::Flag(name))));
+    said.extend(flag);
+    said
+}
+
+/// The person's own, and the project's if it is trusted, which win.
+fn custom_commands(files: &Found, complaints: &mut Complaints) -> Vec<crate::domain::custom::CustomCommand> {
+    let own = files.directory.as_ref().map(|directory| custom::files(&directory.join("commands"))).unwrap_or_default();
+    let trusted = files.project.iter().filter(|_| files.is_trusted);
+    let projects = trusted.flat_map(|project| project.commands.clone());
+    let all: Vec<CommandFile> = own.into_iter().chain(projects).collect();
+    custom::commands(&all, &mut complaints.warnings)
+}

@@ -1,0 +1,108 @@
+//! What a project brings along: `.polylogue/` in the working directory or above it, read only if the person trusts it.
+//!
+//! Trust is given to contents: what is read is digested, and the same bytes are used. The files that were trusted are
+//! remembered in one of ours, a line each: the digest, a space, the directory.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::custom::{self, CommandFile};
+use super::file;
+use crate::base::digest::sha256;
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// The directory of a project.
+pub const DIRECTORY: &str = ".polylogue";
+/// The file in the config directory that remembers what is trusted.
+const TRUSTED: &str = "trusted";
+
+/// What a project brings along.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// Its `.polylogue`, without links.
+    pub directory: PathBuf,
+    /// The bytes of its configuration; `None` if there is none.
+    pub config: Option<std::result::Result<Vec<u8>, String>>,
+    /// Its commands.
+    pub commands: Vec<CommandFile>,
+}
+
+impl Project {
+    /// That of this directory, if there is one with anything in it.
+    pub fn of(directory: &Path) -> Option<Self> {
+        let found = file::upwards(directory, DIRECTORY)?;
+        let directory = found.canonicalize().ok()?;
+        let config = file::read(&directory.join("config.toml")).transpose();
+        let commands = custom::files(&directory.join("commands"));
+        let has_anything = config.is_some() || !commands.is_empty();
+        has_anything.then_some(Self { directory, config, commands })
+    }
+
+    /// Its configuration file.
+    pub fn file(&self) -> PathBuf {
+        self.directory.join("config.toml")
+    }
+
+    /// What is trusted: names, lengths and contents of all that is used.
+    fn digest(&self) -> String {
+        let mut all = Vec::new();
+        let config = self.config.iter().map(|config| ("config.toml".to_owned(), config));
+        let commands = self.commands.iter().map(|file| (file.path.display().to_string(), &file.bytes));
+        for (name, bytes) in config.chain(commands) {
+            let bytes: &[u8] = bytes.as_ref().map_or(&[], Vec::as_slice);
+            all.extend_from_slice(sha256(name.as_bytes()).as_bytes());
+            all.extend_from_slice(sha256(bytes).as_bytes());
+        }
+        sha256(&all)
+    }
+
+    /// Whether these very contents are trusted.
+    pub fn is_trusted(&self, config_directory: &Path) -> bool {
+        let line = self.line();
+        let trusted = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();
+        trusted.lines().any(|known| known == line)
+    }
+
+    /// Remembers that these contents are trusted, in place of earlier ones.
+    ///
+    /// # Errors
+    /// The config directory cannot be written.
+    pub fn trust(&self, config_directory: &Path) -> Result<()> {
+        let path = self.directory.display().to_string();
+        if path.contains('\n') {
+            return Err(Error::new(ErrorKind::Usage, "a directory with a line break in its name cannot be trusted"));
+        }
+        make_private(config_directory)?;
+        let file = config_directory.join(TRUSTED);
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        let others = known.lines().filter(|line| line.split_once(' ').is_some_and(|(_, other)| other != path));
+        let lines: String = others.map(|line| format!("{line}\n")).collect();
+        write_private(&file, &format!("{lines}{}\n", self.line()))
+            .map_err(|error| Error::from(error).context(file.display()))
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", self.digest(), self.directory.display())
+    }
+}
+
+/// Makes the config directory, for its owner alone.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_private(directory: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| Error::from(error).context(directory.display()))
+}
+
+/// All or nothing, and readable by nobody else.
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    let new = file.with_extension(format!("new.{}", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    written.write_all(text.as_bytes())?;
+    written.sync_all()?;
+    fs::rename(&new, file)
+}
