@@ -7,6 +7,7 @@
 mod inbox;
 mod lookup;
 mod network;
+mod probe;
 mod trust;
 
 use std::os::fd::RawFd;
@@ -23,6 +24,7 @@ use crate::domain::socket::{Readiness, SocketWish};
 use inbox::Inbox;
 pub use lookup::{Addresses, Lookup};
 pub use network::Network;
+pub use probe::probe;
 use trust::Trust;
 
 /// How long the transfer of a reply that is whole may take to end by itself.
@@ -76,7 +78,7 @@ impl Connection {
         if network.is_missing(&request.url, now) {
             return Err(unresolved(&request.url));
         }
-        let easy = prepare(request, network, now).map_err(|error| explain(&error, &request.url))?;
+        let easy = prepare(request, network, now).map_err(|error| explain(&error, &request.url, CONNECT_TIMEOUT))?;
         let multi = match self.multi.take() {
             Some(multi) => multi,
             None => {
@@ -216,7 +218,7 @@ impl Connection {
             (Err(_), _) if is_wanted => network.forget(&url),
             _ => {}
         }
-        let outcome = outcome.map_err(|error| explain(&error, &url));
+        let outcome = outcome.map_err(|error| explain(&error, &url, CONNECT_TIMEOUT));
         let inbox = std::mem::replace(easy.get_mut(), Inbox::new("", [].into()));
         self.ended = is_wanted.then_some((inbox, outcome));
     }
@@ -301,8 +303,9 @@ fn prepare(request: &HttpRequest, network: &Network, now: Moment) -> std::result
     Ok(easy)
 }
 
-/// Puts a libcurl error into words that name the host and the way out, and never the path or a credential.
-fn explain(error: &curl::Error, url: &str) -> Error {
+/// Puts a libcurl error into words that name the host and the way out, and never the path or a credential. `patience` is
+/// how long was waited.
+fn explain(error: &curl::Error, url: &str, patience: Duration) -> Error {
     let host = host_of(url);
     if error.is_couldnt_resolve_host() {
         return unresolved(url);
@@ -312,7 +315,7 @@ fn explain(error: &curl::Error, url: &str) -> Error {
     } else if error.is_couldnt_connect() {
         (ErrorKind::Network, format!("{host} refuses the connection: is the server running?"))
     } else if error.is_operation_timedout() {
-        (ErrorKind::Timeout, format!("{host} did not answer in {} s", CONNECT_TIMEOUT.as_secs()))
+        (ErrorKind::Timeout, format!("{host} did not answer in {} s", patience.as_secs()))
     } else if error.is_peer_failed_verification() || error.is_ssl_cacert() || error.is_ssl_cacert_badfile() {
         let detail = error.extra_description().unwrap_or_else(|| error.description());
         (ErrorKind::BadRequest, format!("the certificate of {host} is not trusted ({detail}): see SSL_CERT_FILE"))

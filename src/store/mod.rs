@@ -13,6 +13,7 @@
 
 mod agents;
 mod fault;
+mod health;
 mod lock;
 mod log;
 mod mail;
@@ -33,6 +34,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::base::error::{Error, ErrorKind, Result};
 
 pub use agents::{AgentRow, Forked, Found, NewAgent, Roll};
+pub use health::{Health, health};
 pub use lock::holder;
 pub use queue::{QueueId, QueuedRow, as_typed};
 pub use spent::Spent;

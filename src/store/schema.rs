@@ -129,6 +129,11 @@ fn run(conn: &Connection, steps: &[&str]) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
+/// The version that was found, and the one that this program writes.
+pub(super) fn versions(conn: &Connection) -> Result<(usize, usize)> {
+    Ok((version(conn)?, STEPS.len()))
+}
+
 fn version(conn: &Connection) -> Result<usize> {
     let number: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     usize::try_from(number).map_err(|_| refusal(format!("the database claims to be of version {number}")))
