@@ -2,6 +2,7 @@
 
 mod background;
 mod commands;
+mod configuration;
 mod crashes;
 mod damage;
 mod errors;

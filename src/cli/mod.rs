@@ -1,7 +1,7 @@
 //! From the command line to one of the modes to an exit code.
 
 mod arguments;
-mod config;
+pub mod config;
 mod doctor;
 mod process;
 

@@ -1,6 +1,7 @@
 //! Generated inputs on everything that takes bytes or text from outside. Every iteration has a seed of its own, made of
 //! the seed of the run and its number: what fails can be repeated alone.
 
+mod configuration;
 mod data;
 mod slice;
 mod typed;
@@ -30,6 +31,7 @@ const TARGETS: &[Target] = &[
     ("openai", data::openai),
     ("responses", data::responses),
     ("store", data::store),
+    ("config", configuration::config),
 ];
 
 /// An iteration that takes longer is a hang.

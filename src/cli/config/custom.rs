@@ -69,7 +69,7 @@ fn command(file: &CommandFile) -> Result<CustomCommand, String> {
     let (described, body) = parts(&text)?;
     let body = body.trim().to_owned();
     let first = body.lines().next().ok_or("holds no message")?;
-    let description = described.map_or_else(|| truncate(first, DESCRIPTION_COLUMNS), |described| described);
+    let description = described.unwrap_or_else(|| truncate(first, DESCRIPTION_COLUMNS));
     let description = sanitise(description).replace('\t', " ");
     Ok(CustomCommand { name, description, body, source: file.path.clone() })
 }

@@ -131,8 +131,9 @@ impl Reading<'_> {
     /// A key that nobody knows.
     pub fn unknown<'k>(&mut self, entry: &Entry<'_>, known: impl Iterator<Item = &'k str>) {
         let place = self.place(&entry.span);
-        let nearest = known.map(|name| (distance(name, entry.name), name)).min();
-        let meant = nearest.filter(|(distance, _)| *distance <= 2 + entry.name.len() / 5);
+        let is_short = entry.name.len() <= 40;
+        let nearest = known.filter(|_| is_short).map(|name| (distance(name, entry.name), name)).min();
+        let meant = nearest.filter(|(distance, _)| *distance <= 2);
         let meant = meant.map_or_else(String::new, |(_, name)| format!(": did you mean {name}?"));
         self.complaints.warnings.push(format!("{place}: {} is not known and ignored{meant}", entry.key));
     }

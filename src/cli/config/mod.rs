@@ -7,6 +7,7 @@
 //! | `file` | one file: read within bounds, parsed, spoken of by line and key |
 //! | `keys`, `providers` | what a file says |
 //! | `catalog` | which models there are, and the usual one |
+//! | `surroundings` | variables and directories of the start |
 //! | `project` | what a project brings along, and whether it is trusted |
 //! | `custom` | commands that a person has written |
 //! | `show` | `polylogue config` |
@@ -34,7 +35,8 @@ use crate::domain::thinking::Thinking;
 use crate::provider;
 use catalog::Known;
 use custom::CommandFile;
-use file::{Complaints, Reading};
+pub use file::Complaints;
+use file::Reading;
 use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Wanted};
@@ -95,10 +97,10 @@ impl Loaded {
     /// Something must be mended first: all of it is told, a line each.
     pub fn into_config(self) -> Result<Config> {
         let Some(first) = self.complaints.errors.first() else {
-            return Ok(Config { notes: self.complaints.warnings, ..self.wanted.config });
+            return Ok(Config { notes: some_of(self.complaints.warnings), ..self.wanted.config });
         };
-        let words: Vec<&str> = self.complaints.errors.iter().map(|error| error.message.as_str()).collect();
-        Err(Error::new(first.kind, words.join("\n")))
+        let words = self.complaints.errors.iter().map(|error| error.message.clone()).collect();
+        Err(Error::new(first.kind, some_of(words).join("\n")))
     }
 
     /// The configuration as far as it could be read.
@@ -146,6 +148,16 @@ impl Loaded {
     }
 }
 
+/// A file of nothing but mistakes does not fill the screen.
+const MOST_COMPLAINTS: usize = 20;
+
+fn some_of(mut complaints: Vec<String>) -> Vec<String> {
+    let more = complaints.len().saturating_sub(MOST_COMPLAINTS);
+    complaints.truncate(MOST_COMPLAINTS);
+    complaints.extend((more > 0).then(|| format!("and {more} more: polylogue config show tells all of them")));
+    complaints
+}
+
 fn find(arguments: &Arguments, around: &Surroundings) -> Found {
     let directory = around.config_directory();
     let named = arguments.config.clone().or_else(|| around.set("POLYLOGUE_CONFIG").map(PathBuf::from));
@@ -178,9 +190,8 @@ fn user_layer(files: &Found, arguments: &Arguments, around: &Surroundings, compl
 fn project_layer(files: &Found, around: &Surroundings, complaints: &mut Complaints) -> Layer {
     let Some(project) = &files.project else { return Layer::default() };
     if !files.is_trusted {
-        let directory = project.directory.parent().unwrap_or(&project.directory).display();
         complaints.warnings.push(format!(
-            "{} is not read, because it is new or was changed: if you trust it, say polylogue config trust {directory}",
+            "{} is not read, because it is new or was changed: if you trust it, say polylogue config trust",
             project.directory.display()
         ));
         return Layer::default();
@@ -193,6 +204,14 @@ fn project_layer(files: &Found, around: &Surroundings, complaints: &mut Complain
             Layer::default()
         }
     }
+}
+
+/// What is wrong with a file of these bytes, which need not be there.
+pub fn examine(path: &Path, bytes: Vec<u8>, is_project: bool) -> Complaints {
+    let mut complaints = Complaints::default();
+    let around = Surroundings { variable: Box::new(|_| None), directory: PathBuf::new() };
+    layer(path, bytes, is_project, &around, &mut complaints);
+    complaints
 }
 
 /// What the bytes of a file say.

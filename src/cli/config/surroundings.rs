@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, ErrorKind, Result};
 
+/// Looks a variable up.
+pub type Variables = Box<dyn Fn(&str) -> Option<OsString>>;
+
 /// Where the program was started.
 pub struct Surroundings {
     /// The value of a variable, if it is set.
-    pub variable: Box<dyn Fn(&str) -> Option<OsString>>,
+    pub variable: Variables,
     /// The working directory.
     pub directory: PathBuf,
 }

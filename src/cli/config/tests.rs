@@ -367,7 +367,7 @@ fn a_project_is_read_only_as_long_as_it_is_what_was_trusted() {
     let is_read = |scene: &Scene| (scene.config().working_limit == 3, scene.config().commands.len() == 1);
     assert_eq!(is_read(&scene), (false, false));
     let notes = scene.config().notes;
-    assert!(notes[0].contains(".polylogue is not read") && notes[0].contains("polylogue config trust /"), "{notes:?}");
+    assert!(notes[0].contains(".polylogue is not read") && notes[0].contains("polylogue config trust"), "{notes:?}");
     scene.trust();
     assert_eq!(is_read(&scene), (true, true));
     assert!(scene.config().notes.is_empty());
