@@ -149,6 +149,21 @@ fn unknown_keys_are_notes_on_the_screen() {
 }
 
 #[test]
+fn new_agents_think_as_much_as_the_configuration_says() {
+    let peer = Peer::start();
+    let text = format!("thinking = \"high\"\n[providers.local]\nbase_url = \"{}\"\nmodels = [\"m\"]\n", peer.url());
+    let home = Home::new().configure(&text);
+    let mut pty = home.chat("hello");
+    let exchange = peer.accept();
+    assert_eq!(exchange.request().json()["reasoning_effort"], "high");
+    assert_eq!(exchange.request().header("authorization"), None, "a server without keys gets none");
+    exchange.stream().text("well").finish("stop").done();
+    pty.wait_for_text("well");
+    pty.send("\x04");
+    assert!(pty.wait_exit().success());
+}
+
+#[test]
 fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
     let home = Home::new().configure("model = \"echo\"");
     let file = home.path(".config/polylogue/config.toml");

@@ -40,7 +40,8 @@ impl Complaints {
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+        // A home that is no directory, as that of many a service, holds no configuration either.
+        Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(unreadable(&error)),
     };
     let mut bytes = Vec::new();

@@ -1,5 +1,8 @@
 //! The whole of it on real directories with variables of their own.
 
+mod precedence;
+mod projects;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
@@ -92,90 +95,6 @@ impl Scene {
     fn error(&self) -> Error {
         self.load().into_config().expect_err("it is refused")
     }
-}
-
-/// Two values of a setting, as a file has them.
-fn samples(setting: &Setting) -> [&'static str; 5] {
-    match setting.slot {
-        Slot::Model => ["\"echo/a\"", "\"echo/b\"", "\"echo/c\"", "\"echo/d\"", "\"echo/e\""],
-        Slot::Ephemeral | Slot::Truth(_) => ["true", "false", "true", "false", "true"],
-        Slot::Thinking(_) => ["\"low\"", "\"high\"", "\"off\"", "77", "\"medium\""],
-        Slot::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
-        Slot::Count(..) | Slot::Size(..) => ["2001", "2002", "2003", "2004", "2005"],
-        Slot::Seconds(..) => ["2.5", "3", "4", "5", "6"],
-        Slot::Share(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
-    }
-}
-
-/// Says a value at a level, from the lowest: the user's file, the project's, a variable, the command line.
-fn say_at(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
-    let plain = value.trim_matches('"');
-    let text = match setting.key.split_once('.') {
-        Some((table, key)) => format!("[{table}]\n{key} = {value}\n"),
-        None => format!("{} = {value}\n", setting.key),
-    };
-    match (level, setting.flag) {
-        (0, _) => scene.user(text),
-        (1, _) => scene.project(&text),
-        (2, _) => scene.set(&setting.variable(), plain),
-        (_, Some(("--stay", _))) => scene.say(&["--stay"]),
-        (_, Some(("--ephemeral", _))) => scene.say(&["--ephemeral"]),
-        (_, Some((flag, _))) => scene.say(&[flag, plain]),
-        (_, None) => unreachable!("this setting has no option"),
-    }
-}
-
-/// The levels at which a setting can be said.
-fn levels(setting: &Setting) -> Vec<usize> {
-    let is_there = [setting.files != Files::None, setting.files == Files::All, true, setting.flag.is_some()];
-    (0..4).filter(|level| is_there[*level]).collect()
-}
-
-/// What a level makes of a setting: two options can only be said, not given a value.
-fn meant<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
-    match (level, setting.flag) {
-        (3, Some(("--stay", _))) => "false",
-        (3, Some(("--ephemeral", _))) => "true",
-        _ => value,
-    }
-}
-
-#[test]
-fn for_every_setting_and_every_two_levels_the_higher_one_wins() {
-    let name_of = |source: &Source| match source {
-        Source::Default => None,
-        Source::User(_) => Some(0),
-        Source::Project(_) => Some(1),
-        Source::Variable(_) => Some(2),
-        Source::Flag(_) => Some(3),
-    };
-    let mut pairs = 0;
-    for (number, setting) in SETTINGS.iter().enumerate() {
-        let samples = samples(setting);
-        for high in levels(setting) {
-            for low in levels(setting).into_iter().filter(|low| *low < high) {
-                // What can only be switched is said the other way round below.
-                let below = if meant(high, setting, samples[1]) == samples[0] { samples[1] } else { samples[0] };
-                let scene = say_at(low, setting, below, Scene::new());
-                let value = if below == samples[0] { samples[1] } else { samples[0] };
-                let scene = say_at(high, setting, value, scene);
-                let loaded = scene.load();
-                assert!(loaded.complaints.errors.is_empty(), "{}: {:?}", setting.key, loaded.complaints);
-                let expected = meant(high, setting, value).trim_matches('"');
-                let found = setting.shown(&loaded.wanted);
-                if !(setting.key == "data_dir" && found.is_none()) {
-                    assert_eq!(found.unwrap().trim_matches('"'), expected, "{} {low} {high}", setting.key);
-                }
-                assert_eq!(name_of(&loaded.sources[number]), Some(high), "{}", setting.key);
-                pairs += 1;
-            }
-        }
-        for level in levels(setting) {
-            let loaded = say_at(level, setting, samples[0], Scene::new()).load();
-            assert_eq!(name_of(&loaded.sources[number]), Some(level), "{} beats the default", setting.key);
-        }
-    }
-    assert!(pairs > 50, "only {pairs} pairs");
 }
 
 #[test]
@@ -358,106 +277,6 @@ fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
     assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unsaid));
     let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/nowhere/config.toml");
     assert!(by_variable.error().message.contains("/nowhere/config.toml: there is no such file"));
-}
-
-#[test]
-fn a_project_is_read_only_as_long_as_it_is_what_was_trusted() {
-    let scene = Scene::new().untrusted("working_limit = 3");
-    fs::write(scene.home.path().join("work/.polylogue/commands/review.md"), "Review it.").unwrap();
-    let is_read = |scene: &Scene| (scene.config().working_limit == 3, scene.config().commands.len() == 1);
-    assert_eq!(is_read(&scene), (false, false));
-    let notes = scene.config().notes;
-    assert!(notes[0].contains(".polylogue is not read") && notes[0].contains("polylogue config trust"), "{notes:?}");
-    scene.trust();
-    assert_eq!(is_read(&scene), (true, true));
-    assert!(scene.config().notes.is_empty());
-    let mode = fs::metadata(scene.config_directory().join("trusted")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    for change in ["config.toml", "commands/review.md", "commands/new.md"] {
-        fs::write(scene.home.path().join("work/.polylogue").join(change), "working_limit = 3 # changed").unwrap();
-        assert_eq!(is_read(&scene), (false, false), "{change}");
-        scene.trust();
-        assert!(is_read(&scene).0);
-    }
-    let trusted = fs::read_to_string(scene.config_directory().join("trusted")).unwrap();
-    assert_eq!(trusted.lines().count(), 1, "one line a project: {trusted}");
-}
-
-#[test]
-fn a_project_is_looked_for_up_to_the_root_of_its_repository_and_no_further() {
-    let scene = Scene::new();
-    let above = scene.home.path().join(".polylogue");
-    fs::create_dir_all(&above).unwrap();
-    fs::write(above.join("config.toml"), "working_limit = 3").unwrap();
-    assert!(scene.config().notes.is_empty(), "it is outside of the repository");
-    fs::remove_dir(scene.home.path().join("work/.git")).unwrap();
-    assert!(scene.config().notes.is_empty(), "and without one only the directory itself counts");
-}
-
-#[test]
-fn a_project_cannot_move_the_data_or_take_anybodys_key() {
-    let own = "[providers.mine]\nbase_url = \"https://mine.example\"\napi_key_env = \"MY_KEY\"\n";
-    for (text, words) in [
-        ("data_dir = \"/tmp/elsewhere\"", "1: data_dir: a project may not"),
-        ("trace = \"/tmp/elsewhere\"", "1: trace: a project may not"),
-        ("[providers.mine]\nbase_url = \"https://evil.example\"", "1: providers.mine: a project may not"),
-        ("[providers.openai]\nbase_url = \"https://evil.example\"", "1: providers.openai: a project may not"),
-        (
-            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"MY_KEY\"",
-            "1: providers.new.api_key_env: a project may not",
-        ),
-        (
-            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"OPENAI_API_KEY\"",
-            "1: providers.new.api_key_env: a project may not",
-        ),
-        (
-            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_command = \"cat key\"",
-            "3: providers.new.api_key_command: a project may not",
-        ),
-    ] {
-        let scene = Scene::new().user(own).set("MY_KEY", "k").project(text);
-        let message = scene.error().message;
-        assert!(message.contains(&format!("work/.polylogue/config.toml:{words}")), "{message}");
-    }
-    let fine = "[providers.new]\nbase_url = \"https://new.example\"\nmodels = [\"m\"]\n[environments.here]\ndirectory = \"sub\"";
-    let scene = Scene::new().user(own).project(fine);
-    let config = scene.config();
-    assert_eq!(config.catalog.0.len(), 2);
-    let directory = config.environments[0].directory.clone().unwrap();
-    assert!(directory.ends_with("work/sub"), "{}", directory.display());
-}
-
-#[test]
-fn a_projects_commands_win_over_the_users_and_built_in_ones_over_both() {
-    let scene = Scene::new().untrusted("");
-    let write = |place: &str, name: &str, text: &[u8]| {
-        let folder = if place == "user" { scene.config_directory() } else { scene.home.path().join("work/.polylogue") };
-        fs::write(folder.join("commands").join(name), text).unwrap();
-    };
-    write("user", "review.md", b"---\ndescription: \"mine\"\n---\n\nLook at $1.\n");
-    write("user", "zeta.md", b"Last\r\nline\r\n");
-    write("project", "review.md", b"---\n# comment\ndescription: theirs\nmodel: x\n---\nLook hard at $@.");
-    write("project", "alpha.md", b"First");
-    for (name, text) in [
-        ("fork.md", &b"No"[..]),
-        ("Bad Name.md", b"No"),
-        ("open.md", b"---\ndescription: x\nNo end"),
-        ("empty.md", b"---\n---\n \n"),
-        ("large.md", &b"x".repeat(70_000)),
-        ("bytes.md", b"\xff"),
-        ("notes.txt", b"No"),
-    ] {
-        write("project", name, text);
-    }
-    scene.trust();
-    let config = scene.config();
-    let told: Vec<_> = config.commands.iter().map(|one| (&*one.name, &*one.description, &*one.body)).collect();
-    let expected =
-        [("alpha", "First", "First"), ("review", "theirs", "Look hard at $@."), ("zeta", "Last", "Last\nline")];
-    assert_eq!(told, expected);
-    assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
-    assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
-    assert!(config.notes.iter().any(|note| note.contains("fork.md: /fork is built in")));
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! What a project may and may not, and when it is read at all.
+
+use super::*;
+
+#[test]
+fn a_project_is_read_only_as_long_as_it_is_what_was_trusted() {
+    let scene = Scene::new().untrusted("working_limit = 3");
+    fs::write(scene.home.path().join("work/.polylogue/commands/review.md"), "Review it.").unwrap();
+    let is_read = |scene: &Scene| (scene.config().working_limit == 3, scene.config().commands.len() == 1);
+    assert_eq!(is_read(&scene), (false, false));
+    let notes = scene.config().notes;
+    assert!(notes[0].contains(".polylogue is not read") && notes[0].contains("polylogue config trust"), "{notes:?}");
+    scene.trust();
+    assert_eq!(is_read(&scene), (true, true));
+    assert!(scene.config().notes.is_empty());
+    let mode = fs::metadata(scene.config_directory().join("trusted")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for change in ["config.toml", "commands/review.md", "commands/new.md"] {
+        fs::write(scene.home.path().join("work/.polylogue").join(change), "working_limit = 3 # changed").unwrap();
+        assert_eq!(is_read(&scene), (false, false), "{change}");
+        scene.trust();
+        assert!(is_read(&scene).0);
+    }
+    let trusted = fs::read_to_string(scene.config_directory().join("trusted")).unwrap();
+    assert_eq!(trusted.lines().count(), 1, "one line a project: {trusted}");
+}
+
+#[test]
+fn a_project_is_looked_for_up_to_the_root_of_its_repository_and_no_further() {
+    let scene = Scene::new();
+    let above = scene.home.path().join(".polylogue");
+    fs::create_dir_all(&above).unwrap();
+    fs::write(above.join("config.toml"), "working_limit = 3").unwrap();
+    assert!(scene.config().notes.is_empty(), "it is outside of the repository");
+    fs::remove_dir(scene.home.path().join("work/.git")).unwrap();
+    assert!(scene.config().notes.is_empty(), "and without one only the directory itself counts");
+}
+
+#[test]
+fn a_project_cannot_move_the_data_or_take_anybodys_key() {
+    let own = "[providers.mine]\nbase_url = \"https://mine.example\"\napi_key_env = \"MY_KEY\"\n";
+    for (text, words) in [
+        ("data_dir = \"/tmp/elsewhere\"", "1: data_dir: a project may not"),
+        ("trace = \"/tmp/elsewhere\"", "1: trace: a project may not"),
+        ("[providers.mine]\nbase_url = \"https://evil.example\"", "1: providers.mine: a project may not"),
+        ("[providers.openai]\nbase_url = \"https://evil.example\"", "1: providers.openai: a project may not"),
+        (
+            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"MY_KEY\"",
+            "1: providers.new.api_key_env: a project may not",
+        ),
+        (
+            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"OPENAI_API_KEY\"",
+            "1: providers.new.api_key_env: a project may not",
+        ),
+        (
+            "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_command = \"cat key\"",
+            "3: providers.new.api_key_command: a project may not",
+        ),
+    ] {
+        let scene = Scene::new().user(own).set("MY_KEY", "k").project(text);
+        let message = scene.error().message;
+        assert!(message.contains(&format!("work/.polylogue/config.toml:{words}")), "{message}");
+    }
+    let fine = "[providers.new]\nbase_url = \"https://new.example\"\nmodels = [\"m\"]\n[environments.here]\ndirectory = \"sub\"";
+    let scene = Scene::new().user(own).project(fine);
+    let config = scene.config();
+    assert_eq!(config.catalog.0.len(), 2);
+    let directory = config.environments[0].directory.clone().unwrap();
+    assert!(directory.ends_with("work/sub"), "{}", directory.display());
+}
+
+#[test]
+fn a_projects_commands_win_over_the_users_and_built_in_ones_over_both() {
+    let scene = Scene::new().untrusted("");
+    let write = |place: &str, name: &str, text: &[u8]| {
+        let folder = if place == "user" { scene.config_directory() } else { scene.home.path().join("work/.polylogue") };
+        fs::write(folder.join("commands").join(name), text).unwrap();
+    };
+    write("user", "review.md", b"---\ndescription: \"mine\"\n---\n\nLook at $1.\n");
+    write("user", "zeta.md", b"Last\r\nline\r\n");
+    write("project", "review.md", b"---\n# comment\ndescription: theirs\nmodel: x\n---\nLook hard at $@.");
+    write("project", "alpha.md", b"First");
+    for (name, text) in [
+        ("fork.md", &b"No"[..]),
+        ("Bad Name.md", b"No"),
+        ("open.md", b"---\ndescription: x\nNo end"),
+        ("empty.md", b"---\n---\n \n"),
+        ("large.md", &b"x".repeat(70_000)),
+        ("bytes.md", b"\xff"),
+        ("notes.txt", b"No"),
+    ] {
+        write("project", name, text);
+    }
+    scene.trust();
+    let config = scene.config();
+    let told: Vec<_> = config.commands.iter().map(|one| (&*one.name, &*one.description, &*one.body)).collect();
+    let expected =
+        [("alpha", "First", "First"), ("review", "theirs", "Look hard at $@."), ("zeta", "Last", "Last\nline")];
+    assert_eq!(told, expected);
+    assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
+    assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
+    assert!(config.notes.iter().any(|note| note.contains("fork.md: /fork is built in")));
+}
