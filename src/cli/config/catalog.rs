@@ -63,7 +63,7 @@ pub fn known(files: &[FileProvider], around: &Surroundings, complaints: &mut Com
         let file = files.iter().find(|file| file.name == service.name).copied();
         let speaks_it = file.is_none_or(|file| file.kind.as_deref().is_none_or(|other| other == kind));
         let is_set = key_of(&service, around).is_some() || around.set(service.url_variable).is_some();
-        if speaks_it && (file.is_some() || is_set) {
+        if speaks_it && (file.is_some() || is_set && !is_key_elsewhere(&service, &files)) {
             known.extend(provider(file, Some((kind, service)), around, complaints));
         }
     }
@@ -95,6 +95,13 @@ fn is_admitted(file: &FileProvider, all: &[FileProvider], complaints: &mut Compl
         complaints.refuse(format!("{place}.api_key_env: a project may not send another provider's key anywhere"));
     }
     !is_lent
+}
+
+/// Whether a file says that the key which this service shares with another one is meant for another place.
+fn is_key_elsewhere(service: &Service, files: &[&FileProvider]) -> bool {
+    let moved = files.iter().filter(|file| file.base_url.is_some());
+    let mut moved = moved.filter_map(|file| services().find(|(_, other)| other.name == file.name));
+    moved.any(|(_, other)| other.key_variables.iter().any(|variable| service.key_variables.contains(variable)))
 }
 
 fn key_of(service: &Service, around: &Surroundings) -> Option<(String, String)> {

@@ -111,10 +111,15 @@ fn every_service_whose_variable_is_set_is_there_and_no_other() {
         let Some(service) = spec.service else { continue };
         for variable in service.key_variables {
             let config = Scene::new().set(variable, "k").config();
-            let [entry] = &config.catalog.0[..] else { panic!("{:?}", config.catalog) };
-            assert_eq!((entry.name.as_str(), entry.kind.as_str()), (service.name, spec.kind));
-            assert_eq!((entry.base_url.as_str(), &entry.key), (service.base_url, &Some(Secret::new("k"))));
-            assert_eq!(config.endpoint.full_name(), format!("{}/{}", service.name, service.model));
+            let names = config.catalog.0.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
+            let sharing = provider::PROVIDERS.iter().filter_map(|spec| spec.service);
+            let sharing: Vec<_> = sharing.filter(|other| other.key_variables.contains(variable)).collect();
+            assert_eq!(names, sharing.iter().map(|other| other.name).collect::<Vec<_>>());
+            let entry = config.catalog.0.iter().find(|entry| entry.name == service.name).unwrap();
+            assert_eq!((entry.kind.as_str(), entry.base_url.as_str()), (spec.kind, service.base_url));
+            assert_eq!(entry.key, Some(Secret::new("k")));
+            let first = format!("{}/{}", sharing[0].name, sharing[0].model);
+            assert_eq!(config.endpoint.full_name(), first);
         }
         let scene = Scene::new().set(service.url_variable, "http://localhost:1/v1/");
         let config = scene.say(&["-m", &format!("{}/a/b", service.name)]).config();

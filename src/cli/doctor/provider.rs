@@ -21,6 +21,7 @@ use crate::provider::{self, Conversation, Opening};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A request that can be made on a thread of its own: nothing in it is shared.
+#[derive(PartialEq)]
 struct Question {
     url: String,
     headers: Vec<(String, String)>,
@@ -32,29 +33,35 @@ pub fn look(report: &mut Report, loaded: &Loaded, is_offline: bool) {
         report.warn("providers", loaded.config().hint.clone().unwrap_or_else(|| "there are none but echo".into()));
     }
     let questions: Vec<Result<Question>> = loaded.providers.iter().map(question).collect();
-    let answers: Vec<Option<Result<u32>>> = std::thread::scope(|scope| {
-        let asked: Vec<_> = questions
-            .iter()
-            .map(|question| {
-                let question = question.as_ref().ok().filter(|_| !is_offline)?;
-                Some(scope.spawn(|| net::probe(&question.url, &question.headers, PATIENCE)))
-            })
-            .collect();
-        asked.into_iter().map(|asked| asked.and_then(|asked| asked.join().ok())).collect()
-    });
-    for ((known, question), answer) in loaded.providers.iter().zip(questions).zip(answers) {
+    let asked: Vec<&Question> = questions.iter().flatten().filter(|_| !is_offline).collect();
+    let answers = answers(&asked);
+    for (known, question) in loaded.providers.iter().zip(&questions) {
         key(report, known);
         let place = format!("{} ({})", known.entry.name, public_url(&known.entry.base_url));
-        match (question, answer) {
-            (Err(error), _) => report.fail("provider", format!("{place}: {error}")),
-            (Ok(_), None) => report.ok("provider", format!("{place}: not asked (--offline)")),
-            (Ok(_), Some(Err(error))) => report.fail("provider", format!("{place}: {error}")),
-            (Ok(_), Some(Ok(status))) => {
-                let (verdict, words) = meaning(status, known);
+        let answer = question.as_ref().map(|question| answers.iter().find(|(asked, _)| *asked == question));
+        match answer {
+            Err(error) => report.fail("provider", format!("{place}: {error}")),
+            Ok(None) => report.ok("provider", format!("{place}: not asked (--offline)")),
+            Ok(Some((_, Err(error)))) => report.fail("provider", format!("{place}: {error}")),
+            Ok(Some((_, Ok(status)))) => {
+                let (verdict, words) = meaning(*status, known);
                 report.add(verdict, "provider", format!("{place}: {words}"));
             }
         }
     }
+}
+
+/// Asks all of them at once, and who speaks two protocols once.
+fn answers<'a>(questions: &[&'a Question]) -> Vec<(&'a Question, Result<u32>)> {
+    let is_first = |(at, question): &(usize, &&Question)| !questions[..*at].contains(question);
+    let different = questions.iter().enumerate().filter(is_first).map(|(_, question)| *question);
+    std::thread::scope(|scope| {
+        let ask = |question: &'a Question| scope.spawn(|| net::probe(&question.url, &question.headers, PATIENCE));
+        let asked: Vec<_> = different.map(|question| (question, ask(question))).collect();
+        let answer =
+            |(question, asked): (_, std::thread::ScopedJoinHandle<Result<u32>>)| Some((question, asked.join().ok()?));
+        asked.into_iter().filter_map(answer).collect()
+    })
 }
 
 fn key(report: &mut Report, known: &Known) {
