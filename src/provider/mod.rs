@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`openai`] | Chat Completions: OpenAI and everything compatible |
 //! | [`openai_responses`] | Responses: OpenAI's newer protocol, with reasoning that goes back |
+//! | [`anthropic`] | Messages: Anthropic and everything compatible |
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
 //! | `answer` | which kind of answer the bytes are, and how it ends |
@@ -30,6 +31,7 @@ use crate::domain::stream::StreamEvent;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
+pub mod anthropic;
 mod answer;
 pub mod credentials;
 pub mod echo;
@@ -142,7 +144,8 @@ pub trait Decode {
 }
 
 /// All providers.
-pub const PROVIDERS: &[&ProviderSpec] = &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &echo::ECHO];
+pub const PROVIDERS: &[&ProviderSpec] =
+    &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &echo::ECHO];
 
 /// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {

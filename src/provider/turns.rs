@@ -60,6 +60,11 @@ impl Call<'_> {
     pub fn answer(&self) -> &str {
         self.result.map_or(INTERRUPTED, |result| &result.content)
     }
+
+    /// Whether it failed, was refused, was cut, or was never carried out.
+    pub fn is_error(&self) -> bool {
+        self.result.is_none_or(|result| result.is_error)
+    }
 }
 
 /// The turns of these messages as the model of this full name is told of them; empty if nothing was said.
@@ -188,10 +193,10 @@ fn fit(text: &str, max: usize) -> String {
     text.chars().take(max).map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// The arguments if they are a JSON object, else an empty one: the result says what was wrong with them.
+/// The arguments if they are a JSON object, else an empty one: the result says what was wrong with them. What is JSON only
+/// loosely (half a surrogate pair) would make a request unreadable for ever.
 fn object_or_empty(arguments: &str) -> &str {
-    let is_object =
-        arguments.trim_start().starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
+    let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok();
     if is_object { arguments } else { "{}" }
 }
 

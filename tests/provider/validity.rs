@@ -6,17 +6,19 @@ use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::Endpoint;
 use polylogue::domain::message::{Body, Message, Reply, Seal};
 use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::{ToolCall, ToolResult};
+use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, PROVIDERS, ProviderSpec};
 
 use crate::support::validity::check;
 
 /// The body for this log, if there is anything to send.
-fn body_of(spec: &ProviderSpec, log: &[Message], thinking: Thinking) -> Option<Vec<u8>> {
-    let endpoint = endpoint(spec.kind);
+fn body_of(spec: &ProviderSpec, model: &str, log: &[Message], thinking: Thinking, tools: usize) -> Option<Vec<u8>> {
+    let endpoint = endpoint(spec.kind, model);
     let messages: Vec<&Message> = log.iter().collect();
-    let conversation =
-        Conversation { endpoint: &endpoint, key: None, thinking, system: "be brief", messages: &messages, tools: &[] };
+    let declared = ToolDeclaration { name: "bash", description: "Runs it.", parameters: r#"{"type":"object"}"# };
+    let tools = &[declared][..tools];
+    let (endpoint, system) = (&endpoint, "be brief");
+    let conversation = Conversation { endpoint, key: None, thinking, system, messages: &messages, tools };
     match (spec.open)(&conversation) {
         Ok(Opening::Http(request)) => Some(request.body.to_vec()),
         Ok(Opening::Script(_)) => panic!("no script"),
@@ -24,8 +26,16 @@ fn body_of(spec: &ProviderSpec, log: &[Message], thinking: Thinking) -> Option<V
     }
 }
 
-fn endpoint(kind: &str) -> Endpoint {
-    Endpoint { kind: kind.into(), base_url: "http://host/v1".into(), ..Endpoint::echo() }
+fn endpoint(kind: &str, model: &str) -> Endpoint {
+    Endpoint { kind: kind.into(), model: model.into(), base_url: "http://host/v1".into(), ..Endpoint::echo() }
+}
+
+/// Models for which a provider keeps different rules.
+fn models_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "anthropic" => &["claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "claude-fable-5", "another-maker-s"],
+        _ => &["some-model"],
+    }
 }
 
 /// What each provider seals, in its own form.
@@ -55,18 +65,18 @@ impl Dice {
     }
 
     /// Seals in order, made by the model that is asked or by another one.
-    fn seals(&mut self, kind: &str) -> (Vec<Seal>, String) {
+    fn seals(&mut self, kind: &str, model: &str) -> (Vec<Seal>, String) {
         let mut place = (0, 0);
         let seals = (0..self.below(4)).map(|_| {
             place = (place.0 + self.below(3) * self.below(4), place.1 + self.below(2));
             Seal { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
         });
         let seals = seals.collect();
-        let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind).full_name() };
+        let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind, model).full_name() };
         (seals, by)
     }
 
-    fn body(&mut self, kind: &str) -> Body {
+    fn body(&mut self, kind: &str, model: &str) -> Body {
         let long = "x".repeat(90);
         let text = self.pick(&["", "  \n", "hello", "naïve\u{0}\"\\"]).to_owned();
         let id = self.pick(&["", "a", "b", "c", "a-2", "ü.1", long.as_str()]).to_owned();
@@ -75,12 +85,14 @@ impl Dice {
             0 => Body::System(text),
             1 => Body::User(text),
             2 => {
-                let (seals, by) = self.seals(kind);
+                let (seals, by) = self.seals(kind, model);
                 let is_partial = self.below(2) == 0;
                 Body::Assistant(Reply { text, thinking: "hm".into(), is_partial, seals, by })
             }
             3 | 4 => {
-                let arguments = self.pick(&["{}", "{\"a\":", "", "[1]", " {\"a\": 1}", "null", "{} {}"]).to_owned();
+                let arguments = self
+                    .pick(&["{}", "{\"a\":", "", "[1]", " {\"a\": 1}", "null", "{} {}", "{\"a\":\"\\ud800\"}"])
+                    .to_owned();
                 Body::ToolCall(ToolCall { id, name, arguments })
             }
             5 | 6 => {
@@ -98,10 +110,12 @@ fn whatever_the_log_holds_the_request_is_valid() {
         let mut dice = Dice(1);
         let mut sent = 0;
         for _ in 0..4000 {
-            let body = |dice: &mut Dice| Message { id: MessageId(0), body: dice.body(spec.kind), created_at: 0 };
+            let model = dice.pick(models_of(spec.kind));
+            let body = |dice: &mut Dice| Message { id: MessageId(0), body: dice.body(spec.kind, model), created_at: 0 };
             let log: Vec<Message> = (0..dice.below(14)).map(|_| body(&mut dice)).collect();
-            let thinking = dice.pick(&[Thinking::Unsaid, Thinking::Off, Thinking::High]);
-            let Some(body) = body_of(spec, &log, thinking) else { continue };
+            let thinking = dice.pick(&[Thinking::Unsaid, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
+            let tools = dice.below(2);
+            let Some(body) = body_of(spec, model, &log, thinking, tools) else { continue };
             sent += 1;
             if let Err(rule) = check(spec.kind, &body) {
                 panic!("{}: {rule}\nin {}\nof {log:#?}", spec.kind, String::from_utf8_lossy(&body));

@@ -1,6 +1,7 @@
 //! What a request must be for the strictest servers of its protocol. Looked at for every request that reaches a scripted
 //! peer, whatever the test is about.
 
+mod anthropic;
 mod openai;
 mod responses;
 
@@ -9,6 +10,7 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
         "openai" => openai::check(body),
         "openai-responses" => responses::check(body),
+        "anthropic" => anthropic::check(body),
         _ => Err(format!("nobody knows the rules of {kind}")),
     }
 }
@@ -16,7 +18,7 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
 /// The same for a request by its path; a path that belongs to no protocol has no rules.
 pub fn check_path(path: &str, body: &[u8]) -> Result<(), String> {
     let path = path.split('?').next().unwrap_or(path);
-    let paths = [("/chat/completions", "openai"), ("/responses", "openai-responses")];
+    let paths = [("/chat/completions", "openai"), ("/responses", "openai-responses"), ("/messages", "anthropic")];
     let kind = paths.iter().find(|(end, _)| path.ends_with(end)).map(|(_, kind)| *kind);
     kind.map_or(Ok(()), |kind| check(kind, body))
 }

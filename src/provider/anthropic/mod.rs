@@ -1,0 +1,36 @@
+//! Messages, streaming: Anthropic and every server that speaks the same protocol.
+//!
+//! The protocol is Anthropic's (platform.claude.com/docs/en/api/messages).
+//!
+//! | module | holds |
+//! |---|---|
+//! | `request` | conversation -> request |
+//! | `blocks` | turns -> messages of content blocks, as the API wants them |
+//! | `thinking` | which model takes which amount of thinking, and how it is said |
+//! | `wire` | the events as they stand in the stream |
+//! | `reply` | events -> ours: texts, seals, calls, usage, bounds |
+
+use crate::provider::answer::Answer;
+use crate::provider::{ProviderSpec, Service};
+
+mod blocks;
+mod reply;
+mod request;
+mod thinking;
+mod wire;
+
+/// Messages.
+pub const ANTHROPIC: ProviderSpec = ProviderSpec {
+    kind: "anthropic",
+    about: "Messages: Anthropic and compatible servers, with signed thinking and cached prefixes",
+    service: Some(Service {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        key_variables: &["ANTHROPIC_API_KEY"],
+        url_variable: "ANTHROPIC_BASE_URL",
+        model: "claude-sonnet-5",
+    }),
+    check_thinking: thinking::check,
+    open: request::open,
+    decoder: || Box::new(Answer::<reply::Reply>::default()),
+};

@@ -1,0 +1,267 @@
+//! Events of one message become ours: texts, sealed thinking, calls with indexes of our own, usage; all of it bounded.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::provider::answer::{IsWhole, Read, cut, silence, too_much};
+use crate::provider::anthropic::wire::{Block, Delta, Event, Message, WireUsage};
+use crate::provider::refusal;
+use crate::provider::request::json;
+
+/// The most text, thinking and signatures of one reply, in bytes.
+const MAX_TEXT: usize = 16 << 20;
+/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
+const MAX_ARGUMENTS: usize = 1 << 22;
+/// The most calls of one reply.
+const MAX_CALLS: usize = 128;
+/// The most blocks that are open at once; the API has one.
+const MAX_OPEN: usize = 1024;
+
+/// One reply, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    /// A message has begun.
+    has_begun: bool,
+    /// Blocks that have begun and not ended, by their index in the message.
+    open: BTreeMap<u64, Open>,
+    /// Calls so far.
+    calls: usize,
+    /// Bytes of text, thinking and seals so far.
+    said: usize,
+    finish: Option<Finish>,
+    counted: Usage,
+}
+
+/// A block that has begun.
+#[derive(Debug)]
+enum Open {
+    Text,
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    Redacted {
+        data: String,
+    },
+    Call {
+        index: usize,
+        input: String,
+        length: usize,
+    },
+    /// What this program does not ask for: search results and the like.
+    Other,
+}
+
+/// A block of thinking as it goes back.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Seal<'a> {
+    Thinking { thinking: &'a str, signature: &'a str },
+    RedactedThinking { data: &'a str },
+}
+
+impl Read for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+        let data = data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(false);
+        }
+        let Ok(event) = serde_json::from_str::<Event>(data) else { return Err(refusal::of_event(data)) };
+        let kind = if event.r#type.0.is_empty() { name.to_owned() } else { event.r#type.0.clone().into_owned() };
+        match kind.as_str() {
+            "error" => return Err(refusal::of_event(data)),
+            "message_start" => self.begin(event.message.unwrap_or_default(), out),
+            "content_block_start" => self.open(event.index, event.content_block.unwrap_or_default(), out)?,
+            "content_block_delta" => self.go_on(event.index, event.delta.unwrap_or_default(), out)?,
+            "content_block_stop" => self.close_block(event.index.unwrap_or(0), out),
+            "message_delta" => self.stop(&event.delta.unwrap_or_default().stop_reason.0, event.usage, out),
+            "message_stop" if self.has_begun || self.finish.is_some() => return Ok(true),
+            "message_stop" => return Err(silence()),
+            // Proxies answer with their own objects, and there will be events that nobody has thought of yet.
+            "" => return Err(refusal::of_event(data)),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+        match serde_json::from_str::<Message>(body) {
+            Ok(message) if message.r#type.0 == "message" => self.take_whole(message, out),
+            Err(error) if error.is_eof() && body.starts_with('{') => Err(cut()),
+            _ => Err(refusal::of_body(body)),
+        }
+    }
+
+    fn refusal(status: u16, body: &str) -> Error {
+        refusal::of_response(status, body)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        while let Some((index, _)) = self.open.first_key_value() {
+            self.close_block(*index, out);
+        }
+        let finish = match (self.finish, self.calls) {
+            (Some(cut @ (Finish::Length | Finish::ContentFilter)), _) => cut,
+            (_, 0) => Finish::Stop,
+            (_, _) => Finish::ToolCalls,
+        };
+        out.push(StreamEvent::Finish(finish));
+        out.push(StreamEvent::Done);
+    }
+}
+
+impl Reply {
+    fn begin(&mut self, message: Message<'_>, out: &mut Vec<StreamEvent>) {
+        self.has_begun = true;
+        self.count(message.usage, out);
+    }
+
+    fn take_whole(&mut self, message: Message<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        self.has_begun = true;
+        for block in message.content.unwrap_or_default() {
+            self.open(Some(0), block, out)?;
+            self.close_block(0, out);
+        }
+        self.stop(&message.stop_reason.0, message.usage, out);
+        Ok(())
+    }
+
+    fn open(&mut self, index: Option<u64>, block: Block<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let index = index.unwrap_or(0);
+        self.has_begun = true;
+        self.close_block(index, out);
+        if self.open.len() == MAX_OPEN {
+            return Err(too_much("more than 1024 blocks side by side"));
+        }
+        let open = match &*block.r#type.0 {
+            "text" => Open::Text,
+            "thinking" => Open::Thinking { text: String::new(), signature: String::new() },
+            "redacted_thinking" => Open::Redacted { data: block.data.0.clone().into_owned() },
+            "tool_use" => self.begin_call(&block, out)?,
+            _ => Open::Other,
+        };
+        self.count_bytes(block.data.0.len())?;
+        self.open.insert(index, open);
+        // What a block begins with is as good as its first delta.
+        let Block { text, thinking, signature, .. } = block;
+        self.go_on(Some(index), Delta { text, thinking, signature, ..Delta::default() }, out)
+    }
+
+    /// The input of a call comes in pieces; what stands there at first counts only if no piece follows.
+    fn begin_call(&mut self, block: &Block<'_>, out: &mut Vec<StreamEvent>) -> Result<Open> {
+        if self.calls == MAX_CALLS {
+            return Err(too_much("more than 128 calls in one reply"));
+        }
+        let (index, input) = (self.calls, block.input.0.clone().into_owned());
+        bounded(input.len())?;
+        self.calls += 1;
+        let (id, name) = (block.id.0.clone().into_owned(), block.name.0.clone().into_owned());
+        out.push(StreamEvent::ToolCall { index, id, name, arguments: String::new() });
+        Ok(Open::Call { index, input, length: 0 })
+    }
+
+    fn go_on(&mut self, index: Option<u64>, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        self.has_begun = true;
+        self.count_bytes(delta.text.0.len() + delta.thinking.0.len() + delta.signature.0.len())?;
+        match self.open.get_mut(&index.unwrap_or(0)) {
+            Some(Open::Text) => push(StreamEvent::Text, delta.text.0.into_owned(), out),
+            Some(Open::Thinking { text, signature }) => {
+                text.push_str(&delta.thinking.0);
+                signature.push_str(&delta.signature.0);
+                push(StreamEvent::Thinking, delta.thinking.0.into_owned(), out);
+            }
+            Some(Open::Call { index, length, .. }) if !delta.partial_json.0.is_empty() => {
+                *length += delta.partial_json.0.len();
+                bounded(*length)?;
+                push_arguments(*index, delta.partial_json.0.into_owned(), out);
+            }
+            Some(Open::Call { .. } | Open::Redacted { .. } | Open::Other) => {}
+            None => return Err(Error::new(ErrorKind::Protocol, "the server goes on with a block that never began")),
+        }
+        Ok(())
+    }
+
+    /// The block is whole: its seal, or the arguments that did not come in pieces. Nothing if it is not open.
+    fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
+        match self.open.remove(&index) {
+            Some(Open::Thinking { text, signature }) if !signature.is_empty() => {
+                let seal = Seal::Thinking { thinking: &text, signature: &signature };
+                out.push(StreamEvent::Sealed(json(&seal)));
+            }
+            Some(Open::Redacted { data }) if !data.is_empty() => {
+                out.push(StreamEvent::Sealed(json(&Seal::RedactedThinking { data: &data })));
+            }
+            Some(Open::Call { index, input, length: 0 }) => {
+                push_arguments(index, if input.is_empty() { "{}".to_owned() } else { input }, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn stop(&mut self, reason: &str, usage: Option<WireUsage>, out: &mut Vec<StreamEvent>) {
+        self.count(usage, out);
+        self.finish = finish_of(reason).or(self.finish);
+    }
+
+    /// Counts are cumulative, and what one event leaves out or has as zero another may have told.
+    fn count(&mut self, usage: Option<WireUsage>, out: &mut Vec<StreamEvent>) {
+        let usage = usage.unwrap_or_default();
+        let before = self.counted;
+        let plain = before.input - before.cached - before.written;
+        let most = |told: Option<u64>, known: u64| told.unwrap_or(0).min(MAX_TOKENS).max(known);
+        let cached = most(usage.cache_read_input_tokens, before.cached);
+        let written = most(usage.cache_creation_input_tokens, before.written);
+        let input = most(usage.input_tokens, plain) + cached + written;
+        self.counted = Usage { input, cached, written, output: most(usage.output_tokens, before.output), cost: None };
+        if self.counted != before {
+            out.push(StreamEvent::Usage(self.counted));
+        }
+    }
+
+    fn count_bytes(&mut self, more: usize) -> Result<()> {
+        self.said += more;
+        if self.said > MAX_TEXT { Err(too_much("a reply of more than 16 MiB")) } else { Ok(()) }
+    }
+}
+
+/// More tokens than this no server means.
+const MAX_TOKENS: u64 = 1 << 40;
+
+fn bounded(arguments: usize) -> Result<()> {
+    if arguments <= MAX_ARGUMENTS {
+        return Ok(());
+    }
+    Err(too_much("a tool call with more than 4 MiB of arguments"))
+}
+
+fn push(event: fn(String) -> StreamEvent, text: String, out: &mut Vec<StreamEvent>) {
+    if !text.is_empty() {
+        out.push(event(text));
+    }
+}
+
+fn push_arguments(index: usize, arguments: String, out: &mut Vec<StreamEvent>) {
+    out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
+}
+
+/// `None` while the model has not stopped. `pause_turn` is for tools of the server's own, which are never asked for.
+fn finish_of(reason: &str) -> Option<Finish> {
+    match reason {
+        "" => None,
+        "max_tokens" | "model_context_window_exceeded" => Some(Finish::Length),
+        "refusal" => Some(Finish::ContentFilter),
+        "tool_use" => Some(Finish::ToolCalls),
+        _ => Some(Finish::Stop),
+    }
+}

@@ -1,0 +1,277 @@
+//! Which Claude takes which amount of thinking, and how it is said.
+//!
+//! The rules are those of platform.claude.com/docs/en/build-with-claude/extended-thinking, .../adaptive-thinking,
+//! .../effort and the migration guides of the models, as of autumn 2026:
+//!
+//! | models | thinking |
+//! |---|---|
+//! | before 3.7 | none |
+//! | 3.7 to 4.5 | off unless a budget is named |
+//! | 4.6 | off unless a budget or `adaptive` is named |
+//! | 4.7 and 4.8 | off unless `adaptive` is named; a budget is refused |
+//! | 5 | `adaptive` unless it is disabled; a budget is refused |
+//! | Fable, Mythos | always; a budget, and to disable it, is refused |
+//!
+//! A model of another maker that speaks this protocol is told a budget, and what it does unasked is not known.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::thinking::Thinking;
+
+/// The smallest budget that the API takes.
+const MIN_BUDGET: u64 = 1024;
+/// Tokens for the answer itself, where the model has so many.
+const ANSWER: u64 = 32_000;
+
+/// What a model can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Nothing: it does not think.
+    Never,
+    /// A number of tokens.
+    Budget,
+    /// A number of tokens or an effort.
+    Either,
+    /// An effort.
+    Effort,
+    /// An effort; it thinks even if nothing is said, unless that is disabled.
+    Usual,
+    /// An effort, and it cannot be disabled.
+    Always,
+    /// Not known: another maker's.
+    Foreign,
+}
+
+/// What a request says of thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Nothing, or that it is off; whether the model may think all the same.
+    Silent { is_disabled: bool, thinks: bool },
+    /// At most so many tokens.
+    Budget(u64),
+    /// As the model sees fit; whether it must be asked to show that.
+    Adaptive { effort: &'static str, is_hidden: bool },
+}
+
+/// What a request says of its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Tokens of the reply, thinking included.
+    pub max_tokens: u64,
+    /// What is said of thinking.
+    pub mode: Mode,
+}
+
+/// Looks whether a model takes this amount.
+///
+/// # Errors
+/// The API would reject it.
+pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
+    let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
+    let style = style_of(model);
+    match (style, thinking) {
+        (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
+        (Style::Never, _) => refuse(format!("{model} cannot think")),
+        (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: say low, medium, high or default")),
+        (Style::Effort | Style::Usual | Style::Always, Thinking::Budget(_)) => {
+            refuse(format!("{model} takes low, medium or high, not a number of tokens"))
+        }
+        (_, Thinking::Budget(tokens)) => {
+            let most = usual_output(model) - 1;
+            match (MIN_BUDGET..=most).contains(&u64::from(tokens)) {
+                true => Ok(()),
+                false => refuse(format!("{model} takes a number of tokens from {MIN_BUDGET} to {most}")),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a request to this model says, in the limits of what it can answer.
+pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
+    let limit = endpoint.facts.max_output.unwrap_or_else(|| usual_output(&endpoint.model)).max(1);
+    let style = style_of(&endpoint.model);
+    let budget = match (style, thinking) {
+        (Style::Budget | Style::Either | Style::Foreign, Thinking::Budget(tokens)) => Some(u64::from(tokens)),
+        (Style::Budget | Style::Foreign, Thinking::Low) => Some(4_096),
+        (Style::Budget | Style::Foreign, Thinking::Medium) => Some(12_000),
+        // More than 32,000 is for batches: networks do not wait so long (extended-thinking, "budgets").
+        (Style::Budget | Style::Foreign, Thinking::High) => Some(31_999),
+        _ => None,
+    };
+    let Some(budget) = budget else {
+        return Plan { max_tokens: limit.min(ANSWER), mode: without_budget(style, thinking) };
+    };
+    let max_tokens = limit.min(budget + ANSWER);
+    // The answer needs room too: an eighth of a small model's reply.
+    let budget = budget.min(max_tokens - max_tokens / 8);
+    let mode = match budget {
+        MIN_BUDGET.. if budget < max_tokens => Mode::Budget(budget),
+        _ => Mode::Silent { is_disabled: false, thinks: style == Style::Foreign },
+    };
+    Plan { max_tokens, mode }
+}
+
+fn without_budget(style: Style, thinking: Thinking) -> Mode {
+    let effort = match thinking {
+        Thinking::Low => Some("low"),
+        Thinking::Medium => Some("medium"),
+        Thinking::High => Some("high"),
+        Thinking::Unsaid | Thinking::Off | Thinking::Budget(_) => None,
+    };
+    let is_off = thinking == Thinking::Off;
+    match (style, effort) {
+        (Style::Either, Some(effort)) => Mode::Adaptive { effort, is_hidden: false },
+        (Style::Effort | Style::Usual | Style::Always, Some(effort)) => Mode::Adaptive { effort, is_hidden: true },
+        (Style::Usual | Style::Foreign, None) => Mode::Silent { is_disabled: is_off, thinks: !is_off },
+        (Style::Always, None) => Mode::Silent { is_disabled: false, thinks: true },
+        _ => Mode::Silent { is_disabled: false, thinks: false },
+    }
+}
+
+impl Mode {
+    /// Whether the reply may hold thinking: then the model is also given back what it thought.
+    pub fn thinks(self) -> bool {
+        !matches!(self, Mode::Silent { thinks: false, .. })
+    }
+
+    /// The fields of the body, each behind a comma; empty where nothing is said.
+    pub fn fields(self) -> String {
+        match self {
+            Mode::Silent { is_disabled: false, .. } => String::new(),
+            Mode::Silent { is_disabled: true, .. } => ",\"thinking\":{\"type\":\"disabled\"}".to_owned(),
+            Mode::Budget(tokens) => format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{tokens}}}"),
+            Mode::Adaptive { effort, is_hidden } => {
+                let display = if is_hidden { ",\"display\":\"summarized\"" } else { "" };
+                format!(
+                    ",\"thinking\":{{\"type\":\"adaptive\"{display}}},\"output_config\":{{\"effort\":\"{effort}\"}}"
+                )
+            }
+        }
+    }
+}
+
+/// By family and version, wherever they stand in the name: resellers write things around it (`us.anthropic.claude-...`).
+fn style_of(model: &str) -> Style {
+    let Some(name) = claude_in(model) else { return Style::Foreign };
+    if name.contains("fable") || name.contains("mythos") {
+        return Style::Always;
+    }
+    match version_of(name) {
+        Some((..=2, _) | (3, ..=6)) => Style::Never,
+        Some((3, _) | (4, ..=5)) => Style::Budget,
+        Some((4, 6)) => Style::Either,
+        Some((4, _)) => Style::Effort,
+        Some(_) | None => Style::Usual,
+    }
+}
+
+/// The most tokens of a reply, by the table of platform.claude.com/docs/en/about-claude/models/overview; for another
+/// maker's what all of them have.
+fn usual_output(model: &str) -> u64 {
+    let Some(name) = claude_in(model) else { return 8_192 };
+    match version_of(name) {
+        Some((..=2, _) | (3, ..=4)) => 4_096,
+        Some((3, ..=6)) => 8_192,
+        Some((4, ..=1)) if name.contains("opus") => 32_000,
+        Some((3, _) | (4, ..=5)) => 64_000,
+        Some((4, 6)) if name.contains("sonnet") => 64_000,
+        Some(_) | None => 128_000,
+    }
+}
+
+fn claude_in(model: &str) -> Option<&str> {
+    model.find("claude-").map(|at| &model[at..])
+}
+
+/// Major and minor: the first numbers of one or two digits. Longer ones are dates.
+fn version_of(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.split(['-', '.', '@', ':']).skip_while(|part| number_of(part).is_none());
+    let major = number_of(parts.next()?)?;
+    Some((major, parts.next().and_then(number_of).unwrap_or(0)))
+}
+
+fn number_of(part: &str) -> Option<u32> {
+    (part.len() <= 2).then(|| part.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(model: &str, thinking: Thinking) -> Mode {
+        plan(&Endpoint { model: model.into(), ..Endpoint::echo() }, thinking).mode
+    }
+
+    #[test]
+    fn the_family_and_version_are_found_in_every_maker_s_and_reseller_s_names() {
+        let names = [
+            ("claude-3-5-haiku-20241022", Style::Never),
+            ("claude-3-opus-20240229", Style::Never),
+            ("claude-2.1", Style::Never),
+            ("claude-3-7-sonnet-latest", Style::Budget),
+            ("claude-sonnet-4-20250514", Style::Budget),
+            ("claude-opus-4-1-20250805", Style::Budget),
+            ("claude-haiku-4-5", Style::Budget),
+            ("anthropic/claude-sonnet-4.5", Style::Budget),
+            ("us.anthropic.claude-opus-4-6-v1", Style::Either),
+            ("claude-opus-4-7", Style::Effort),
+            ("claude-opus-4-8@20260501", Style::Effort),
+            ("claude-opus-5", Style::Usual),
+            ("claude-sonnet-5", Style::Usual),
+            ("claude-fable-5", Style::Always),
+            ("claude-mythos-preview", Style::Always),
+            ("kimi-k2", Style::Foreign),
+        ];
+        for (name, style) in names {
+            assert_eq!(style_of(name), style, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_api_would_reject_is_refused_before_it_is_sent() {
+        let refused = [
+            ("claude-3-5-haiku-latest", Thinking::Low),
+            ("claude-haiku-4-5", Thinking::Budget(1023)),
+            ("claude-haiku-4-5", Thinking::Budget(64_000)),
+            ("claude-opus-4-7", Thinking::Budget(2048)),
+            ("claude-opus-5", Thinking::Budget(2048)),
+            ("claude-fable-5", Thinking::Off),
+            ("kimi-k2", Thinking::Budget(u32::MAX)),
+        ];
+        for (model, thinking) in refused {
+            assert_eq!(check(model, thinking).unwrap_err().kind, ErrorKind::Usage, "{model} {thinking}");
+        }
+        for model in ["claude-3-haiku-20240307", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "kimi-k2"] {
+            assert_eq!((check(model, Thinking::Unsaid), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
+        }
+        assert_eq!(check("claude-opus-4-6", Thinking::Budget(1024)), Ok(()));
+        assert_eq!(check("claude-fable-5", Thinking::High), Ok(()));
+    }
+
+    #[test]
+    fn a_budget_is_at_least_1024_and_leaves_room_for_an_answer() {
+        for max_output in [None, Some(0), Some(1), Some(1024), Some(1170), Some(2000), Some(64_000)] {
+            for thinking in [Thinking::Low, Thinking::High, Thinking::Budget(1), Thinking::Budget(u32::MAX)] {
+                let mut endpoint = Endpoint { model: "claude-haiku-4-5".into(), ..Endpoint::echo() };
+                endpoint.facts.max_output = max_output;
+                let plan = plan(&endpoint, thinking);
+                if let Mode::Budget(tokens) = plan.mode {
+                    assert!((MIN_BUDGET..plan.max_tokens).contains(&tokens), "{max_output:?} {thinking} {plan:?}");
+                }
+            }
+        }
+        assert_eq!(mode("claude-haiku-4-5", Thinking::High), Mode::Budget(31_999));
+    }
+
+    #[test]
+    fn what_is_said_depends_on_what_the_model_does_unasked() {
+        let silent = |is_disabled, thinks| Mode::Silent { is_disabled, thinks };
+        assert_eq!(mode("claude-opus-4-8", Thinking::Off), silent(false, false));
+        assert_eq!(mode("claude-opus-5", Thinking::Off), silent(true, false));
+        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), silent(false, true));
+        assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: "low", is_hidden: false });
+        assert_eq!(mode("claude-fable-5", Thinking::Off), silent(false, true), "what was chosen for another model");
+        assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), silent(false, true));
+    }
+}
