@@ -5,6 +5,7 @@
 
 #![allow(dead_code)]
 
+pub mod anthropic;
 pub mod dice;
 pub mod flood;
 pub mod harness;
