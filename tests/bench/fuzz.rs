@@ -30,6 +30,7 @@ const TARGETS: &[Target] = &[
     ("scrollback", data::scrollback),
     ("openai", data::openai),
     ("responses", data::responses),
+    ("anthropic", data::anthropic),
     ("store", data::store),
     ("config", configuration::config),
 ];

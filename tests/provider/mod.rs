@@ -1,5 +1,6 @@
 //! Providers from outside: recorded bytes, golden bodies, and conversations that no log should break.
 
+mod anthropic;
 mod recorded;
 mod requests;
 mod responses;

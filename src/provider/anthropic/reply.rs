@@ -265,3 +265,70 @@ fn finish_of(reason: &str) -> Option<Finish> {
         _ => Some(Finish::Stop),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(reply: &mut Reply, event: &str) -> Result<Vec<StreamEvent>> {
+        let mut out = Vec::new();
+        reply.event("", event, &mut out).map(|_| out)
+    }
+
+    fn start(index: usize, block: &str) -> String {
+        format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#)
+    }
+
+    fn delta(index: usize, delta: &str) -> String {
+        format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#)
+    }
+
+    fn is_refused(outcome: Result<Vec<StreamEvent>>) -> bool {
+        matches!(outcome, Err(Error { kind: ErrorKind::Protocol, .. }))
+    }
+
+    const CALL: &str = r#"{"type":"tool_use","id":"a","name":"f","input":{}}"#;
+
+    #[test]
+    fn text_thinking_and_seals_together_are_bounded() {
+        let megabyte = "x".repeat(1 << 20);
+        for (block, field) in [("text", "text"), ("thinking", "thinking"), ("thinking", "signature")] {
+            let mut reply = Reply::default();
+            take(&mut reply, &start(0, &format!(r#"{{"type":"{block}"}}"#))).unwrap();
+            let more = delta(0, &format!(r#"{{"type":"x","{field}":"{megabyte}"}}"#));
+            assert!((0..16).all(|_| take(&mut reply, &more).is_ok()), "{field}");
+            assert!(is_refused(take(&mut reply, &more)), "{field}");
+        }
+        let mut reply = Reply::default();
+        let redacted = start(0, &format!(r#"{{"type":"redacted_thinking","data":"{megabyte}"}}"#));
+        assert!((0..16).all(|_| take(&mut reply, &redacted).is_ok()));
+        assert!(is_refused(take(&mut reply, &redacted)));
+    }
+
+    #[test]
+    fn arguments_calls_and_open_blocks_are_bounded() {
+        let mut reply = Reply::default();
+        take(&mut reply, &start(0, CALL)).unwrap();
+        let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(MAX_ARGUMENTS / 2 + 1)));
+        assert!(take(&mut reply, &half).is_ok());
+        assert!(is_refused(take(&mut reply, &half)));
+        let whole = format!(r#"{{"type":"tool_use","input":{{"a":"{}"}}}}"#, "x".repeat(MAX_ARGUMENTS));
+        assert!(is_refused(take(&mut Reply::default(), &start(0, &whole))));
+
+        let mut reply = Reply::default();
+        assert!((0..MAX_CALLS).all(|_| take(&mut reply, &start(0, CALL)).is_ok()));
+        assert!(is_refused(take(&mut reply, &start(0, CALL))));
+
+        let mut reply = Reply::default();
+        assert!((0..MAX_OPEN).all(|index| take(&mut reply, &start(index, "{}")).is_ok()));
+        assert!(is_refused(take(&mut reply, &start(MAX_OPEN, "{}"))));
+    }
+
+    #[test]
+    fn a_count_that_no_server_means_does_not_overflow() {
+        let usage = format!(r#"{{"input_tokens":{0},"cache_read_input_tokens":{0},"output_tokens":{0}}}"#, u64::MAX);
+        let mut reply = Reply::default();
+        let out = take(&mut reply, &format!(r#"{{"type":"message_delta","usage":{usage}}}"#)).unwrap();
+        assert!(matches!(out[..], [StreamEvent::Usage(usage)] if usage.input == 2 * MAX_TOKENS));
+    }
+}

@@ -95,6 +95,11 @@ pub fn responses() -> Step {
     answers("openai-responses")
 }
 
+/// The same for Messages.
+pub fn anthropic() -> Step {
+    answers("anthropic")
+}
+
 fn answers(kind: &'static str) -> Step {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse").join(kind);
     let files = fs::read_dir(folder).expect("recordings").map(|entry| entry.expect("a file").path());
