@@ -31,8 +31,8 @@ use crate::domain::stream::StreamEvent;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
-pub mod anthropic;
 mod answer;
+pub mod anthropic;
 pub mod credentials;
 pub mod echo;
 mod failure;
