@@ -145,7 +145,9 @@ fn what_a_finished_command_left_in_the_background_is_ended_with_it() {
 fn a_process_may_end_in_its_own_way_when_it_is_told_to() {
     let room = Room::new();
     room.bell("bell");
-    let call = room.start_bash("trap 'echo goodbye; exit' TERM; echo > bell; while :; do read -t 1 <> bell; done");
+    // Waits on another pipe: who listens to the bell would not hear its end as long as the command holds it open.
+    room.bell("silence");
+    let call = room.start_bash("trap 'echo goodbye; exit' TERM; echo > bell; while :; do read -t 1 <> silence; done");
     room.hear("bell");
     call.running.cancel();
     assert_eq!(call.finish().content, "goodbye\n[interrupted]");
