@@ -25,6 +25,7 @@ const TARGETS: &[Target] = &[
     ("draft", typed::draft),
     ("commands", typed::commands),
     ("slice", slice::specs),
+    ("environments", typed::environments),
     ("screen", typed::screen),
     ("text", data::text),
     ("scrollback", data::scrollback),

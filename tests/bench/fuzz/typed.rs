@@ -7,6 +7,7 @@ use polylogue::base::text;
 use polylogue::commands::{self, House};
 use polylogue::domain::config::Config;
 use polylogue::domain::draft::Draft;
+use polylogue::domain::environment::{EnvironmentEntry, Names, Spec};
 use polylogue::domain::flow::Change;
 use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
@@ -14,6 +15,7 @@ use polylogue::repl::Repl;
 use polylogue::store::Store;
 use polylogue::terminal::keys::Keys;
 use polylogue::terminal::screen::{Palette, Screen};
+use polylogue::tools;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Step;
@@ -122,12 +124,43 @@ pub fn draft() -> Step {
     })
 }
 
+/// Specifications of environments, made of their pieces in any order, and environments of a person's own that name each
+/// other: what is accepted prints itself, no tool is there twice, and nothing goes round in circles.
+pub fn environments() -> Step {
+    const PIECES: &[&str] = &[
+        "+", "@", "none", "chat", "readonly", "coding", "worktree", "bash", "grep", "mine", "ours", " ", "/a", "~",
+        "..", "ä",
+    ];
+    Box::new(|chance| {
+        let tools: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.declaration.name).collect();
+        let mut entry = |name: &str| {
+            let parts = (0..chance.below(4)).map(|_| chance.of(&PIECES[2..11]).to_owned()).collect();
+            EnvironmentEntry { name: name.into(), tools: parts, ..EnvironmentEntry::default() }
+        };
+        let entries = [entry("mine"), entry("ours")];
+        let names = Names { entries: &entries, tools: &tools };
+        let text: String = (0..chance.below(8)).map(|_| chance.of(PIECES)).collect();
+        let text = if chance.once_in(3) { chance.text(12) } else { text };
+        let Ok(spec) = text.parse::<Spec>() else { return };
+        assert_eq!(spec.to_string(), text);
+        assert_eq!(spec.to_string().parse::<Spec>().as_ref(), Ok(&spec));
+        if let Ok(mut meaning) = names.meaning(&spec) {
+            let count = meaning.tools.len();
+            meaning.tools.sort();
+            meaning.tools.dedup();
+            assert_eq!(meaning.tools.len(), count, "{text}: {entries:?}");
+        }
+        names.list();
+    })
+}
+
 /// Lines at random and mutated commands, read and completed in a house of a few agents.
 pub fn commands() -> Step {
     const LINES: &[&str] = &[
         "/fork",
         "/fork --name scout look around",
         "/fork --name=a",
+        "/env readonly+bash@..",
         "/switch 1",
         "/switch",
         "/s scout",
