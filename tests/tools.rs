@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use polylogue::domain::tool::{ToolCall, ToolResult};
 use polylogue::tools::{self, Environment, Prepared, Running};
@@ -10,8 +9,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 mod commands;
+mod editing;
 mod endings;
 mod reading;
+mod searching;
 mod writing;
 
 /// A working directory of a test's own. Everything that its commands start has it as current directory, by which it is
@@ -31,11 +32,10 @@ impl Room {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let env = Environment {
-            working_directory: directory.path().canonicalize().unwrap(),
             output_directory: directory.path().join("outputs"),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
-            bash_timeout: Duration::from_secs(60),
             output_cap: 4096,
+            ..Environment::at(directory.path().canonicalize().unwrap())
         };
         Self { directory, env }
     }
@@ -54,7 +54,7 @@ impl Room {
         let (woken, wakes) = mpsc::sync_channel(1);
         let wake = Arc::new(move || woken.send(()).unwrap_or_default());
         let env = Arc::new(self.env.clone());
-        let running = Running::start(tools::find(tool).unwrap(), call, prepared.arguments, env, wake).unwrap();
+        let running = Running::start(tools::find(tool).unwrap(), call, prepared, env, wake).unwrap();
         Call { running, wakes }
     }
 

@@ -14,7 +14,6 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::{self, Conversation, Decode, Opening, Script, credentials};
-use crate::tools;
 
 /// What an agent that wants a reply is waiting for.
 #[derive(Default)]
@@ -180,7 +179,7 @@ impl Agent {
         })?;
         let history = self.talk.history.as_ref().expect("the conversation is read before a turn begins");
         let messages = history.conversation();
-        let tools = if self.may_call(context) { tools::declarations() } else { Vec::new() };
+        let tools = if self.may_call(context) { self.talk.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
         (spec.open)(&Conversation {
             endpoint,

@@ -129,10 +129,9 @@ impl Work {
 }
 
 fn plan(call: &ToolCall, environment: &Environment) -> Progress {
-    let Some(spec) = tools::find(&call.name) else {
-        let known: Vec<&str> = tools::TOOLS.iter().map(|spec| spec.declaration.name).collect();
-        let words = format!("there is no tool {:?}; there are: {}", call.name, known.join(", "));
-        return Progress::Answered(failed(call, &words));
+    let spec = match environment.tool(&call.name) {
+        Ok(spec) => spec,
+        Err(words) => return Progress::Answered(failed(call, &words)),
     };
     match spec.prepare(&call.arguments, environment) {
         Ok(prepared) => {
@@ -194,7 +193,7 @@ impl Agent {
         }
         let environment = self.talk.environment.clone();
         let wake = context.wake.clone();
-        let started = Running::start(spec, call.call.clone(), prepared.arguments.clone(), environment, wake);
+        let started = Running::start(spec, call.call.clone(), prepared.clone(), environment, wake);
         call.progress = match started {
             Ok(running) => Progress::Running(running),
             Err(error) => {

@@ -38,11 +38,11 @@ impl Nursery {
             system: system_prompt(&config.working_directory).into(),
             thinking: config.thinking,
             environment: Arc::new(Environment {
-                working_directory: config.working_directory.clone(),
                 output_directory,
                 supervisor: config.supervisor.clone(),
                 bash_timeout: config.settings.bash_timeout,
                 output_cap: config.settings.output_cap,
+                ..Environment::at(config.working_directory.clone())
             }),
         }
     }

@@ -164,7 +164,7 @@ fn text(arguments: &Value, name: &str) -> String {
 
 fn said(title: String) -> Result<Question, String> {
     let title = super::one_line(&title, TITLE);
-    Ok(Question { detail: vec![title.clone()], title })
+    Ok(Question::of(title.clone(), vec![title]))
 }
 
 fn not_empty(arguments: &Value, name: &str, title: String) -> Result<Question, String> {
@@ -180,13 +180,7 @@ mod tests {
     use crate::tools::Environment;
 
     fn request(spec: &ToolSpec, arguments: &str) -> Request {
-        let environment = Environment {
-            working_directory: "/".into(),
-            output_directory: "/".into(),
-            supervisor: "/".into(),
-            bash_timeout: Duration::ZERO,
-            output_cap: 0,
-        };
+        let environment = Environment::at("/".into());
         let prepared = spec.prepare(arguments, &environment).unwrap();
         let Run::ByHouse(ask) = spec.run else { panic!("{} is carried out by the house", spec.declaration.name) };
         ask(&prepared.arguments)
@@ -203,13 +197,7 @@ mod tests {
 
     #[test]
     fn a_fork_without_a_task_is_refused_in_words_that_a_model_can_mend() {
-        let environment = Environment {
-            working_directory: "/".into(),
-            output_directory: "/".into(),
-            supervisor: "/".into(),
-            bash_timeout: Duration::ZERO,
-            output_cap: 0,
-        };
+        let environment = Environment::at("/".into());
         assert!(FORK.prepare(r#"{"prompt":" "}"#, &environment).unwrap_err().contains("prompt"));
         assert!(FORK.prepare("{}", &environment).unwrap_err().contains("prompt"));
     }

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use serde_json::{Value, json};
 
-use super::{Environment, Job, Output, Question, Run, Running, ToolSpec, supervise};
+use super::{Environment, Job, Output, Running, supervise};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::endpoint::Secret;
-use crate::domain::tool::{Reach, ToolCall, ToolDeclaration};
+use crate::domain::tool::ToolCall;
 
 /// More than this is no key.
 const LONGEST_KEY: usize = 64 << 10;
@@ -28,14 +27,6 @@ const COMPLAINTS: usize = 4 << 10;
 const COMPLAINT_WIDTH: usize = 200;
 /// How long the supervisor may take to end everything, as for the `bash` tool.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Not in the table of tools: nobody but the house starts it.
-static SPEC: ToolSpec = ToolSpec {
-    declaration: ToolDeclaration { name: "key_command", description: "", parameters: r#"{"type": "object"}"# },
-    reach: Reach::Reads,
-    check: |_, _| Ok(Question { title: "key command".into(), detail: Vec::new() }),
-    run: Run::OnThread(run),
-};
 
 /// A key command that runs, or has run and waits to be collected.
 pub struct KeyRun(Running);
@@ -51,10 +42,9 @@ impl KeyRun {
         environment: Arc<Environment>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Self> {
-        let call = ToolCall { id: String::new(), name: SPEC.declaration.name.into(), arguments: String::new() };
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let arguments = json!({"command": command, "limit_ms": limit});
-        Running::start(&SPEC, call, arguments, environment, wake).map(Self)
+        let call = ToolCall { id: String::new(), name: "key_command".into(), arguments: String::new() };
+        let command = command.to_owned();
+        Running::spawn(call, move |job| run(&command, limit, &environment, job), wake).map(Self)
     }
 
     /// Whether it has ended.
@@ -81,9 +71,7 @@ impl KeyRun {
     }
 }
 
-fn run(arguments: &Value, env: &Environment, job: &Job) -> Output {
-    let command = arguments["command"].as_str().unwrap_or_default();
-    let limit = Duration::from_millis(arguments["limit_ms"].as_u64().unwrap_or_default());
+fn run(command: &str, limit: Duration, env: &Environment, job: &Job) -> Output {
     let answer = Supervised::start(command, env)
         .map_err(|error| format!("cannot be run: {error}"))
         .and_then(|mut supervised| supervised.watch(limit, job));

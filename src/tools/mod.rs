@@ -8,15 +8,27 @@ pub mod arguments;
 mod bash;
 mod capture;
 mod diff;
+mod edit_file;
+mod glob;
+mod grep;
 mod house;
 pub mod key_command;
+mod list_dir;
+mod opening;
 mod process_tree;
 mod read_file;
+mod replace;
 pub mod running;
+pub mod seen;
 pub mod supervise;
+mod supervised;
+mod walk;
+pub mod worktree;
 mod write_file;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,12 +37,17 @@ use crate::domain::flow::Request;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub use running::{Job, Running};
+use seen::{Seen, Stamp};
 
 /// Every built-in tool, in the order in which models are told of them.
 pub const TOOLS: &[&ToolSpec] = &[
     &bash::SPEC,
     &read_file::SPEC,
     &write_file::SPEC,
+    &edit_file::SPEC,
+    &glob::SPEC,
+    &grep::SPEC,
+    &list_dir::SPEC,
     &house::FORK,
     &house::KILL,
     &house::SEND_MAIL,
@@ -57,7 +74,7 @@ pub struct ToolSpec {
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On a thread of its own. Blocks; returns soon after the job is cancelled.
-    OnThread(fn(&Value, &Environment, &Job) -> Output),
+    OnThread(fn(&Prepared, &Environment, &Job) -> Output),
     /// By the house: the call is turned into what is asked of it.
     ByHouse(fn(&Value) -> Request),
 }
@@ -69,11 +86,32 @@ pub struct Question {
     pub title: String,
     /// The exact command, or the path and the change. Control and direction characters are spelled out.
     pub detail: Vec<String>,
+    /// What the file was like whose change is shown; the call is not carried out on another.
+    pub basis: Option<Stamp>,
 }
 
-/// The world in which an agent's tools run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Question {
+    /// A question about something that does not depend on what a file contains.
+    pub fn of(title: String, detail: Vec<String>) -> Self {
+        Self { title, detail, basis: None }
+    }
+}
+
+/// The world in which an agent's tools run, and which tools those are.
+#[derive(Debug, Clone)]
 pub struct Environment {
+    /// What the person wrote to get it, in the one form that is stored and compared.
+    pub spec: String,
+    /// The tools that there are in it, in the order in which models are told of them.
+    pub tools: Vec<&'static ToolSpec>,
+    /// What a model is told of it before everything.
+    pub instructions: Arc<str>,
+    /// Where the instructions of the project came from, one line a file, for a person.
+    pub sources: Vec<String>,
+    /// The git worktree of our own that it lies in.
+    pub worktree: Option<PathBuf>,
+    /// What agents have seen of files; one for all environments.
+    pub seen: Arc<Seen>,
     /// Where relative paths start and commands run.
     pub working_directory: PathBuf,
     /// Where outputs too large for the model are kept whole; made when first needed, files readable by their owner only.
@@ -87,6 +125,42 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// All tools in this directory, with the usual limits; outputs are kept in the directory for temporary files.
+    pub fn at(working_directory: PathBuf) -> Self {
+        Self {
+            spec: String::new(),
+            tools: TOOLS.to_vec(),
+            instructions: "".into(),
+            sources: Vec::new(),
+            worktree: None,
+            seen: Arc::default(),
+            working_directory,
+            output_directory: std::env::temp_dir(),
+            supervisor: PathBuf::from("/proc/self/exe"),
+            bash_timeout: Duration::from_secs(120),
+            output_cap: 32 * 1024,
+        }
+    }
+
+    /// The tool of this name, if there is one here.
+    ///
+    /// # Errors
+    /// Words for the model: there is none, and which there are.
+    pub fn tool(&self, name: &str) -> Result<&'static ToolSpec, String> {
+        if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
+            return Ok(spec);
+        }
+        let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).collect();
+        let known = if known.is_empty() { "none at all".into() } else { known.join(", ") };
+        let place = if find(name).is_some() { " in this environment" } else { "" };
+        Err(format!("there is no tool {name:?}{place}; there are: {known}"))
+    }
+
+    /// What models are told of the tools here.
+    pub fn declarations(&self) -> Vec<ToolDeclaration> {
+        self.tools.iter().map(|spec| spec.declaration).collect()
+    }
+
     /// Where a path that a model wrote leads.
     fn resolve(&self, path: &str) -> PathBuf {
         self.working_directory.join(Path::new(path))
@@ -140,9 +214,10 @@ pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }
 
-/// What models are told of all tools.
-pub fn declarations() -> Vec<ToolDeclaration> {
-    TOOLS.iter().map(|spec| spec.declaration).collect()
+impl fmt::Debug for ToolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.declaration.name)
+    }
 }
 
 /// `text` with every character spelled out that could make a line look like something that it is not: control
@@ -186,14 +261,31 @@ mod tests {
             }
         }
         assert!(find("no such tool").is_none());
-        assert_eq!(declarations().len(), TOOLS.len());
+        assert_eq!(Environment::at("/".into()).declarations().len(), TOOLS.len());
     }
 
     #[test]
     fn only_looking_is_free_and_everything_else_asks() {
         assert_eq!(find("bash").unwrap().reach, Reach::Writes);
         assert_eq!(find("write_file").unwrap().reach, Reach::Writes);
-        assert_eq!(find("read_file").unwrap().reach, Reach::Reads);
+        assert_eq!(find("edit_file").unwrap().reach, Reach::Writes);
+        for name in ["read_file", "glob", "grep", "list_dir"] {
+            assert_eq!(find(name).unwrap().reach, Reach::Reads, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_is_elsewhere_is_told_from_one_that_is_nowhere() {
+        let here =
+            Environment { tools: vec![find("glob").unwrap(), find("grep").unwrap()], ..Environment::at("/".into()) };
+        assert!(here.tool("grep").is_ok());
+        assert_eq!(
+            here.tool("bash").unwrap_err(),
+            "there is no tool \"bash\" in this environment; there are: glob, grep"
+        );
+        assert_eq!(here.tool("dig").unwrap_err(), "there is no tool \"dig\"; there are: glob, grep");
+        let nothing = Environment { tools: Vec::new(), ..here };
+        assert!(nothing.tool("dig").unwrap_err().ends_with("there are: none at all"));
     }
 
     #[test]

@@ -5,15 +5,14 @@
 //! secret (keys, our own configuration and data): keeping those from a tool is the sandbox's and the policy's affair.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 
 use super::capture::without_cut_end;
-use super::{Environment, Job, Output, Question, Run, ToolSpec, visible};
+use super::opening::open;
+use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 /// The row in the table of tools.
@@ -48,7 +47,7 @@ fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     let lines = format!(", lines {offset} to {}", offset.saturating_add(limit) - 1);
     let is_default = arguments.get("offset").is_none() && arguments.get("limit").is_none();
     let title = format!("read_file: {}{}", visible(path), if is_default { "" } else { &lines });
-    Ok(Question { title, detail: Vec::new() })
+    Ok(Question::of(title, Vec::new()))
 }
 
 fn read(arguments: &Value) -> (&str, u64, u64) {
@@ -56,54 +55,18 @@ fn read(arguments: &Value) -> (&str, u64, u64) {
     (path, arguments["offset"].as_u64().unwrap_or(1), arguments["limit"].as_u64().unwrap_or(DEFAULT_LIMIT))
 }
 
-fn run(arguments: &Value, env: &Environment, job: &Job) -> Output {
-    let (path, offset, limit) = read(arguments);
+fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
+    let (path, offset, limit) = read(&call.arguments);
     let file = match open(&env.resolve(path)) {
         Ok(file) => file,
         Err(why) => return Output::failure(format!("{path} {why}.")),
     };
+    // Before the model is told: should the file change meanwhile, it counts as changed.
+    env.seen.look(&env.resolve(path));
     let mut part = Part::of(file);
     match part.read(offset, limit, env.output_cap, job) {
         Ok(end) => part.answer(path, &end),
         Err(error) => Output::failure(format!("{path} could not be read: {error}.")),
-    }
-}
-
-/// Opens a regular file without ever waiting for one that is not. It is looked at before it is opened, because opening a
-/// device can do something, and again after, because it may have been exchanged.
-fn open(path: &Path) -> Result<File, String> {
-    let real = fs::canonicalize(path).map_err(|error| cannot(&error))?;
-    readable_kind(&fs::metadata(&real).map_err(|error| cannot(&error))?)?;
-    if is_of_a_process(&real) {
-        return Err("belongs to a process and may hold secrets; a command may read it, since that asks first".into());
-    }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(&real, flags, Mode::empty()).map_err(|error| cannot(&error.into()))?;
-    let file = File::from(file);
-    readable_kind(&file.metadata().map_err(|error| cannot(&error))?)?;
-    Ok(file)
-}
-
-fn readable_kind(found: &fs::Metadata) -> Result<(), String> {
-    match found.file_type() {
-        kind if kind.is_file() => Ok(()),
-        kind if kind.is_dir() => Err("is a directory; list it with `ls` in a command".into()),
-        _ => Err("is no regular file but a device, pipe or socket, and those are not read".into()),
-    }
-}
-
-/// Whether this is `/proc/PID/...`, to which `/proc/self` leads too.
-fn is_of_a_process(real: &Path) -> bool {
-    let mut parts = real.components().skip(1).map(Component::as_os_str);
-    parts.next().is_some_and(|first| first == "proc")
-        && parts.next().and_then(|second| second.to_str()).is_some_and(|pid| pid.parse::<u32>().is_ok())
-}
-
-fn cannot(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "does not exist".into(),
-        io::ErrorKind::PermissionDenied => "may not be read: permission denied".into(),
-        _ => format!("could not be opened: {error}"),
     }
 }
 
@@ -219,22 +182,4 @@ fn with_note(text: &[u8], note: &str) -> String {
         content.push_str(&format!("{gap}[{}]", notes.join("; ")));
     }
     content
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_numbered_directories_of_proc_belong_to_a_process() {
-        for (path, expected) in [
-            ("/proc/1/environ", true),
-            ("/proc/77", true),
-            ("/proc/cpuinfo", false),
-            ("/proc/sys/kernel/pid_max", false),
-            ("/home/proc/1/environ", false),
-        ] {
-            assert_eq!(is_of_a_process(Path::new(path)), expected, "{path}");
-        }
-    }
 }

@@ -18,9 +18,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
-use serde_json::Value;
 
-use super::{Environment, Output, Run, ToolSpec};
+use super::{Environment, Output, Prepared, Run, ToolSpec};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -82,16 +81,29 @@ impl Running {
     pub fn start(
         spec: &'static ToolSpec,
         call: ToolCall,
-        prepared: Value,
+        prepared: Prepared,
         env: Arc<Environment>,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<Self> {
+        let work = move |job: &Job| run(spec, &prepared, &env, job);
+        Self::spawn(call, work, wake)
+    }
+
+    /// The same for work of the house's own, which is called as the call is.
+    ///
+    /// # Errors
+    /// As for [`Running::start`].
+    pub fn spawn(
+        call: ToolCall,
+        work: impl FnOnce(&Job) -> Output + Send + 'static,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Self> {
         let slot = Arc::new(Slot { complete: AtomicBool::new(false), outcome: Mutex::new(None), job: Job::new()? });
         let of_thread = Arc::clone(&slot);
         let thread = std::thread::Builder::new()
-            .name(format!("tool {}", spec.declaration.name))
+            .name(format!("tool {}", call.name))
             .spawn(move || {
-                of_thread.fill(spec, &prepared, &env);
+                of_thread.fill(work);
                 wake();
             })
             .map_err(no_room)?;
@@ -142,9 +154,9 @@ impl Drop for Running {
 
 impl Slot {
     /// Runs the tool and stores what came of it, even if it panics.
-    fn fill(&self, spec: &ToolSpec, arguments: &Value, env: &Environment) {
+    fn fill(&self, work: impl FnOnce(&Job) -> Output) {
         let start = Instant::now();
-        let output = catch_unwind(AssertUnwindSafe(|| run(spec, arguments, env, &self.job)))
+        let output = catch_unwind(AssertUnwindSafe(|| work(&self.job)))
             .unwrap_or_else(|panic| Output::failure(words_of(panic.as_ref())));
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some((output, start.elapsed()));
         self.complete.store(true, Ordering::Release);
@@ -156,9 +168,9 @@ impl Slot {
     }
 }
 
-fn run(spec: &ToolSpec, arguments: &Value, env: &Environment, job: &Job) -> Output {
+fn run(spec: &ToolSpec, call: &Prepared, env: &Environment, job: &Job) -> Output {
     match spec.run {
-        Run::OnThread(run) => run(arguments, env, job),
+        Run::OnThread(run) => run(call, env, job),
         Run::ByHouse(_) => panic!("{} is carried out by the house, not on a thread", spec.declaration.name),
     }
 }
@@ -181,16 +193,16 @@ mod tests {
     use crate::domain::tool::{Reach, ToolDeclaration};
     use crate::tools::Question;
 
-    const fn probe(run: fn(&Value, &Environment, &Job) -> Output) -> ToolSpec {
+    const fn probe(run: fn(&Prepared, &Environment, &Job) -> Output) -> ToolSpec {
         ToolSpec {
             declaration: ToolDeclaration { name: "probe", description: "", parameters: r#"{"type":"object"}"# },
             reach: Reach::Reads,
-            check: |_, _| Ok(Question { title: String::new(), detail: Vec::new() }),
+            check: |_, _| Ok(Question::of(String::new(), Vec::new())),
             run: Run::OnThread(run),
         }
     }
 
-    static ECHO: ToolSpec = probe(|arguments, _, _| Output::success(arguments.to_string()));
+    static ECHO: ToolSpec = probe(|call, _, _| Output::success(call.arguments.to_string()));
     static BREAKS: ToolSpec = probe(|_, _, _| panic!("out of cheese"));
     static WAITS: ToolSpec = probe(|_, _, job| {
         let mut news = [rustix::event::PollFd::new(job, rustix::event::PollFlags::IN)];
@@ -199,17 +211,12 @@ mod tests {
     });
 
     fn start(spec: &'static ToolSpec) -> (Running, mpsc::Receiver<()>) {
-        let env = Environment {
-            working_directory: "/".into(),
-            output_directory: "/".into(),
-            supervisor: "/".into(),
-            bash_timeout: Duration::ZERO,
-            output_cap: 0,
-        };
+        let env = Environment::at("/".into());
+        let prepared = Prepared { arguments: 5.into(), question: Question::of(String::new(), Vec::new()) };
         let call = ToolCall { id: "7".into(), name: "probe".into(), arguments: "{}".into() };
         let (woken, wakes) = mpsc::sync_channel(1);
         let wake = Arc::new(move || woken.send(()).unwrap());
-        (Running::start(spec, call, Value::from(5), Arc::new(env), wake).unwrap(), wakes)
+        (Running::start(spec, call, prepared, Arc::new(env), wake).unwrap(), wakes)
     }
 
     #[test]

@@ -1,19 +1,13 @@
-//! The `write_file` tool: a whole file, written so that a reader sees the old content or the new, never a part.
-//!
-//! The new content goes into a file beside the old one, reaches the disk, and takes the old one's place by a rename. Through
-//! a symbolic link the file at its end is replaced and the link stays. Mode bits for reading, writing and running are kept;
-//! other hard links to the old file keep the old content.
+//! The `write_file` tool: a whole file, in place of the old one.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fs;
+use std::path::Path;
 
-use rustix::fs::{Access, Mode, OFlags};
 use serde_json::Value;
 
-use super::{Environment, Job, Output, Question, Run, ToolSpec, diff, visible};
+use super::replace::Target;
+use super::seen::{self, Stamp};
+use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, diff, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 /// The row in the table of tools.
@@ -37,18 +31,12 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 /// How many lines of a change a person is shown.
-const SHOWN_LINES: usize = 40;
-
-/// How large an old file may be to be compared with the new content, in bytes: the question is put together on the loop's
-/// thread.
-const COMPARED_BYTES: u64 = 1 << 20;
-
-/// How many links are followed (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+pub const SHOWN_LINES: usize = 40;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let (path, content) = read(arguments);
     let target = Target::find(path, env)?;
+    let basis = Stamp::of(&target.path).map_err(|error| format!("{path} cannot be looked at: {error}."))?;
     let lines = content.lines().count();
     let size = format!("{lines} lines, {} bytes", content.len());
     let (what, shown) = match &target.old {
@@ -57,7 +45,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     };
     let mut detail = vec![format!("{}: {what}", visible(&target.path.to_string_lossy()))];
     detail.extend(shown);
-    Ok(Question { title: format!("write_file: {} ({what})", visible(path)), detail })
+    Ok(Question { title: format!("write_file: {} ({what})", visible(path)), detail, basis: Some(basis) })
 }
 
 fn read(arguments: &Value) -> (&str, &str) {
@@ -66,7 +54,7 @@ fn read(arguments: &Value) -> (&str, &str) {
 
 /// What a person is shown of the change to a file that is there.
 fn compare(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (String, Vec<String>) {
-    let Some(text) = old_text(path) else {
+    let Some(text) = seen::content(path).ok().flatten().and_then(|text| String::from_utf8(text).ok()) else {
         let shown = diff::summary("", content, SHOWN_LINES).2;
         return (format!("{size}, replaces {} bytes that are not shown", old.len()), shown);
     };
@@ -75,159 +63,14 @@ fn compare(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (Strin
     (what, shown)
 }
 
-/// What a regular file contains, if it is text and not too large.
-fn old_text(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let mut text = String::new();
-    file.take(COMPARED_BYTES + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= COMPARED_BYTES).then_some(text)
-}
-
-fn run(arguments: &Value, env: &Environment, job: &Job) -> Output {
-    let (path, content) = read(arguments);
+fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
+    let (path, content) = read(&call.arguments);
     if job.is_cancelled() {
         return Output::failure("[interrupted; nothing was written]");
     }
-    match Target::find(path, env).and_then(|target| target.write(content)) {
+    let written = Target::find(path, env).and_then(|target| target.write(content, call.question.basis, &env.seen));
+    match written {
         Ok(()) => Output::success(format!("{path} is written: {} bytes.", content.len())),
         Err(why) => Output::failure(format!("Nothing was written: {why}")),
-    }
-}
-
-/// Where a file is to be written, links followed, and what is there now.
-struct Target {
-    path: PathBuf,
-    old: Option<fs::Metadata>,
-}
-
-impl Target {
-    /// # Errors
-    /// Words for the model: the path leads to what cannot be a file, or must not be written.
-    fn find(path: &str, env: &Environment) -> Result<Self, String> {
-        if path.is_empty() || path.contains('\0') {
-            return Err("`path` must be the path of a file: it is empty or contains a NUL character.".into());
-        }
-        if path.ends_with('/') || path.ends_with("/.") || path.ends_with("..") {
-            return Err(format!("{path} is the path of a directory, not of a file."));
-        }
-        let end = follow(env.resolve(path)).map_err(|error| format!("{path} leads nowhere: {error}."))?;
-        match fs::symlink_metadata(&end) {
-            Ok(old) => Self::over(path, end, old),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { path: end, old: None }),
-            Err(error) => Err(format!("{path} cannot be written: {error}.")),
-        }
-    }
-
-    fn over(path: &str, end: PathBuf, old: fs::Metadata) -> Result<Self, String> {
-        if old.is_dir() {
-            return Err(format!("{path} is a directory."));
-        }
-        if !old.is_file() {
-            return Err(format!("{path} is no regular file but a device, pipe or socket."));
-        }
-        // A rename would ask only the directory, and so write over what its owner made read-only.
-        rustix::fs::access(&end, Access::WRITE_OK).map_err(|error| format!("{path} may not be written: {error}."))?;
-        Ok(Self { path: end, old: Some(old) })
-    }
-
-    fn write(&self, content: &str) -> Result<(), String> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let words = |what: &str, error: io::Error| format!("{} {what}: {error}.", self.path.display());
-        fs::create_dir_all(directory).map_err(|error| words("has no directory, and none can be made", error))?;
-        let fresh = Fresh::beside(&self.path).map_err(|error| words("cannot be written", error))?;
-        fresh.fill(content, self.old.as_ref()).map_err(|error| words("cannot be written", error))?;
-        fresh.take_place_of(&self.path).map_err(|error| words("cannot be replaced", error))?;
-        // The content is safe by now; that its name survives a power cut too is the directory's affair, where it can.
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        Ok(())
-    }
-}
-
-/// The end of a chain of links, which need not be there.
-fn follow(mut path: PathBuf) -> io::Result<PathBuf> {
-    for _ in 0..MOST_LINKS {
-        match fs::read_link(&path) {
-            Ok(next) => path = path.parent().unwrap_or(Path::new("/")).join(next),
-            // What is no link, or not there, is where the chain ends.
-            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
-                return Ok(path);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other("too many symbolic links"))
-}
-
-/// A file that is to take another's place; removed if it does not come to that.
-struct Fresh {
-    file: File,
-    path: PathBuf,
-    is_in_place: std::cell::Cell<bool>,
-}
-
-impl Fresh {
-    fn beside(target: &Path) -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Without the target's name, which may be as long as a name can be.
-        let path = target.with_file_name(format!(".polylogue-{}-{count}.new", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&path)?;
-        Ok(Self { file, path, is_in_place: false.into() })
-    }
-
-    /// Gives it the old file's owner and mode, then the content: nobody may read it who may not read the old one.
-    fn fill(&self, content: &str, old: Option<&fs::Metadata>) -> io::Result<()> {
-        if let Some(old) = old {
-            self.file.set_permissions(Permissions::from_mode(0o600))?;
-            let new = self.file.metadata()?;
-            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-                std::os::unix::fs::fchown(&self.file, Some(old.uid()), Some(old.gid()))?;
-            }
-            self.file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
-        }
-        (&self.file).write_all(content.as_bytes())?;
-        self.file.sync_all()
-    }
-
-    fn take_place_of(&self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
-        self.is_in_place.set(true);
-        Ok(())
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        if !self.is_in_place.get() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_did_not_come_to_take_its_place_is_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let in_the_way = directory.path().join("d");
-        fs::create_dir(&in_the_way).unwrap();
-        let fresh = Fresh::beside(&in_the_way).unwrap();
-        fresh.fill("new", None).unwrap();
-        assert!(fresh.take_place_of(&in_the_way).is_err());
-        drop(fresh);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_fresh_file_is_never_more_open_than_the_old_one() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("secret");
-        let old = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
-        let fresh = Fresh::beside(&path).unwrap();
-        fresh.fill("new", Some(&old.metadata().unwrap())).unwrap();
-        assert_eq!(fs::metadata(&fresh.path).unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -125,7 +125,7 @@ fn a_failure_is_told_and_leaves_the_old_file_and_nothing_new() {
     let call = room.prepare("write_file", &json!({"path": "d/f", "content": "new"})).unwrap();
     fs::write(room.path("d"), "in the way").unwrap();
     let Run::OnThread(write) = tools::find("write_file").unwrap().run else { panic!("it writes on a thread") };
-    let output = write(&call.arguments, &room.env, &Job::new().unwrap());
+    let output = write(&call, &room.env, &Job::new().unwrap());
     assert!(output.is_error && output.content.starts_with("Nothing was written: "), "{}", output.content);
     assert_eq!(names(&room), ["d"]);
 }
