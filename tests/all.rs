@@ -5,6 +5,7 @@ mod commands;
 mod configuration;
 mod crashes;
 mod damage;
+mod environments;
 mod errors;
 mod families;
 mod forks;

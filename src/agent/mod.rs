@@ -76,6 +76,16 @@ pub struct Talk {
     pub history: Option<History>,
 }
 
+impl Talk {
+    /// Another environment from now on. Instructions of the agent's own stay; otherwise they are those of the environment.
+    pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_words: bool) {
+        self.environment = environment;
+        if !has_own_words {
+            self.system = system;
+        }
+    }
+}
+
 /// One agent.
 pub struct Agent {
     /// Who.

@@ -5,6 +5,7 @@ mod agents;
 mod complete;
 mod copy;
 mod custom;
+mod env;
 mod exit;
 mod export;
 mod fork;
@@ -19,6 +20,7 @@ mod queue;
 mod slice;
 mod switch;
 mod system;
+mod tools;
 mod usage;
 
 use crate::agent::Agent;
@@ -103,7 +105,9 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &agents::AGENTS,
     &name::NAME,
     &kill::KILL,
+    &env::ENV,
     &interrupt::INTERRUPT,
+    &tools::TOOLS,
     &past::MARK,
     &past::REWIND,
     &past::CLEAR,

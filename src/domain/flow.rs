@@ -50,6 +50,8 @@ pub enum Change {
         /// Its model, as `provider/model`; the parent's if none is named.
         model: Option<String>,
     },
+    /// A child with the agent's history in the environment of this specification.
+    Environment(String),
     /// The agent dies, for good; with all its descendants, if told so.
     Kill {
         /// Who.
@@ -144,6 +146,7 @@ impl Change {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fork { .. } => "fork",
+            Self::Environment(_) => "env",
             Self::Kill { .. } => "kill",
             Self::Name(_) => "name",
             Self::Clear => "clear",

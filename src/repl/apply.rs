@@ -149,6 +149,7 @@ impl Repl {
         }
         match change {
             Change::Fork { prompt, name, model } => self.fork_by_person(who, prompt, name, model),
+            Change::Environment(spec) => self.environment_by_person(who, spec),
             Change::Kill { who: victim, cascade } => self.kill(victim, cascade),
             Change::Name(name) => self.name(who, name),
             Change::Clear => self.log_event(who, Body::Clear),

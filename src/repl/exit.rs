@@ -55,7 +55,7 @@ impl Repl {
         self.apply_outbox();
         self.look_at_keys();
         self.keep_drafts();
-        while !self.roster.with_live_tools().is_empty() || !self.dying.is_empty() {
+        while !self.roster.with_live_tools().is_empty() || !self.dying.is_empty() || self.has_chores() {
             let waited = self.shared.clock.now() - start;
             if waited >= patience {
                 break;
@@ -66,6 +66,7 @@ impl Repl {
                 self.with_agent(id, |agent, context| agent.poll_tools(context));
             }
             self.join_dying();
+            self.run_chores();
             self.apply_outbox();
         }
         if let Some(seat) = &mut self.seat {

@@ -15,7 +15,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::apply::nobody;
 use crate::repl::{Parked, Repl};
 use crate::store::{Forked, NewAgent};
-use crate::team::Nursery;
+use crate::team::{Home, Nursery};
 
 /// What the child inherits of its parent's own messages.
 enum Inherited {
@@ -39,12 +39,24 @@ impl Repl {
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(who, Change::Fork { prompt, name, model });
         }
-        let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All)?;
+        let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All, None)?;
+        self.follow(who, child);
+        Ok(())
+    }
+
+    /// Whoever looks at the parent looks at the child from now on, unless they want to stay.
+    fn follow(&mut self, who: AgentId, child: AgentId) {
         let is_watched = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
         if is_watched && self.shared.config.follows_forks {
             self.bring_to_screen(child);
         }
-        Ok(())
+    }
+
+    /// A child with all of the parent's history in another environment.
+    pub(super) fn fork_into(&mut self, who: AgentId, id: AgentId, home: Home) -> Result<AgentId> {
+        let child = self.fork(who, None, None, None, Inherited::All, Some((id, home)))?;
+        self.follow(who, child);
+        Ok(child)
     }
 
     /// The `fork` tool: never touches a screen, and the child starts at once.
@@ -56,7 +68,7 @@ impl Repl {
         model: Option<&str>,
     ) -> Result<AgentId> {
         let name = name.map(|name| commands::checked_name(&name)).transpose()?;
-        self.fork(who, Some(prompt), name, model, Inherited::BeforeTurn)
+        self.fork(who, Some(prompt), name, model, Inherited::BeforeTurn, None)
     }
 
     fn fork(
@@ -66,6 +78,7 @@ impl Repl {
         name: Option<String>,
         model: Option<&str>,
         inherited: Inherited,
+        elsewhere: Option<(AgentId, Home)>,
     ) -> Result<AgentId> {
         if prompt.is_some() {
             // The child is to speak at once: it must know what its parent knows.
@@ -76,20 +89,27 @@ impl Repl {
             Some(model) => self.shared.nursery.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
+        // What the parent has is said, not left to its row, which may name what could not be had at the start.
+        let (id, home) = elsewhere.map_or_else(|| (AgentId::random(), None), |(id, home)| (id, Some(home)));
+        let environment = home.as_ref().map_or(&parent.talk.environment, |home| &home.environment);
         let new = NewAgent {
-            id: AgentId::random(),
+            id,
             name,
             parent: who,
             fork_point: self.fork_point(who, &inherited)?,
             endpoint: Some(endpoint.full_name()),
-            environment: None,
+            environment: Some(environment.spec.clone()),
         };
         let (store, now) = (&self.shared.store, self.shared.clock.unix_ms());
         let (forked, first) = match prompt {
             Some(prompt) => store.fork_and_begin(&new, prompt, now).map(|(forked, first)| (forked, Some(first)))?,
             None => (store.fork(&new, now)?, None),
         };
+        let has_own_words = forked.row.system.is_some();
         self.give_birth(who, endpoint, inherited, forked)?;
+        if let Some(home) = home {
+            self.roster.with(new.id, |child| child.talk.move_to(home.environment, home.system, has_own_words));
+        }
         self.fit_thinking(new.id)?;
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
@@ -127,7 +147,7 @@ impl Repl {
     }
 
     /// The change waits until the tools of this reply are done, and the loop goes on.
-    fn park(&mut self, who: AgentId, change: Change) -> Result<()> {
+    pub(super) fn park(&mut self, who: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.who == who) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
@@ -140,20 +160,21 @@ impl Repl {
     pub(super) fn unpark(&mut self, who: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
             let parked = self.parked.remove(at);
-            let line = line_of(&parked.change);
-            if !self.apply_or_say(who, parked.change)
-                && let Some(line) = line
-            {
-                self.return_text(who, &line);
+            let change = parked.change;
+            if !self.apply_or_say(who, change.clone()) {
+                self.let_go(&change, who);
+                line_of(&change).iter().for_each(|line| self.return_text(who, line));
             }
         }
     }
 
     /// Takes back what waited for the tools; its text is the person's again.
     pub(super) fn drop_parked(&mut self, who: AgentId) {
+        self.cancel_chore(who);
         let Some(at) = self.parked.iter().position(|parked| parked.who == who) else { return };
         let parked = self.parked.remove(at);
         self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        self.let_go(&parked.change, who);
         if let Some(line) = line_of(&parked.change) {
             self.return_text(who, &line);
         }
@@ -186,8 +207,11 @@ impl Repl {
     }
 }
 
-/// What a person typed to ask for this fork; none if there was nothing but the command.
+/// What a person typed to ask for this child; none if there was nothing but the command.
 fn line_of(change: &Change) -> Option<String> {
+    if let Change::Environment(spec) = change {
+        return Some(format!("/env {spec}"));
+    }
     let Change::Fork { prompt, name, model } = change else { return None };
     let name = name.as_ref().map(|name| format!(" --name {name}"));
     let model = model.as_ref().map(|model| format!(" --model {model}"));

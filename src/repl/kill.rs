@@ -1,10 +1,12 @@
 //! Kill: final. One transaction marks exactly the named ones; then what they do is ended, and nothing late reaches them.
 
+use std::path::PathBuf;
+
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::repl::{Parked, Repl};
 use crate::tools::Running;
 
 impl Repl {
@@ -17,8 +19,13 @@ impl Repl {
         };
         let victims = if cascade { self.roster.subtree(who) } else { vec![who] };
         self.shared.store.kill(&victims, self.shared.clock.unix_ms())?;
+        let of_victim = |victim: &AgentId| self.roster.get(*victim)?.talk.environment.worktree.clone();
+        let worktrees: Vec<PathBuf> = victims.iter().filter_map(of_victim).collect();
         for victim in &victims {
             self.bury(*victim);
+        }
+        for root in worktrees {
+            self.abandon_worktree(root, heir);
         }
         let focus = self.seat.as_ref().map(|seat| seat.focus);
         if focus.is_some_and(|focus| victims.contains(&focus)) {
@@ -44,7 +51,11 @@ impl Repl {
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.dying.extend(running);
         self.outbox.forget(id);
-        self.parked.retain(|parked| parked.who != id);
+        self.cancel_chore(id);
+        let (dropped, parked): (Vec<Parked>, _) =
+            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.who == id);
+        self.parked = parked;
+        dropped.iter().for_each(|parked| self.let_go(&parked.change, id));
         self.drop_slice(id);
         self.resting.retain(|one| *one != id);
         self.waits.retain(|waiting| waiting.who != id);

@@ -7,6 +7,7 @@
 mod apply;
 mod doing;
 mod draw;
+mod environment;
 mod exit;
 mod export;
 mod fork;
@@ -33,6 +34,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::House;
 use crate::domain::config::Config;
+use crate::domain::environment::USUAL;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::net::{Lookup, Network};
@@ -95,6 +97,9 @@ pub struct Repl {
     resting: VecDeque<AgentId>,
     /// What still runs of agents that died: joined as it ends.
     dying: Vec<Running>,
+    /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
+    chores: Vec<environment::Chore>,
+    abandoned: Vec<environment::Abandoned>,
     /// Calls that wait for letters.
     waits: Vec<mail::Waiting>,
     tools_looked_at: Moment,
@@ -134,9 +139,8 @@ impl Repl {
         }
         let is_fresh = roster.is_empty();
         if is_fresh {
-            let environment = config.working_directory.display().to_string();
             let id = AgentId::random();
-            let row = store.create_root(id, Some(&config.endpoint.full_name()), Some(&environment), clock.unix_ms())?;
+            let row = store.create_root(id, Some(&config.endpoint.full_name()), Some(USUAL), clock.unix_ms())?;
             roster.add(nursery.from_row(&row), None);
         }
         let root = roster.nth(0).expect("there is at least agent 0");
@@ -166,6 +170,8 @@ impl Repl {
             unsaved: 0,
             resting: VecDeque::new(),
             dying: Vec::new(),
+            chores: Vec::new(),
+            abandoned: Vec::new(),
             waits: Vec::new(),
             tools_looked_at: now,
         };
@@ -218,6 +224,7 @@ impl Repl {
         }
         let named = self.handle_curl_events(&news);
         self.join_dying();
+        self.run_chores();
         self.look_at_keys();
         self.look_at_lookups();
         for id in self.with_news(named, &news) {

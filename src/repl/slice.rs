@@ -201,7 +201,7 @@ impl Repl {
             parent: who,
             fork_point: MessageId(0),
             endpoint: Some(endpoint.full_name()),
-            environment: None,
+            environment: Some(parent.talk.environment.spec.clone()),
         };
         let widened = widened_words(&cut);
         let rows = cut.into_rows(summaries);

@@ -68,15 +68,17 @@ impl Repl {
         Ok(())
     }
 
-    /// Instructions of the agent's own, which its forks inherit; `None`: the usual ones.
+    /// Instructions of the agent's own, which its forks inherit; `None`: those of its environment.
     pub(super) fn set_system(&mut self, who: AgentId, system: Option<String>) -> Result<()> {
         if let Some(text) = system.as_ref().filter(|text| text.len() > SYSTEM_BYTES) {
             let words = format!("instructions of {} KiB are too long: 256 KiB at most", text.len() / 1024);
             return Err(Error::new(ErrorKind::Usage, words));
         }
         self.shared.store.set_system(who, system.as_deref())?;
-        let system = system.map_or_else(|| self.shared.nursery.usual_system(), Rc::from);
-        self.roster.with(who, |agent| agent.talk.system = system);
+        self.roster.with(who, |agent| {
+            let usual = || Rc::from(&*agent.talk.environment.instructions);
+            agent.talk.system = system.map_or_else(usual, Rc::from);
+        });
         Ok(())
     }
 }

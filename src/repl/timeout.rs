@@ -72,7 +72,7 @@ impl Repl {
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
         let has_tools = !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
-        has_tools || self.keyring.is_running() || !self.lookups.is_empty()
+        has_tools || self.keyring.is_running() || !self.lookups.is_empty() || self.has_chores()
     }
 
     /// Whose sign of work is on the screen. A terminal that takes nothing is drawn when it does.

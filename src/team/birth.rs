@@ -1,8 +1,6 @@
 //! How agents come to be: from their row in the store, or by a fork. Both give the same agent.
 
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::agent::{Agent, Identity, Talk};
 use crate::base::error::Result;
@@ -10,9 +8,10 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
+use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::store::AgentRow;
-use crate::tools::Environment;
+use crate::team::Homes;
 
 /// The ordinal of who was never born.
 const NO_BIRTH: i64 = -1;
@@ -22,28 +21,19 @@ pub struct Nursery {
     catalog: Catalog,
     /// The usual one, and those that were asked for: agents share them.
     endpoints: Vec<Rc<Endpoint>>,
-    system: Rc<str>,
     thinking: Thinking,
-    environment: Arc<Environment>,
+    /// The environments.
+    pub homes: Homes,
 }
 
 impl Nursery {
     /// What the configuration says.
     pub fn new(config: &Config) -> Self {
-        let output_directory =
-            config.data_directory.as_ref().map_or_else(std::env::temp_dir, |directory| directory.join("outputs"));
         Self {
             catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
-            system: system_prompt(&config.working_directory).into(),
             thinking: config.thinking,
-            environment: Arc::new(Environment {
-                output_directory,
-                supervisor: config.supervisor.clone(),
-                bash_timeout: config.settings.bash_timeout,
-                output_cap: config.settings.output_cap,
-                ..Environment::at(config.working_directory.clone())
-            }),
+            homes: Homes::new(config),
         }
     }
 
@@ -60,25 +50,25 @@ impl Nursery {
         Ok(found)
     }
 
-    /// The instructions of agents that were given none of their own.
-    pub fn usual_system(&self) -> Rc<str> {
-        self.system.clone()
-    }
-
     /// An agent that the store knows; its conversation is read when it is first needed. One whose endpoint is not
-    /// configured any more gets the usual one.
+    /// configured any more gets the usual one; the same goes for its environment, and the person is told.
     pub fn from_row(&mut self, row: &AgentRow) -> Agent {
+        let (home, complaint) = self.homes.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let talk = Talk {
             endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
             // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
             thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking),
-            system: row.system.as_deref().map_or_else(|| self.usual_system(), Rc::from),
-            environment: self.environment.clone(),
+            system: row.system.as_deref().map_or(home.system, Rc::from),
+            environment: home.environment,
             has_tools: true,
             history: None,
         };
-        Agent::new(identity_of(row), talk)
+        let mut agent = Agent::new(identity_of(row), talk);
+        if let Some(words) = complaint {
+            agent.view.insert(LineKind::Error, &words);
+        }
+        agent
     }
 
     /// A child that was just entered into the store: everything it inherits is shared.
@@ -128,13 +118,4 @@ fn identity_of(row: &AgentRow) -> Identity {
         fork_point: row.fork_point,
         created_at: row.created_at,
     }
-}
-
-fn system_prompt(working_directory: &Path) -> String {
-    format!(
-        "You are a helpful assistant in a terminal. Answer in plain, concise language. \
-         You can read and write files and run commands through your tools; writes and commands are shown to the \
-         person first, who may refuse. The working directory is {}.",
-        working_directory.display()
-    )
 }

@@ -34,6 +34,8 @@ const ROWS: &[Row] = &[
     row("/agents", |house| shows(house, "tokens  echo/echo")),
     row("/name first", |house| house.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |house| house.repl.roster().len() == 1),
+    row("/env chat", |house| house.repl.roster().len() == 3),
+    row("/tools", |house| shows(house, "asks first")),
     row("/interrupt", |house| house.state(0) == State::Idle),
     row("/mark there", |house| logged(house, "mark") == 2),
     row("/rewind here", |house| logged(house, "rewind") == 1),

@@ -10,6 +10,7 @@ use polylogue::base::id::AgentId;
 use polylogue::domain::config::{Config, Settings};
 use polylogue::domain::custom::CustomCommand;
 use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
+use polylogue::domain::environment::EnvironmentEntry;
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
 use polylogue::domain::tool::ToolResult;
@@ -42,6 +43,8 @@ pub struct Plan {
     pub providers: Vec<ProviderEntry>,
     /// Commands that the person wrote.
     pub commands: Vec<CustomCommand>,
+    /// Environments of the person's own.
+    pub environments: Vec<EnvironmentEntry>,
 }
 
 impl Default for Plan {
@@ -55,6 +58,7 @@ impl Default for Plan {
             real_time: false,
             providers: Vec::new(),
             commands: Vec::new(),
+            environments: Vec::new(),
         }
     }
 }
@@ -79,6 +83,7 @@ impl Plan {
             working_limit: self.working_limit,
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
+            environments: self.environments.clone(),
             ..Config::default()
         }
     }

@@ -1,0 +1,71 @@
+//! `/env`: a child of this agent in another environment; without anything behind it, what this one is.
+
+use super::{CommandSpec, House, WhenBusy};
+use crate::base::error::Result;
+use crate::domain::environment::{Names, Spec};
+use crate::domain::flow::{Change, InputResult};
+use crate::tools::{TOOLS, worktree};
+
+/// `/env`.
+pub const ENV: CommandSpec = CommandSpec {
+    name: "env",
+    aliases: &[],
+    arguments: "[list | SPEC]",
+    about: "a child in another environment; bare: this one",
+    busy: WhenBusy::Parks,
+    run,
+    complete,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    match arguments {
+        "" => Ok(InputResult::Continue(Some(description(house)))),
+        "list" => Ok(InputResult::Continue(Some(list(house)))),
+        spec => {
+            let spec: Spec = spec.parse()?;
+            with_names(house, |names| names.meaning(&spec))?;
+            Ok(InputResult::NewState(Change::Environment(spec.to_string()), None))
+        }
+    }
+}
+
+fn with_names<T>(house: &House, ask: impl FnOnce(Names) -> T) -> T {
+    let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
+    ask(Names { entries: &house.config.environments, tools: &tools })
+}
+
+fn description(house: &House) -> String {
+    let Some(agent) = house.roster.get(house.current) else { return String::new() };
+    let here = &agent.talk.environment;
+    let tools: Vec<&str> = here.tools.iter().map(|tool| tool.declaration.name).collect();
+    let tools = if tools.is_empty() { "none".into() } else { tools.join(", ") };
+    let mut lines = vec![
+        format!("environment  {}", here.spec),
+        format!("directory    {}", here.working_directory.display()),
+        format!("tools        {tools}"),
+    ];
+    lines.extend(here.worktree.iter().map(|root| format!("branch       {}", worktree::branch_of(root))));
+    lines.extend(here.sources.iter().map(|source| format!("told from    {source}")));
+    lines.join("\n")
+}
+
+fn list(house: &House) -> String {
+    let mut lines: Vec<String> = with_names(house, |names| names.list())
+        .into_iter()
+        .map(|(name, about)| format!("{name:<12} {about}"))
+        .collect();
+    lines.push("Join them with + (tools by their names too), set the directory with @: readonly+bash@../other".into());
+    lines.join("\n")
+}
+
+/// Names behind the last `+`.
+fn complete(house: &House, typed: &str) -> Vec<String> {
+    if typed.contains('@') {
+        return Vec::new();
+    }
+    let before = typed.rfind('+').map_or("", |at| &typed[..=at]);
+    let names = with_names(house, |names| names.list()).into_iter().map(|(name, _)| name);
+    let tools = TOOLS.iter().map(|tool| tool.declaration.name.to_owned());
+    let list = before.is_empty().then(|| "list".to_owned());
+    names.chain(list).chain(tools).map(|name| format!("{before}{name}")).collect()
+}

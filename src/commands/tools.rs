@@ -1,0 +1,33 @@
+//! `/tools`: what this agent's model may call.
+
+use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
+use crate::base::error::Result;
+use crate::domain::flow::InputResult;
+use crate::domain::tool::Reach;
+use crate::tools::ToolSpec;
+
+/// `/tools`.
+pub const TOOLS: CommandSpec = CommandSpec {
+    name: "tools",
+    aliases: &[],
+    arguments: "",
+    about: "this agent's tools, and which of them ask",
+    busy: WhenBusy::Runs,
+    run,
+    complete: nothing,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("tools", arguments)?;
+    let environment = house.roster.get(house.current).map(|agent| &agent.talk.environment);
+    let lines: Vec<String> = environment.into_iter().flat_map(|here| &here.tools).map(|tool| line(tool)).collect();
+    let text = if lines.is_empty() { "this agent has no tools (/env)".into() } else { lines.join("\n") };
+    Ok(InputResult::Continue(Some(text)))
+}
+
+fn line(tool: &ToolSpec) -> String {
+    let ToolSpec { declaration, reach, .. } = tool;
+    let asks = if *reach == Reach::Writes { "asks first" } else { "runs at once" };
+    let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();
+    format!("{:<11} {asks:<12}  {}", declaration.name, about.trim_end_matches(['.', ';', ':']))
+}

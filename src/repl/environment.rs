@@ -1,0 +1,171 @@
+//! `/env`: an agent's child in another environment, and the worktrees that some of them live in.
+//!
+//! ```text
+//!   /env worktree ──▶ chore: git makes it, on a thread ──▶ /env worktree@PLACE ──▶ a child there
+//!   the last who worked there dies ──▶ abandoned ──▶ chore: git removes it, or it is kept
+//! ```
+//!
+//! As long as a chore is under way there is no child; an interrupt ends it and what it made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::agent::State;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::environment::Spec;
+use crate::domain::flow::Change;
+use crate::domain::scrollback::LineKind;
+use crate::domain::tool::ToolResult;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+use crate::team::{Home, Site};
+use crate::tools::{Running, worktree};
+
+/// What git does for the house.
+pub(super) struct Chore {
+    running: Running,
+    root: PathBuf,
+    /// Whom it concerns.
+    who: AgentId,
+    /// What the worktree is made for; none if it is removed.
+    spec: Option<Spec>,
+}
+
+/// A worktree in which nobody works any more.
+pub(super) struct Abandoned {
+    root: PathBuf,
+    /// Who is told what becomes of it.
+    heir: AgentId,
+}
+
+impl Repl {
+    /// A child in the environment of this specification: while the agent's tools run it waits for them, as a value.
+    pub(super) fn environment_by_person(&mut self, who: AgentId, text: String) -> Result<()> {
+        let agent = self.roster.get(who).ok_or_else(nobody)?;
+        if matches!(agent.state(), State::ExecutingTool | State::AwaitingApproval) {
+            return self.park(who, Change::Environment(text));
+        }
+        let here = agent.talk.environment.clone();
+        match self.shared.nursery.homes.find(&text, &here)? {
+            Site::There(home) if home.environment.spec == here.spec => {
+                self.note(who, LineKind::Note, &format!("this agent is in {} already", here.spec));
+                Ok(())
+            }
+            Site::There(home) => self.settle(who, home),
+            Site::Worktree(spec, directory) => self.make_worktree(who, spec, directory),
+        }
+    }
+
+    fn settle(&mut self, who: AgentId, home: Home) -> Result<()> {
+        let here = home.environment.clone();
+        let mut words =
+            format!("environment {}: {} tools in {}", here.spec, here.tools.len(), here.working_directory.display());
+        if let Some(root) = &here.worktree {
+            words.push_str(&format!(", on the branch {}", worktree::branch_of(root)));
+        }
+        let id = self.namesake(home.environment.worktree.as_ref())?;
+        let child = self.fork_into(who, id, home)?;
+        self.note(child, LineKind::Note, &words);
+        Ok(())
+    }
+
+    /// Whom a worktree was made for, if they are not born yet; else anybody.
+    fn namesake(&self, worktree: Option<&PathBuf>) -> Result<AgentId> {
+        let name = worktree.and_then(|root| root.file_name()?.to_str()?.parse().ok());
+        Ok(match name {
+            Some(id) if self.shared.store.agent(id)?.is_none() => id,
+            _ => AgentId::random(),
+        })
+    }
+
+    fn make_worktree(&mut self, who: AgentId, spec: Spec, directory: PathBuf) -> Result<()> {
+        if self.has_chore(who) {
+            return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc ends that"));
+        }
+        let root = self.shared.nursery.homes.place_for_worktree(AgentId::random())?;
+        let env = self.shared.nursery.homes.usual().environment;
+        self.note(who, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
+        let running = worktree::add(directory, root.clone(), env, Arc::clone(&self.shared.wake))?;
+        self.chores.push(Chore { running, root, who, spec: Some(spec) });
+        Ok(())
+    }
+
+    /// Whether a worktree is being made for a child of this agent.
+    pub(super) fn has_chore(&self, who: AgentId) -> bool {
+        let is_wanted = |chore: &Chore| chore.spec.is_some() && !chore.running.has_been_cancelled();
+        self.chores.iter().any(|chore| chore.who == who && is_wanted(chore))
+    }
+
+    /// Whether git does something, or has to.
+    pub(super) fn has_chores(&self) -> bool {
+        !self.chores.is_empty() || !self.abandoned.is_empty()
+    }
+
+    /// No child of this agent is wanted any more.
+    pub(super) fn cancel_chore(&mut self, who: AgentId) {
+        if self.has_chore(who) {
+            self.chores.iter().filter(|one| one.who == who && one.spec.is_some()).for_each(|one| one.running.cancel());
+            self.note(who, LineKind::Note, "the worktree is not made");
+        }
+    }
+
+    /// Goes on with what git has done, and lets it remove what is abandoned.
+    pub(super) fn run_chores(&mut self) {
+        let (done, under_way): (Vec<Chore>, _) =
+            std::mem::take(&mut self.chores).into_iter().partition(|chore| chore.running.is_complete());
+        self.chores = under_way;
+        for Chore { running, root, who, spec } in done {
+            let is_unwanted = running.has_been_cancelled();
+            let result = running.collect();
+            match spec {
+                Some(spec) => self.on_worktree(who, &spec, root, &result, is_unwanted),
+                None => self.note(who, LineKind::Note, &result.content),
+            }
+        }
+        // What the dead still run may write there.
+        if self.dying.is_empty() {
+            for Abandoned { root, heir } in std::mem::take(&mut self.abandoned) {
+                self.clear_away(root, heir);
+            }
+        }
+    }
+
+    /// Git has made a worktree, or has not.
+    fn on_worktree(&mut self, who: AgentId, spec: &Spec, root: PathBuf, made: &ToolResult, is_unwanted: bool) {
+        if made.is_error {
+            if !is_unwanted {
+                self.note(who, LineKind::Error, &format!("no worktree: {}", made.content));
+            }
+            return;
+        }
+        let spec = spec.in_directory(Some(made.content.as_ref()));
+        if is_unwanted || !self.apply_or_say(who, Change::Environment(spec.to_string())) {
+            self.abandon_worktree(root, who);
+        }
+    }
+
+    /// Somebody who worked there, or was to, is gone.
+    pub(super) fn abandon_worktree(&mut self, root: PathBuf, heir: AgentId) {
+        self.abandoned.push(Abandoned { root, heir });
+    }
+
+    /// A change that waited is not wanted any more: nor is the worktree that was made for it.
+    pub(super) fn let_go(&mut self, change: &Change, heir: AgentId) {
+        let Change::Environment(text) = change else { return };
+        let place = text.parse::<Spec>().ok().and_then(|spec| spec.directory);
+        let root = place.and_then(|place| self.shared.nursery.homes.worktree_around(place.as_ref()));
+        self.abandoned.extend(root.map(|root| Abandoned { root, heir }));
+    }
+
+    fn clear_away(&mut self, root: PathBuf, heir: AgentId) {
+        if self.roster.iter().any(|agent| agent.talk.environment.worktree.as_ref() == Some(&root)) {
+            return;
+        }
+        let env = self.shared.nursery.homes.usual().environment;
+        match worktree::remove(root.clone(), env, Arc::clone(&self.shared.wake)) {
+            Ok(running) => self.chores.push(Chore { running, root, who: heir, spec: None }),
+            Err(error) => self.note(heir, LineKind::Error, &format!("{} is kept: {error}", root.display())),
+        }
+    }
+}
