@@ -2,7 +2,8 @@
 //!
 //! Each byte is looked at once; a line is copied only if a cut runs through it. Deviations from the
 //! standard, each because servers need it: [`Sse::end`] hands out an event that lacks its blank line,
-//! and a field named `error` (llama.cpp before 2025) is an event of that name with data.
+//! a field named `error` (llama.cpp before 2025) is an event of that name with data, and what begins with
+//! a brace where a field should stand is data up to the blank line (Google reports errors so).
 
 use std::borrow::Cow;
 
@@ -28,6 +29,8 @@ pub(super) struct Sse {
     data: Vec<u8>,
     has_data: bool,
     name: String,
+    /// The data are an object without a field's name before it.
+    is_bare: bool,
     /// The last byte was a CR: an LF that follows belongs to it.
     after_cr: bool,
     /// A first line was seen, so a byte order mark is none any more.
@@ -99,6 +102,13 @@ impl Sse {
             self.dispatch(on_event);
             return Ok(());
         }
+        if self.is_bare && line.starts_with(b"data:") {
+            self.dispatch(on_event);
+        }
+        if self.is_bare || !self.has_data && line[0] == b'{' {
+            self.is_bare = true;
+            return self.add_data(line);
+        }
         let (field, value) = match line.iter().position(|&byte| byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &[][..]),
@@ -138,7 +148,7 @@ impl Sse {
         }
         self.data.clear();
         self.name.clear();
-        self.has_data = false;
+        (self.has_data, self.is_bare) = (false, false);
     }
 }
 
@@ -192,6 +202,12 @@ mod tests {
         let events = split(&[b"event: error\ndata: x\n\ndata: y\n\nerror: z\n\n"]);
         let names: Vec<_> = events.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
         assert_eq!(names, [("error", "x"), ("", "y"), ("error", "z")]);
+    }
+
+    #[test]
+    fn an_object_that_stands_in_the_stream_by_itself_is_data() {
+        assert_eq!(datas("data: a\n\n{\n \"error\": 1\n}\n\ndata: b\n\n"), ["a", "{\n \"error\": 1\n}", "b"]);
+        assert_eq!(datas("{}\ndata: b\n{}\n\n{"), ["{}", "b", "{"]);
     }
 
     #[test]
