@@ -10,6 +10,7 @@
 //! | [`openai`] | Chat Completions: OpenAI and everything compatible |
 //! | [`openai_responses`] | Responses: OpenAI's newer protocol, with reasoning that goes back |
 //! | [`anthropic`] | Messages: Anthropic and everything compatible |
+//! | [`google`] | Gemini |
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
 //! | `answer` | which kind of answer the bytes are, and how it ends |
@@ -36,6 +37,7 @@ pub mod anthropic;
 pub mod credentials;
 pub mod echo;
 mod failure;
+pub mod google;
 pub mod openai;
 pub mod openai_responses;
 mod refusal;
@@ -145,7 +147,7 @@ pub trait Decode {
 
 /// All providers.
 pub const PROVIDERS: &[&ProviderSpec] =
-    &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &echo::ECHO];
+    &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
 
 /// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {

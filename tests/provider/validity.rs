@@ -46,7 +46,12 @@ fn seals_of(kind: &str) -> &'static [&'static str] {
             r#"{"type":"redacted_thinking","data":"eA=="}"#,
         ],
         "openai-responses" => &[r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"eA=="}"#],
-        "google" => &[r#"{"thoughtSignature":"eA=="}"#],
+        "google" => &[
+            r#"{"thoughtSignature":"eA=="}"#,
+            r#"{"thoughtSignature":"eA==","bytes":0}"#,
+            r#"{"thoughtSignature":"eA==","bytes":3}"#,
+            r#"{"thoughtSignature":"eA==","thought":"hm"}"#,
+        ],
         _ => &["{}"],
     }
 }

@@ -2,6 +2,7 @@
 //! peer, whatever the test is about.
 
 mod anthropic;
+pub mod google;
 mod openai;
 mod responses;
 
@@ -11,6 +12,7 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
         "openai" => openai::check(body),
         "openai-responses" => responses::check(body),
         "anthropic" => anthropic::check(body),
+        "google" => google::check(body),
         _ => Err(format!("nobody knows the rules of {kind}")),
     }
 }
@@ -18,7 +20,15 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
 /// The same for a request by its path; a path that belongs to no protocol has no rules.
 pub fn check_path(path: &str, body: &[u8]) -> Result<(), String> {
     let path = path.split('?').next().unwrap_or(path);
-    let paths = [("/chat/completions", "openai"), ("/responses", "openai-responses"), ("/messages", "anthropic")];
+    if path.contains("/models/gemini-3") {
+        google::check_signatures(body)?;
+    }
+    let paths = [
+        ("/chat/completions", "openai"),
+        ("/responses", "openai-responses"),
+        ("/messages", "anthropic"),
+        (":streamGenerateContent", "google"),
+    ];
     let kind = paths.iter().find(|(end, _)| path.ends_with(end)).map(|(_, kind)| *kind);
     kind.map_or(Ok(()), |kind| check(kind, body))
 }

@@ -1,0 +1,258 @@
+//! Turns become the contents of a request: roles, parts, and each signature on the part that it came on.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::domain::message::Seal;
+use crate::provider::google::seal::Signature;
+use crate::provider::turns::{Call, Turn};
+
+/// What stands in place of the signature of a call that another model made, as Google provides for it
+/// (ai.google.dev/gemini-api/docs/thought-signatures, frequently asked questions).
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The last words to a model that spoke last: newer ones refuse a conversation that ends with a reply.
+const GO_ON: &str = "[go on]";
+
+/// Names are at most so long.
+const MAX_NAME: usize = 64;
+
+/// One turn as the protocol has it.
+#[derive(Debug, Serialize)]
+pub(super) struct Content<'a> {
+    role: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+/// One of text, call and answer.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    thought: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<CallPart<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<AnswerPart<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CallPart<'a> {
+    id: &'a str,
+    name: String,
+    args: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerPart<'a> {
+    id: &'a str,
+    name: String,
+    response: Outcome<'a>,
+}
+
+/// The two keys that the API gives a meaning to (ai.google.dev/api/caching#FunctionResponse).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<'a> {
+    Output(&'a str),
+    Error(&'a str),
+}
+
+/// The contents for these turns. A model that demands signatures gets a substitute on the first call of each reply since
+/// the person spoke last: so far it looks.
+pub(super) fn contents<'a>(turns: &'a [Turn<'a>], demands_signatures: bool) -> Vec<Content<'a>> {
+    let current = turns.iter().rposition(|turn| matches!(turn, Turn::User(_))).unwrap_or(0);
+    let mut contents = Vec::new();
+    for (place, turn) in turns.iter().enumerate() {
+        match turn {
+            Turn::User(text) => contents.push(said_by("user", text)),
+            Turn::Assistant { text, calls, seals } => {
+                let mut parts = Writer { text, calls, parts: Vec::new() }.write(seals);
+                if demands_signatures && place > current {
+                    sign_first_call(&mut parts);
+                }
+                contents.push(Content { role: "model", parts });
+                if !calls.is_empty() {
+                    contents.push(Content { role: "user", parts: calls.iter().map(answer_part).collect() });
+                }
+            }
+        }
+    }
+    if contents.last().is_some_and(|last| last.role == "model") {
+        contents.push(said_by("user", GO_ON));
+    }
+    contents
+}
+
+/// The names of all tools that were called, each once.
+pub(super) fn called<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
+    let mut names = Vec::new();
+    for turn in turns {
+        let Turn::Assistant { calls, .. } = turn else { continue };
+        for name in calls.iter().map(|call| name_of(&call.name)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn said_by(role: &'static str, text: &str) -> Content<'static> {
+    Content { role, parts: vec![Part { text: Some(text.to_owned()), ..Part::default() }] }
+}
+
+fn sign_first_call(parts: &mut [Part<'_>]) {
+    if let Some(first) = parts.iter_mut().find(|part| part.function_call.is_some()) {
+        first.thought_signature.get_or_insert_with(|| NO_SIGNATURE.to_owned());
+    }
+}
+
+fn answer_part<'a>(call: &'a Call<'a>) -> Part<'a> {
+    let response = if call.is_error() { Outcome::Error(call.answer()) } else { Outcome::Output(call.answer()) };
+    let answer = AnswerPart { id: &call.id, name: name_of(&call.name), response };
+    Part { function_response: Some(answer), ..Part::default() }
+}
+
+/// A name begins with a letter or an underscore.
+fn name_of(name: &str) -> String {
+    match name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        true => name.to_owned(),
+        false => format!("_{name}").chars().take(MAX_NAME).collect(),
+    }
+}
+
+/// Writes the parts of one reply, from its beginning to its end.
+struct Writer<'a> {
+    /// What is not written yet.
+    text: &'a str,
+    /// What is not written yet.
+    calls: &'a [Call<'a>],
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> Writer<'a> {
+    /// Each seal says how much of text and calls stands before it. A log may say more than there is: what was cut away,
+    /// or was never run, is not there any more.
+    fn write(mut self, seals: &[&Seal]) -> Vec<Part<'a>> {
+        let (text, calls) = (self.text.len(), self.calls.len());
+        for seal in seals {
+            let Some(signature) = Signature::opened(seal) else { continue };
+            self.push_text(seal.text.saturating_sub(text - self.text.len()), None);
+            self.push_calls(seal.calls.saturating_sub(calls - self.calls.len()));
+            self.push_signed(signature);
+        }
+        self.push_text(usize::MAX, None);
+        self.push_calls(usize::MAX);
+        self.parts
+    }
+
+    fn push_signed(&mut self, Signature { thought_signature, bytes, thought }: Signature) {
+        match (bytes, thought) {
+            (_, Some(thought)) => {
+                let thought_signature = Some(thought_signature);
+                self.parts.push(Part { text: Some(thought), thought: true, thought_signature, ..Part::default() });
+            }
+            // Without its whole text a signature is on another part than the model put it on.
+            (Some(bytes), None) if self.text.is_char_boundary(bytes) => self.push_text(bytes, Some(thought_signature)),
+            (Some(_), None) => {}
+            (None, None) => {
+                let signed = self.parts.len();
+                self.push_calls(1);
+                if let Some(part) = self.parts.get_mut(signed) {
+                    part.thought_signature = Some(thought_signature);
+                }
+            }
+        }
+    }
+
+    /// The next so many bytes of the text, or a little less at a character's border.
+    fn push_text(&mut self, bytes: usize, thought_signature: Option<String>) {
+        let end = (0..=bytes.min(self.text.len())).rev().find(|&end| self.text.is_char_boundary(end));
+        let (piece, rest) = self.text.split_at(end.unwrap_or(0));
+        self.text = rest;
+        if !piece.is_empty() || thought_signature.is_some() {
+            self.parts.push(Part { text: Some(piece.to_owned()), thought_signature, ..Part::default() });
+        }
+    }
+
+    fn push_calls(&mut self, count: usize) {
+        let (these, rest) = self.calls.split_at(count.min(self.calls.len()));
+        self.calls = rest;
+        self.parts.extend(these.iter().map(call_part));
+    }
+}
+
+fn call_part<'a>(call: &'a Call<'a>) -> Part<'a> {
+    let args = serde_json::from_str(call.arguments).unwrap_or_default();
+    let call = CallPart { id: &call.id, name: name_of(&call.name), args };
+    Part { function_call: Some(call), ..Part::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::MessageId;
+    use crate::domain::message::{Body, Message, Reply};
+    use crate::domain::tool::ToolCall;
+    use crate::provider::request::json;
+    use crate::provider::turns::turns;
+
+    /// What becomes of a reply with this text, two calls, and seals at these places.
+    fn reply(text: &str, seals: &[(usize, usize, &str)], demands_signatures: bool) -> String {
+        let seal =
+            |(text, calls, json): &(usize, usize, &str)| Seal { text: *text, calls: *calls, json: (*json).into() };
+        let seals = seals.iter().map(seal).collect();
+        let call = |id: &str| ToolCall { id: id.into(), name: "f".into(), arguments: "{}".into() };
+        let bodies = [
+            Body::User("go".into()),
+            Body::Assistant(Reply { text: text.into(), seals, by: "google/m".into(), ..Reply::default() }),
+            Body::ToolCall(call("a")),
+            Body::ToolCall(call("b")),
+        ];
+        let log = bodies.map(|body| Message { id: MessageId(0), body, created_at: 0 });
+        let turns = turns(&log.iter().collect::<Vec<_>>(), "google/m");
+        let reply = json(&contents(&turns, demands_signatures)[1].parts);
+        reply.replace("\"args\":{}", "").replace("thoughtSignature", "sig").replace(",}", "}")
+    }
+
+    #[test]
+    fn each_signature_goes_back_on_its_own_part() {
+        let seals = [
+            (0, 0, r#"{"thoughtSignature":"s","thought":"hm"}"#),
+            (2, 0, r#"{"thoughtSignature":"t","bytes":3}"#),
+            (5, 0, r#"{"thoughtSignature":"c"}"#),
+            (5, 2, r#"{"thoughtSignature":"e","bytes":0}"#),
+        ];
+        let expected = concat!(
+            r#"[{"text":"hm","thought":true,"sig":"s"},{"text":"ab"},{"text":"cde","sig":"t"},"#,
+            r#"{"functionCall":{"id":"a","name":"f"},"sig":"c"},{"functionCall":{"id":"b","name":"f"}},"#,
+            r#"{"text":"","sig":"e"}]"#
+        );
+        assert_eq!(reply("abcde", &seals, true), expected);
+    }
+
+    #[test]
+    fn what_a_seal_says_beyond_the_reply_is_left_out() {
+        let calls = r#"{"functionCall":{"id":"a","name":"f"}},{"functionCall":{"id":"b","name":"f"}}"#;
+        for json in [r#"{"thoughtSignature":"x"}"#, r#"{"thoughtSignature":""}"#, "{}", "no JSON"] {
+            let expected = format!("[{{\"text\":\"é\"}},{calls}]");
+            assert_eq!(reply("é", &[(9, 9, json)], false), expected, "{json}");
+        }
+        let within = reply("é", &[(1, 0, r#"{"thoughtSignature":"x","bytes":1}"#)], false);
+        assert_eq!(within, format!("[{{\"text\":\"é\"}},{calls}]"), "the signature's part is cut");
+    }
+
+    #[test]
+    fn only_the_first_call_without_a_signature_gets_the_substitute() {
+        let first = r#"{"functionCall":{"id":"a","name":"f"},"sig":"skip_thought_signature_validator"}"#;
+        let second = r#"{"functionCall":{"id":"b","name":"f"}}"#;
+        assert_eq!(reply("", &[], true), format!("[{first},{second}]"));
+        let own = reply("", &[(0, 0, r#"{"thoughtSignature":"mine"}"#)], true);
+        assert!(own.contains("mine") && !own.contains("skip"), "{own}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The Gemini API, streaming: `models.streamGenerateContent` over server-sent events.
+//!
+//! The protocol is Google's (ai.google.dev/api/generate-content). A model's state of mind comes as signatures on parts
+//! of its reply; each is kept as a seal that remembers its part, and stands on the same part when it goes back.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `request` | conversation -> request |
+//! | `contents` | turns -> the contents of a request, signatures in their places |
+//! | `thinking` | which model takes which amount of thinking, and how it is told |
+//! | `decoder` | the pieces of an answer: events, or a whole answer |
+//! | `wire` | the chunks as they stand in the stream |
+//! | `reply` | chunks -> events: texts, calls, seals, bounds |
+//! | `seal` | a signature with the part that it stands on |
+//! | `refusal` | Google's error objects |
+
+use crate::provider::{ProviderSpec, Service};
+
+mod contents;
+mod decoder;
+mod refusal;
+mod reply;
+mod request;
+mod seal;
+mod thinking;
+mod wire;
+
+/// Gemini.
+pub const GOOGLE: ProviderSpec = ProviderSpec {
+    kind: "google",
+    about: "Gemini: streamGenerateContent of Google's Gemini API",
+    service: Some(Service {
+        name: "google",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        url_variable: "GEMINI_BASE_URL",
+        model: "gemini-3.8-flash",
+    }),
+    check_thinking: thinking::check,
+    open: request::open,
+    decoder: || Box::new(decoder::GeminiDecoder::default()),
+};

@@ -1,0 +1,236 @@
+//! Chunks of one reply become events: texts, thoughts, calls, seals before what they stand on; all of it bounded.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::provider::answer::too_much;
+use crate::provider::failure;
+use crate::provider::google::seal::Signature;
+use crate::provider::google::wire::{Candidate, Chunk, Feedback, FunctionCall, Part, WireUsage};
+
+/// The most text, thoughts and signatures of one reply, in bytes.
+const MAX_TEXT: usize = 16 << 20;
+/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
+const MAX_ARGUMENTS: usize = 1 << 22;
+/// The most calls of one reply.
+const MAX_CALLS: usize = 128;
+
+/// One reply, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    calls: usize,
+    /// Bytes of text, thoughts and signatures so far.
+    said: usize,
+    finish: Option<Finish>,
+    usage: Option<Usage>,
+}
+
+impl Reply {
+    /// Takes one chunk and appends what it adds.
+    ///
+    /// # Errors
+    /// `Protocol` if a bound is passed or the model made a call that cannot be read, `Refused` if the request is blocked.
+    pub fn take(&mut self, chunk: Chunk, out: &mut Vec<StreamEvent>) -> Result<()> {
+        // Usage first: what a refused request has cost is cost all the same.
+        if let Some(usage) = chunk.usage_metadata {
+            self.take_usage(&usage, out);
+        }
+        if let Some(blocked) = chunk.prompt_feedback.and_then(|feedback| blocked(&feedback)) {
+            return Err(blocked);
+        }
+        for candidate in chunk.candidates.unwrap_or_default() {
+            if candidate.index.unwrap_or(0) == 0 {
+                self.take_candidate(candidate, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any part of a reply came: text, thoughts or a call.
+    pub fn has_begun(&self) -> bool {
+        self.said > 0 || self.calls > 0
+    }
+
+    /// Whether the model has said why it stopped.
+    pub fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The reply is whole: gives why the model stopped, and `Done`.
+    ///
+    /// The finish is held back until here because some models named it with every chunk; and it is `STOP` with calls, too.
+    pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        let finish = match (self.finish, self.calls) {
+            (Some(cut @ (Finish::Length | Finish::ContentFilter)), _) => cut,
+            (_, 0) => Finish::Stop,
+            _ => Finish::ToolCalls,
+        };
+        out.push(StreamEvent::Finish(finish));
+        out.push(StreamEvent::Done);
+    }
+
+    fn take_candidate(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let parts = candidate.content.and_then(|content| content.parts);
+        for part in parts.unwrap_or_default() {
+            self.take_part(part, out)?;
+        }
+        let reason = candidate.finish_reason.unwrap_or_default();
+        match finish_of(&reason, self.has_begun(), candidate.finish_message.as_deref().unwrap_or_default())? {
+            None => {}
+            finish => self.finish = finish,
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let text = part.text.unwrap_or_default();
+        let signature = part.thought_signature.unwrap_or_default();
+        self.count(text.len() + signature.len())?;
+        let is_thought = part.thought == Some(true);
+        let sealed = match &part.function_call {
+            _ if signature.is_empty() => None,
+            Some(_) => Some(Signature::on_call(signature)),
+            None if is_thought => Some(Signature::on_thought(signature, text.clone())),
+            None => Some(Signature::on_text(signature, text.len())),
+        };
+        out.extend(sealed.map(|signature| StreamEvent::Sealed(signature.sealed())));
+        if !text.is_empty() {
+            out.push(if is_thought { StreamEvent::Thinking(text) } else { StreamEvent::Text(text) });
+        }
+        part.function_call.map_or(Ok(()), |call| self.take_call(call, out))
+    }
+
+    fn count(&mut self, more: usize) -> Result<()> {
+        self.said += more;
+        if self.said > MAX_TEXT { Err(too_much("a reply of more than 16 MiB")) } else { Ok(()) }
+    }
+
+    fn take_call(&mut self, call: FunctionCall, out: &mut Vec<StreamEvent>) -> Result<()> {
+        if self.calls == MAX_CALLS {
+            return Err(too_much("more than 128 calls in one reply"));
+        }
+        let arguments = call.args.map_or_else(|| "{}".to_owned(), |args| args.to_string());
+        if arguments.len() > MAX_ARGUMENTS {
+            return Err(too_much("a tool call with more than 4 MiB of arguments"));
+        }
+        let (id, name) = (call.id.unwrap_or_default(), call.name.unwrap_or_default());
+        self.count(id.len() + name.len())?;
+        out.push(StreamEvent::ToolCall { index: self.calls, id, name, arguments });
+        self.calls += 1;
+        Ok(())
+    }
+
+    fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
+        let sum = |one: Option<u64>, other: Option<u64>| one.unwrap_or(0).saturating_add(other.unwrap_or(0));
+        let usage = Usage {
+            input: sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
+            cached: usage.cached_content_token_count.unwrap_or(0),
+            output: sum(usage.candidates_token_count, usage.thoughts_token_count),
+            ..Usage::default()
+        };
+        if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
+            out.push(StreamEvent::Usage(usage));
+        }
+    }
+}
+
+/// The request itself is not answered.
+fn blocked(feedback: &Feedback) -> Option<Error> {
+    let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
+    let words = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
+    Some(failure::of_kind(ErrorKind::Refused, "the provider's content filter refused", &words))
+}
+
+/// What a `FinishReason` means; `None` while the model has not stopped.
+///
+/// # Errors
+/// The reply is of no use: a call that nobody could read, or no reply at all for a reason that no one has written down.
+fn finish_of(reason: &str, has_begun: bool, words: &str) -> Result<Option<Finish>> {
+    let what = match reason {
+        "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),
+        "STOP" => return Ok(Some(Finish::Stop)),
+        "MAX_TOKENS" => return Ok(Some(Finish::Length)),
+        "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+            return Ok(Some(Finish::ContentFilter));
+        }
+        reason if reason.starts_with("IMAGE_") => return Ok(Some(Finish::ContentFilter)),
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
+            "the model made a tool call that cannot be read; try again"
+        }
+        "TOO_MANY_TOOL_CALLS" => "the model called tools too many times in a row",
+        "MISSING_THOUGHT_SIGNATURE" => "the provider misses the signature of a tool call",
+        _ if has_begun => return Ok(Some(Finish::Stop)),
+        _ => "the provider ended the reply without a word",
+    };
+    Err(failure::of_kind(ErrorKind::Protocol, &format!("{what} ({})", failure::excerpt(reason)), words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(chunks: &[&str]) -> Result<Vec<StreamEvent>> {
+        let (mut reply, mut out) = (Reply::default(), Vec::new());
+        for chunk in chunks {
+            reply.take(serde_json::from_str(chunk).unwrap(), &mut out)?;
+        }
+        reply.close(&mut out);
+        Ok(out)
+    }
+
+    fn parts(parts: &str) -> String {
+        format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{parts}]}}}}]}}")
+    }
+
+    fn finished(reason: &str) -> Result<Vec<StreamEvent>> {
+        events(&[&format!("{{\"candidates\":[{{\"finishReason\":{reason:?},\"finishMessage\":\"why\"}}]}}")])
+    }
+
+    #[test]
+    fn a_signature_stands_before_the_part_that_it_was_on() {
+        let chunk = parts(
+            r#"{"text":"é","thoughtSignature":"a"},{"thought":true,"text":"hm","thoughtSignature":"b"},
+               {"functionCall":{"name":"f"},"thoughtSignature":"c"},{"text":"","thoughtSignature":"d"}"#,
+        );
+        let sealed = |json: &str| StreamEvent::Sealed(json.into());
+        let call = StreamEvent::ToolCall { index: 0, id: String::new(), name: "f".into(), arguments: "{}".into() };
+        let expected = [
+            sealed(r#"{"thoughtSignature":"a","bytes":2}"#),
+            StreamEvent::Text("é".into()),
+            sealed(r#"{"thoughtSignature":"b","thought":"hm"}"#),
+            StreamEvent::Thinking("hm".into()),
+            sealed(r#"{"thoughtSignature":"c"}"#),
+            call,
+            sealed(r#"{"thoughtSignature":"d","bytes":0}"#),
+            StreamEvent::Finish(Finish::ToolCalls),
+            StreamEvent::Done,
+        ];
+        assert_eq!(events(&[&chunk]).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_reason_to_stop_has_a_meaning() {
+        let finish = |reason: &str| finished(reason).unwrap()[0].clone();
+        assert_eq!(finish("STOP"), StreamEvent::Finish(Finish::Stop));
+        assert_eq!(finish("MAX_TOKENS"), StreamEvent::Finish(Finish::Length));
+        for reason in ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"] {
+            assert_eq!(finish(reason), StreamEvent::Finish(Finish::ContentFilter), "{reason}");
+        }
+        for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "SOMETHING_NEW"] {
+            let error = finished(reason).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Protocol, "{reason}");
+            assert!(error.message.contains(reason) && error.message.contains("why"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn more_than_128_calls_or_16_mebibytes_are_an_error() {
+        let call = r#"{"functionCall":{"name":"f","args":{}}}"#;
+        assert!(events(&[&parts(&vec![call; MAX_CALLS].join(","))]).is_ok());
+        assert_eq!(events(&[&parts(&vec![call; MAX_CALLS + 1].join(","))]).unwrap_err().kind, ErrorKind::Protocol);
+        let text = parts(&format!("{{\"thought\":true,\"text\":\"{}\"}}", "x".repeat(1 << 20)));
+        assert!(events(&vec![text.as_str(); 16]).is_ok());
+        assert_eq!(events(&vec![text.as_str(); 17]).unwrap_err().kind, ErrorKind::Protocol);
+        let long = parts(&format!("{{\"functionCall\":{{\"args\":{{\"a\":\"{}\"}}}}}}", "x".repeat(MAX_ARGUMENTS)));
+        assert_eq!(events(&[&long]).unwrap_err().kind, ErrorKind::Protocol);
+    }
+}

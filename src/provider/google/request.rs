@@ -1,0 +1,108 @@
+//! A conversation becomes a `streamGenerateContent` request.
+//!
+//! The contents stand before everything that may vary from one request of a conversation to the next, so that a longer
+//! conversation's body begins with the bytes of a shorter one's: the provider caches by prefix.
+
+use std::rc::Rc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::http::HttpRequest;
+use crate::domain::tool::ToolDeclaration;
+use crate::provider::google::contents::{called, contents};
+use crate::provider::google::thinking;
+use crate::provider::request::{self, json};
+use crate::provider::turns::turns;
+use crate::provider::{Conversation, Opening};
+
+/// Makes the request.
+///
+/// # Errors
+/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL, the model's
+/// name, a header of the endpoint or the amount of thinking cannot be sent. No error repeats the value of a header.
+pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+    let endpoint = conversation.endpoint;
+    let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
+    if let Some(key) = request::key(endpoint, conversation.key)? {
+        headers.push(("x-goog-api-key", key.to_owned()));
+    }
+    let headers = request::headers(endpoint, headers)?;
+    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+}
+
+/// `models/NAME:streamGenerateContent`, as server-sent events. The key never stands here: addresses are written into logs.
+fn url(endpoint: &Endpoint) -> Result<String> {
+    let model = endpoint.model.strip_prefix("models/").unwrap_or(&endpoint.model);
+    if model.is_empty() {
+        let words = format!("say which model: {}/NAME", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    let model = segment_of(model);
+    let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;
+    let separator = if url.contains('?') { '&' } else { '?' };
+    Ok(format!("{url}{separator}alt=sse"))
+}
+
+/// One segment of a path (RFC 3986, section 3.3): whatever the name holds, it stays within it.
+fn segment_of(name: &str) -> String {
+    let mut segment = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => segment.push(char::from(byte)),
+            _ => segment.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    segment
+}
+
+fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
+    let model = &conversation.endpoint.model;
+    let turns = turns(conversation.messages, &conversation.endpoint.full_name());
+    if turns.is_empty() {
+        return Err(request::nothing_said());
+    }
+    let mut body = String::from("{");
+    if !conversation.system.trim().is_empty() {
+        let text = json(conversation.system);
+        body.push_str(&format!("\"systemInstruction\":{{\"parts\":[{{\"text\":{text}}}]}},"));
+    }
+    body.push_str("\"contents\":");
+    body.push_str(&json(&contents(&turns, thinking::demands_signatures(model))));
+    if conversation.tools.is_empty() {
+        push_forbidden(&mut body, &called(&turns));
+    } else {
+        push_tools(&mut body, conversation.tools)?;
+    }
+    if let Some(config) = thinking::config(model, conversation.thinking)? {
+        body.push_str(&format!(",\"generationConfig\":{{\"thinkingConfig\":{}}}", json(&config)));
+    }
+    body.push('}');
+    Ok(body.into_bytes().into())
+}
+
+/// `parametersJsonSchema` takes JSON schema as it is, other than `parameters` (ai.google.dev/api/caching).
+fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
+    let mut declarations = Vec::new();
+    for tool in tools {
+        let (name, description, schema) = (json(tool.name), json(tool.description), request::schema(tool)?);
+        declarations
+            .push(format!("{{\"name\":{name},\"description\":{description},\"parametersJsonSchema\":{schema}}}"));
+    }
+    push_declarations(body, &declarations);
+    Ok(())
+}
+
+/// Where there are calls but no tools any more, the model is told so. A mode without declarations is refused ("Function
+/// calling config is set without function_declarations"), so what was called stays declared.
+fn push_forbidden(body: &mut String, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    let declare = |name: &String| format!("{{\"name\":{},\"description\":\"Not to be called now.\"}}", json(name));
+    push_declarations(body, &names.iter().map(declare).collect::<Vec<_>>());
+    body.push_str(",\"toolConfig\":{\"functionCallingConfig\":{\"mode\":\"NONE\"}}");
+}
+
+fn push_declarations(body: &mut String, declarations: &[String]) {
+    body.push_str(&format!(",\"tools\":[{{\"functionDeclarations\":[{}]}}]", declarations.join(",")));
+}

@@ -1,0 +1,232 @@
+//! Which model takes which amount of thinking, and how it is told.
+//!
+//! | models | told by | may be off |
+//! |---|---|---|
+//! | 2.5 Pro | a budget of 128 to 32768 tokens | no |
+//! | 2.5 Flash | a budget of at most 24576 tokens | yes |
+//! | 2.5 Flash-Lite | a budget of 512 to 24576 tokens | yes |
+//! | 3 Pro and later | a level: low, medium (from 3.1), high | no |
+//! | 3 Flash to 3.6 Flash, 3 Flash-Lite and later | a level: minimal, low, medium, high | nearly, as `minimal` |
+//! | 3.7 Flash and later | a level: low, medium, high | no |
+//! | 2.0 and before | nothing: they do not think | yes |
+//!
+//! From ai.google.dev/gemini-api/docs/generate-content/thinking. A budget and a level together are refused, and a level
+//! by 2.5. A model of another name is told what was asked for: only it knows.
+
+use serde::Serialize;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::thinking::Thinking;
+
+/// Tokens for a level on models that take a budget, as Google's own compatibility layer has them
+/// (ai.google.dev/gemini-api/docs/openai).
+const BUDGETS: [u32; 3] = [1024, 8192, 24576];
+
+/// `generationConfig.thinkingConfig`.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ThinkingConfig {
+    /// Summaries of the thoughts are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include_thoughts: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+}
+
+/// What a model lets itself be told, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// It does not think.
+    Plain,
+    /// From, to, and whether it may be switched off.
+    Budget { least: u32, most: u32, may_be_off: bool },
+    /// The lowest level, and whether there is a middle one.
+    Level { lowest: &'static str, has_medium: bool },
+    /// A name of no known pattern.
+    Unknown,
+}
+
+/// Looks whether a model can be told to think so much.
+///
+/// # Errors
+/// It would reject that; the words say what it takes.
+pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
+    config(model, thinking).map(|_| ())
+}
+
+/// What a model is told; `None` if nothing.
+///
+/// # Errors
+/// As for [`check`].
+pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingConfig>> {
+    let family = family_of(model);
+    let refuse = |takes: &str| {
+        Err(Error::new(ErrorKind::Usage, format!("{model} cannot be told to think {thinking}: it takes {takes}")))
+    };
+    match family {
+        Family::Plain if matches!(thinking, Thinking::Unsaid | Thinking::Off) => Ok(None),
+        Family::Plain => refuse("off only, because it does not think"),
+        Family::Budget { least, most, may_be_off } => match budget(thinking, least, most, may_be_off) {
+            Some(config) => Ok(config),
+            None => {
+                refuse(&format!("{}low, medium, high, or {least} to {most}", if may_be_off { "off, " } else { "" }))
+            }
+        },
+        Family::Level { lowest, has_medium } => match level(thinking, lowest, has_medium) {
+            Some(config) => Ok(Some(config)),
+            None => refuse(match (lowest, has_medium) {
+                ("minimal", _) => "off (nearly), low, medium or high",
+                (_, true) => "low, medium or high",
+                (_, false) => "low or high",
+            }),
+        },
+        Family::Unknown => Ok(unknown(thinking)),
+    }
+}
+
+/// Whether the model refuses a call of its current turn that has no signature: Gemini 3 and later do.
+pub(super) fn demands_signatures(model: &str) -> bool {
+    matches!(family_of(model), Family::Level { .. })
+}
+
+fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option<Option<ThinkingConfig>> {
+    let tokens = match thinking {
+        // Flash-Lite does not think by itself, and takes no wish for thoughts then.
+        Thinking::Unsaid => return Some((least < 512).then(shown)),
+        Thinking::Off if may_be_off => {
+            return Some(Some(ThinkingConfig { thinking_budget: Some(0), ..ThinkingConfig::default() }));
+        }
+        Thinking::Low => BUDGETS[0],
+        Thinking::Medium => BUDGETS[1],
+        Thinking::High => BUDGETS[2],
+        Thinking::Budget(tokens) if (least..=most).contains(&tokens) => tokens,
+        Thinking::Off | Thinking::Budget(_) => return None,
+    };
+    Some(Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }))
+}
+
+fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<ThinkingConfig> {
+    let level = match thinking {
+        Thinking::Unsaid => return Some(shown()),
+        Thinking::Off if lowest == "minimal" => {
+            return Some(ThinkingConfig { thinking_level: Some(lowest), ..ThinkingConfig::default() });
+        }
+        Thinking::Medium if has_medium => "medium",
+        Thinking::Low => "low",
+        Thinking::High => "high",
+        Thinking::Off | Thinking::Medium | Thinking::Budget(_) => return None,
+    };
+    Some(ThinkingConfig { thinking_level: Some(level), ..shown() })
+}
+
+fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
+    let nothing = ThinkingConfig::default();
+    match thinking {
+        Thinking::Unsaid => None,
+        Thinking::Off => Some(ThinkingConfig { thinking_budget: Some(0), ..nothing }),
+        Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }),
+        Thinking::Low => Some(ThinkingConfig { thinking_level: Some("low"), ..shown() }),
+        Thinking::Medium => Some(ThinkingConfig { thinking_level: Some("medium"), ..shown() }),
+        Thinking::High => Some(ThinkingConfig { thinking_level: Some("high"), ..shown() }),
+    }
+}
+
+fn shown() -> ThinkingConfig {
+    ThinkingConfig { include_thoughts: Some(true), ..ThinkingConfig::default() }
+}
+
+/// `gemini-3.1-pro-preview`, `gemini-2.5-flash-lite`, `gemini-flash-latest`: the version counts, then the size.
+fn family_of(model: &str) -> Family {
+    let model = model.strip_prefix("models/").unwrap_or(model);
+    let Some(rest) = model.strip_prefix("gemini-") else { return Family::Unknown };
+    let (version, size) = match rest.split_once('-') {
+        Some((version, size)) if version.starts_with(|c: char| c.is_ascii_digit()) => (version_of(version), size),
+        // The newest of its size.
+        Some((_, "latest" | "lite-latest")) => (Some((u32::MAX, 0)), rest),
+        _ => return Family::Unknown,
+    };
+    let (is_lite, is_flash) = (size.starts_with("flash-lite"), size.starts_with("flash"));
+    match version {
+        None => Family::Unknown,
+        Some((0..=1, _) | (2, 0..=4)) => Family::Plain,
+        Some((2, _)) if is_lite => Family::Budget { least: 512, most: 24576, may_be_off: true },
+        Some((2, _)) if is_flash => Family::Budget { least: 1, most: 24576, may_be_off: true },
+        Some((2, _)) => Family::Budget { least: 128, most: 32768, may_be_off: false },
+        Some(version) if is_lite || is_flash && version <= (3, 6) => {
+            Family::Level { lowest: "minimal", has_medium: true }
+        }
+        Some(version) => Family::Level { lowest: "low", has_medium: is_flash || version >= (3, 1) },
+    }
+}
+
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::thinking::Thinking::{Budget, High, Low, Medium, Off, Unsaid};
+
+    fn told(model: &str, thinking: Thinking) -> String {
+        match config(model, thinking) {
+            Ok(config) => config.map(|config| serde_json::to_string(&config).unwrap()).unwrap_or_default(),
+            Err(error) => error.message,
+        }
+    }
+
+    #[test]
+    fn every_model_is_told_in_the_way_of_its_generation() {
+        let cases = [
+            ("gemini-2.5-pro", Unsaid, r#"{"includeThoughts":true}"#),
+            ("gemini-2.5-pro", High, r#"{"includeThoughts":true,"thinkingBudget":24576}"#),
+            ("gemini-2.5-pro", Budget(32768), r#"{"includeThoughts":true,"thinkingBudget":32768}"#),
+            ("gemini-2.5-flash", Off, r#"{"thinkingBudget":0}"#),
+            ("gemini-2.5-flash-lite", Unsaid, ""),
+            ("gemini-2.5-flash-lite", Low, r#"{"includeThoughts":true,"thinkingBudget":1024}"#),
+            ("models/gemini-3.8-flash", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
+            ("gemini-3-flash-preview", Off, r#"{"thinkingLevel":"minimal"}"#),
+            ("gemini-3.5-flash-lite", Off, r#"{"thinkingLevel":"minimal"}"#),
+            ("gemini-flash-lite-latest", Off, r#"{"thinkingLevel":"minimal"}"#),
+            ("gemini-pro-latest", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
+            ("gemini-2.0-flash", Off, ""),
+            ("gemma-4-31b-it", High, r#"{"includeThoughts":true,"thinkingLevel":"high"}"#),
+            ("gemma-4-31b-it", Unsaid, ""),
+        ];
+        for (model, thinking, expected) in cases {
+            assert_eq!(told(model, thinking), expected, "{model} {thinking}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_would_reject_is_refused_with_what_it_takes() {
+        let cases = [
+            ("gemini-2.5-pro", Off, "it takes low, medium, high, or 128 to 32768"),
+            ("gemini-2.5-pro", Budget(32769), "128 to 32768"),
+            ("gemini-2.5-flash", Budget(24577), "it takes off, low"),
+            ("gemini-2.5-flash-lite", Budget(511), "512 to 24576"),
+            ("gemini-3.1-pro-preview", Off, "it takes low, medium or high"),
+            ("gemini-3-pro-preview", Medium, "it takes low or high"),
+            ("gemini-3.7-flash", Off, "it takes low, medium or high"),
+            ("gemini-3.8-flash", Budget(1000), "it takes low, medium or high"),
+            ("gemini-flash-latest", Off, "it takes low, medium or high"),
+            ("gemini-2.0-flash", Low, "it does not think"),
+        ];
+        for (model, thinking, words) in cases {
+            assert!(told(model, thinking).contains(words), "{model} {thinking}: {}", told(model, thinking));
+        }
+    }
+
+    #[test]
+    fn signatures_are_demanded_from_the_third_generation_on() {
+        for model in ["gemini-3-pro-preview", "gemini-3.8-flash", "gemini-4-flash", "gemini-flash-latest"] {
+            assert!(demands_signatures(model), "{model}");
+        }
+        for model in ["gemini-2.5-pro", "gemini-2.0-flash", "gemma-4-31b-it", "gemini-exp-1206"] {
+            assert!(!demands_signatures(model), "{model}");
+        }
+    }
+}

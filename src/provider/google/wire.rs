@@ -1,0 +1,77 @@
+//! The objects of a `GenerateContentResponse`, as far as they matter. What is absent or `null` is as good as empty.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// One chunk of a stream, or a whole answer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Chunk {
+    pub candidates: Option<Vec<Candidate>>,
+    pub prompt_feedback: Option<Feedback>,
+    pub usage_metadata: Option<WireUsage>,
+    /// Set if the chunk is an error instead.
+    pub error: Option<IgnoredAny>,
+}
+
+/// One of the answers; only one is ever asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Candidate {
+    pub index: Option<u64>,
+    pub content: Option<Content>,
+    pub finish_reason: Option<String>,
+    /// More words about the reason, for some of them.
+    pub finish_message: Option<String>,
+}
+
+/// What the request's own content was found to be.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Feedback {
+    /// Why nothing is answered at all.
+    pub block_reason: Option<String>,
+    pub block_reason_message: Option<String>,
+}
+
+/// More of the reply.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Content {
+    pub parts: Option<Vec<Part>>,
+}
+
+/// A piece of text, of a thought, or a whole call; with a signature or without.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Part {
+    pub text: Option<String>,
+    /// The text is a summary of what the model thinks.
+    pub thought: Option<bool>,
+    pub thought_signature: Option<String>,
+    pub function_call: Option<FunctionCall>,
+}
+
+/// A call, always whole.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionCall {
+    /// Models before Gemini 3 give none.
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub args: Option<Value>,
+}
+
+/// Tokens, as counted by the server; each count grows from chunk to chunk.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct WireUsage {
+    /// Cached ones included.
+    pub prompt_token_count: Option<u64>,
+    pub cached_content_token_count: Option<u64>,
+    /// Thoughts not included.
+    pub candidates_token_count: Option<u64>,
+    pub thoughts_token_count: Option<u64>,
+    pub tool_use_prompt_token_count: Option<u64>,
+}
