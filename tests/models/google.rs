@@ -1,0 +1,216 @@
+//! Gemini from end to end: thoughts, calls, results and signatures, and every way to cut a turn. The peer looks at each
+//! request as the strictest models do.
+
+use polylogue::agent::State;
+use polylogue::domain::endpoint::{Endpoint, Secret};
+use serde_json::{Value, json};
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::bash;
+
+/// Agent 0 alone, on the screen, with a model that demands signatures; tools take real time.
+fn house(peer: &Peer) -> Harness {
+    let endpoint = Endpoint {
+        provider: "google".into(),
+        kind: "google".into(),
+        model: "gemini-3.8-flash".into(),
+        base_url: format!("http://{}/v1beta", peer.address()),
+        key: Some(Secret::new("AIza-only-in-its-header")),
+        ..Endpoint::echo()
+    };
+    Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
+}
+
+/// One chunk with these parts.
+fn parts(parts: Value) -> Value {
+    json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}], "modelVersion": "m"})
+}
+
+/// The last chunk of a reply.
+fn stop() -> Value {
+    json!({
+        "candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 40, "candidatesTokenCount": 5, "thoughtsTokenCount": 7},
+    })
+}
+
+/// A reply of these parts, from beginning to end.
+fn reply(exchange: &Exchange, content: Value) {
+    exchange.stream().event(&parts(content)).event(&stop()).end();
+}
+
+/// The parts of a reply with a thought and two calls, of which the first is signed.
+fn look_and_run(command: &str) -> Value {
+    json!([
+        {"text": "I look first.", "thought": true},
+        {"text": "Let me see."},
+        {"functionCall": {"id": "k1", "name": "read_file", "args": {"path": "notes"}}, "thoughtSignature": "c2lnbmVk"},
+        {"functionCall": {"id": "k2", "name": "bash", "args": serde_json::from_str::<Value>(&bash(command)).unwrap()}},
+    ])
+}
+
+/// What the request says, content by content.
+fn contents(exchange: &Exchange) -> Vec<Value> {
+    exchange.request().json()["contents"].as_array().expect("contents").clone()
+}
+
+/// The person says something else, and the model, which gets a valid request, answers.
+fn go_on(house: &mut Harness, peer: &Peer) -> Vec<Value> {
+    house.enter("and now?");
+    let exchange = house.accept(peer);
+    let contents = contents(&exchange);
+    let last = contents.last().and_then(|last| last["parts"][0]["text"].as_str());
+    assert!(last.is_some_and(|text| text.ends_with("and now?")), "{contents:#?}");
+    reply(&exchange, json!([{"text": "all is well"}]));
+    house.turn_until_idle();
+    assert_eq!(house.replies(0).last().map(String::as_str), Some("all is well"));
+    contents
+}
+
+#[test]
+fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    std::fs::write(house.directory().join("notes"), "buy milk").expect("a file");
+    house.enter("what is to do?");
+    let first = house.accept(&peer);
+    assert_eq!(first.request().path, "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse");
+    assert_eq!(first.request().header("x-goog-api-key"), Some("AIza-only-in-its-header"));
+    assert!(first.request().json()["tools"][0]["functionDeclarations"].as_array().is_some_and(|all| all.len() > 3));
+    reply(&first, look_and_run("echo ran-$((20+3))"));
+    house.turn_until_asked(0);
+    assert!(house.screen_text().contains("I look first."), "{}", house.screen_text());
+    house.type_bytes(b"y");
+
+    let second = house.accept(&peer);
+    let contents = contents(&second);
+    assert_eq!(contents.len(), 3);
+    let said = &contents[1]["parts"];
+    assert_eq!(said[0], json!({"text": "Let me see."}));
+    assert_eq!(said[1]["thoughtSignature"], "c2lnbmVk");
+    assert_eq!(said[1]["functionCall"], json!({"id": "k1", "name": "read_file", "args": {"path": "notes"}}));
+    assert_eq!(said[2].get("thoughtSignature"), None);
+    let answers = &contents[2]["parts"];
+    assert!(
+        answers[0]["functionResponse"]["response"]["output"].as_str().is_some_and(|said| said.contains("buy milk"))
+    );
+    assert!(answers[1]["functionResponse"]["response"]["output"].as_str().is_some_and(|said| said.contains("ran-23")));
+    reply(&second, json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
+    house.turn_until_idle();
+    assert_eq!(house.replies(0), ["Let me see.", "Milk."]);
+    assert_eq!((house.agent(0).used.input, house.agent(0).used.output), (80, 24));
+
+    let after = go_on(&mut house, &peer);
+    assert_eq!(after[..3], contents[..], "what was said stays as it was");
+    assert_eq!(after[3]["parts"], json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
+}
+
+#[test]
+fn signatures_survive_a_restart() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    house.enter("go");
+    reply(&house.accept(&peer), json!([{"text": "yes", "thoughtSignature": "c2lnbmVk"}]));
+    house.turn_until_idle();
+    let mut house = house.crash_and_restart();
+    let after = go_on(&mut house, &peer);
+    assert_eq!(after[1]["parts"], json!([{"text": "yes", "thoughtSignature": "c2lnbmVk"}]));
+}
+
+#[test]
+fn after_an_interrupt_in_thinking_or_in_text_the_next_request_is_valid() {
+    for piece in [json!([{"text": "hm", "thought": true}]), json!([{"text": "so far", "thoughtSignature": "c2lnbmVk"}])]
+    {
+        let peer = Peer::start();
+        let mut house = house(&peer);
+        house.enter("go");
+        let exchange = house.accept(&peer);
+        exchange.stream().event(&parts(piece.clone()));
+        house.turn_until("the piece", |house| {
+            let screen = house.screen_text();
+            screen.contains("hm") || screen.contains("so far")
+        });
+        house.escape();
+        assert_eq!(house.state(0), State::Idle);
+        exchange.wait_for_close();
+        go_on(&mut house, &peer);
+    }
+}
+
+#[test]
+fn after_an_interrupt_behind_a_call_that_was_streamed_the_call_is_not_told() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    house.enter("go");
+    let exchange = house.accept(&peer);
+    exchange.stream().event(&parts(look_and_run("true")));
+    house.turn_until("the text", |house| house.screen_text().contains("Let me see."));
+    house.escape();
+    let after = go_on(&mut house, &peer);
+    assert_eq!(after[1]["parts"], json!([{"text": "Let me see."}]));
+}
+
+#[test]
+fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered() {
+    for runs in [false, true] {
+        let peer = Peer::start();
+        let mut house = house(&peer);
+        house.enter("go");
+        reply(&house.accept(&peer), look_and_run("touch up; sleep 60"));
+        house.turn_until_asked(0);
+        if runs {
+            house.type_bytes(b"y");
+            let up = house.directory().join("up");
+            house.turn_until("the command runs", |_| up.exists());
+        }
+        house.escape();
+        house.turn_until_idle();
+        let after = go_on(&mut house, &peer);
+        assert_eq!(after[2]["parts"].as_array().map(Vec::len), Some(2), "{after:#?}");
+        assert!(after[2]["parts"][1]["functionResponse"]["response"]["error"].is_string(), "{after:#?}");
+    }
+}
+
+#[test]
+fn after_an_error_in_the_middle_the_partial_reply_is_kept_and_the_next_request_is_valid() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    house.enter("go");
+    let exchange = house.accept(&peer);
+    let overloaded = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
+    exchange.stream().event(&parts(json!([{"text": "so far"}]))).event(&overloaded).end();
+    house.turn_until_idle();
+    assert_eq!(house.partial_replies(0), ["so far"]);
+    go_on(&mut house, &peer);
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_waited_for_as_the_body_says() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    house.enter("go");
+    let details = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]);
+    let error = json!({"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED", "details": details}});
+    house.accept(&peer).answer(429, "application/json", error.to_string());
+    house.turn_until("a wait", |house| matches!(house.agent(0).wait(), polylogue::agent::Wait::Retry { .. }));
+    let polylogue::agent::Wait::Retry { error, .. } = house.agent(0).wait() else { panic!("it waits") };
+    assert_eq!(error.retry_after, Some(2));
+    let exchange = house.accept(&peer);
+    reply(&exchange, json!([{"text": "at last"}]));
+    house.turn_until_idle();
+    assert_eq!(house.replies(0), ["at last"]);
+}
+
+#[test]
+fn a_wrong_key_gives_the_words_back_and_names_the_reason() {
+    let peer = Peer::start();
+    let mut house = house(&peer);
+    house.enter("my words");
+    let error = json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
+        "details": [{"reason": "API_KEY_INVALID"}]}});
+    house.accept(&peer).answer(400, "application/json", error.to_string());
+    house.turn_until_idle();
+    assert_eq!(house.agent(0).view.draft.text(), "my words");
+    assert!(house.last_error(0).contains("does not accept the credentials"), "{}", house.last_error(0));
+}
