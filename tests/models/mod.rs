@@ -3,3 +3,4 @@
 mod anthropic;
 mod google;
 mod responses;
+mod switching;

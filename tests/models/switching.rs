@@ -1,0 +1,179 @@
+//! A model is changed in the middle of a conversation with thinking and tool calls: from each protocol to each other, and
+//! back. What the first provider gave for itself alone stays with it.
+
+use std::time::Duration;
+
+use polylogue::base::id::MessageId;
+use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::domain::http::HttpRequest;
+use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::thinking::Thinking;
+use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
+use polylogue::provider::{Conversation, Opening, PROVIDERS, find};
+
+use crate::support::validity;
+
+/// What a provider seals in a reply of this text that begins with thinking and ends with calls: a place in the text, and
+/// the piece itself, in which `ROUND` stands for a number of its own.
+type Sealed = &'static [(usize, &'static str)];
+
+/// A protocol with a model that thinks.
+struct Model {
+    kind: &'static str,
+    name: &'static str,
+    /// A word that stands in everything that is its provider's alone: seals, key, base URL, headers.
+    mark: &'static str,
+    seals: Sealed,
+}
+
+const MODELS: &[Model] = &[
+    Model { kind: "openai", name: "gpt-5-mini", mark: "quartz", seals: &[] },
+    Model {
+        kind: "anthropic",
+        name: "claude-sonnet-4-5",
+        mark: "basalt",
+        seals: &[(0, r#"{"type":"thinking","thinking":"hm","signature":"basalt-seal"}"#)],
+    },
+    Model {
+        kind: "openai-responses",
+        name: "gpt-5-mini",
+        mark: "granite",
+        seals: &[(0, r#"{"type":"reasoning","id":"rs_ROUND","summary":[],"encrypted_content":"granite-seal"}"#)],
+    },
+    Model {
+        kind: "google",
+        name: "gemini-3.8-flash",
+        mark: "marble",
+        seals: &[
+            (6, r#"{"thoughtSignature":"marble-seal-on-text","bytes":1}"#),
+            (7, r#"{"thoughtSignature":"marble-seal-on-call"}"#),
+        ],
+    },
+];
+
+const TOOL: ToolDeclaration =
+    ToolDeclaration { name: "bash", description: "Runs it.", parameters: r#"{"type":"object"}"# };
+
+/// The protocols that there are, except the one that needs no network.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| *kind != "echo")
+}
+
+fn model(kind: &str) -> &'static Model {
+    MODELS.iter().find(|model| model.kind == kind).unwrap_or_else(|| panic!("nobody knows what {kind} seals"))
+}
+
+/// A provider of the person's own that speaks this protocol.
+fn endpoint(kind: &str) -> Endpoint {
+    let Model { name, mark, .. } = model(kind);
+    Endpoint {
+        provider: format!("my-{kind}"),
+        kind: kind.into(),
+        model: (*name).into(),
+        base_url: format!("https://{mark}.example/v1"),
+        key: Some(Secret::new(&format!("{mark}-key"))),
+        headers: vec![("X-Team".into(), format!("{mark}-team"))],
+        ..Endpoint::echo()
+    }
+}
+
+fn request(kind: &str, log: &[Body]) -> HttpRequest {
+    let log: Vec<_> = log.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
+    let (messages, endpoint): (Vec<_>, _) = (log.iter().collect(), endpoint(kind));
+    let conversation = Conversation {
+        endpoint: &endpoint,
+        key: endpoint.key.as_ref(),
+        thinking: Thinking::High,
+        system: "Be brief.",
+        messages: &messages,
+        tools: &[TOOL],
+    };
+    match (find(kind).expect("a provider").open)(&conversation) {
+        Ok(Opening::Http(request)) => request,
+        other => panic!("{kind}: no request: {other:?}"),
+    }
+}
+
+/// All bytes of a request, for looking.
+fn bytes_of(request: &HttpRequest) -> String {
+    let headers: Vec<String> = request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    format!("{}\n{}\n\n{}", request.url, headers.join("\n"), String::from_utf8_lossy(&request.body))
+}
+
+/// A reply by this protocol's model with text, thinking, seals and two calls, of which one fails.
+fn round_by(kind: &str, round: usize) -> Vec<Body> {
+    let seal =
+        |(text, json): &(usize, &str)| Seal { text: *text, calls: 0, json: json.replace("ROUND", &round.to_string()) };
+    let seals = model(kind).seals.iter().map(seal).collect();
+    let (text, by) = ("I look.".to_owned(), endpoint(kind).full_name());
+    let ids = [format!("{kind}-{round}-a"), format!("{kind}-{round}-b")];
+    let call = |id: &String| ToolCall { id: id.clone(), name: "bash".into(), arguments: r#"{"command":"ls"}"#.into() };
+    let result = |(place, id): (usize, &String)| ToolResult {
+        call_id: id.clone(),
+        name: "bash".into(),
+        content: format!("result {place}"),
+        is_error: place == 1,
+        duration: Duration::ZERO,
+    };
+    let reply = Reply { text, thinking: "hm".into(), is_partial: false, seals, by };
+    let calls = ids.iter().map(call).map(Body::ToolCall);
+    let results = ids.iter().enumerate().map(result).map(Body::ToolResult);
+    std::iter::once(Body::Assistant(reply)).chain(calls).chain(results).collect()
+}
+
+/// A turn in whose middle the model is changed, and the same one round later, with something said behind it.
+fn conversations(first: &str) -> [Vec<Body>; 2] {
+    let begun = [vec![Body::User("go".into())], round_by(first, 0), round_by(first, 1)].concat();
+    let said = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };
+    let over = [begun.clone(), vec![Body::Assistant(said), Body::User("and now?".into())]].concat();
+    [begun, over]
+}
+
+fn assert_valid(kind: &str, request: &HttpRequest, story: &str) {
+    let path = request.url.split_once(".example").map_or("", |(_, path)| path);
+    assert_eq!(validity::check(kind, &request.body), Ok(()), "{story}");
+    assert_eq!(validity::check_path(path, &request.body), Ok(()), "{story}: {path}");
+}
+
+#[test]
+fn a_conversation_goes_on_with_any_other_model_and_takes_nothing_of_the_first_along() {
+    for first in kinds() {
+        for other in kinds().filter(|other| *other != first) {
+            for log in conversations(first) {
+                let story = format!("{first} -> {other}");
+                let request = request(other, &log);
+                assert_valid(other, &request, &story);
+                let bytes = bytes_of(&request);
+                assert!(
+                    bytes.contains("result 0") && bytes.contains("I look."),
+                    "{story}: the words go along: {bytes}"
+                );
+                assert!(bytes.contains(&format!("{}-key", model(other).mark)), "{story}: {bytes}");
+                assert!(!bytes.contains(model(first).mark), "{story}: {bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
+    for first in kinds() {
+        for other in kinds().filter(|other| *other != first) {
+            let story = format!("{first} -> {other} -> {first}");
+            let [begun, over] = conversations(first);
+            let alone = request(first, &over);
+            let further = [begun, round_by(other, 2), vec![Body::User("and now?".into())]].concat();
+            let back = request(first, &further);
+            assert_valid(first, &back, &story);
+            let (alone, back) = (bytes_of(&alone), bytes_of(&back));
+            for (_, json) in model(first).seals {
+                let seal = json.split('"').find(|piece| piece.contains("-seal")).expect("a mark");
+                assert_eq!(alone.matches(seal).count(), 2, "{story}: both rounds have it: {alone}");
+                assert_eq!(back.matches(seal).count(), 2, "{story}: {back}");
+            }
+            assert!(!back.contains(model(other).mark), "{story}: nothing of the other: {back}");
+            let rounds = |bytes: &str| bytes.split("result 1").next().map(str::to_owned);
+            assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is told in the same bytes");
+        }
+    }
+}
