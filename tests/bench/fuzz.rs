@@ -32,6 +32,7 @@ const TARGETS: &[Target] = &[
     ("openai", data::openai),
     ("responses", data::responses),
     ("anthropic", data::anthropic),
+    ("google", data::google),
     ("store", data::store),
     ("config", configuration::config),
 ];

@@ -100,6 +100,11 @@ pub fn anthropic() -> Step {
     answers("anthropic")
 }
 
+/// The same for Gemini.
+pub fn google() -> Step {
+    answers("google")
+}
+
 fn answers(kind: &'static str) -> Step {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse").join(kind);
     let files = fs::read_dir(folder).expect("recordings").map(|entry| entry.expect("a file").path());
