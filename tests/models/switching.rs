@@ -78,19 +78,23 @@ fn endpoint(kind: &str) -> Endpoint {
 }
 
 fn request(kind: &str, log: &[Body]) -> HttpRequest {
+    request_to(&endpoint(kind), log)
+}
+
+fn request_to(endpoint: &Endpoint, log: &[Body]) -> HttpRequest {
     let log: Vec<_> = log.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
-    let (messages, endpoint): (Vec<_>, _) = (log.iter().collect(), endpoint(kind));
+    let messages: Vec<_> = log.iter().collect();
     let conversation = Conversation {
-        endpoint: &endpoint,
+        endpoint,
         key: endpoint.key.as_ref(),
         thinking: Thinking::High,
         system: "Be brief.",
         messages: &messages,
         tools: &[TOOL],
     };
-    match (find(kind).expect("a provider").open)(&conversation) {
+    match (find(&endpoint.kind).expect("a provider").open)(&conversation) {
         Ok(Opening::Http(request)) => request,
-        other => panic!("{kind}: no request: {other:?}"),
+        other => panic!("{}: no request: {other:?}", endpoint.kind),
     }
 }
 
@@ -174,6 +178,19 @@ fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
             assert!(!back.contains(model(other).mark), "{story}: nothing of the other: {back}");
             let rounds = |bytes: &str| bytes.split("result 1").next().map(str::to_owned);
             assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is told in the same bytes");
+        }
+    }
+}
+
+#[test]
+fn a_seal_goes_to_no_other_model_of_the_same_protocol() {
+    for kind in kinds() {
+        let other_provider = Endpoint { provider: "theirs".into(), ..endpoint(kind) };
+        let other_model = Endpoint { model: format!("{}-2", model(kind).name), ..endpoint(kind) };
+        for (other, log) in [other_provider, other_model].iter().zip(conversations(kind)) {
+            let request = request_to(other, &log);
+            assert_valid(kind, &request, kind);
+            assert!(!bytes_of(&request).contains("-seal"), "{}: {}", other.full_name(), bytes_of(&request));
         }
     }
 }
