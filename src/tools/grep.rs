@@ -1,12 +1,12 @@
 //! The `grep` tool: lines that match a regular expression.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use globset::GlobMatcher;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::glob;
@@ -47,6 +47,8 @@ const USUAL_LIMIT: u64 = 100;
 const LINE_WIDTH: usize = 300;
 /// Memory for one line, and for what a pattern is compiled to, in bytes.
 const MEMORY: usize = 8 << 20;
+/// Bytes that are read of a file at a time.
+const BUFFER: usize = 64 << 10;
 
 fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
@@ -64,7 +66,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let arguments = &call.arguments;
     let start = Start::at(arguments["path"].as_str().unwrap_or("."), env, None);
     let found = start.and_then(|start| Ok((start, Search::of(arguments, job)?)));
-    let (start, mut search) = match found {
+    let (start, search) = match found {
         Ok(found) => found,
         Err(why) => return Output::failure(why),
     };
@@ -83,60 +85,108 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() { Output::failure("[interrupted]") } else { found.answer(end) }
 }
 
-fn regex(arguments: &Value) -> Result<RegexMatcher, String> {
+fn regex(arguments: &Value) -> Result<Regex, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
-    RegexMatcherBuilder::new()
-        .case_insensitive(arguments["ignore_case"] == true)
-        .line_terminator(Some(b'\n'))
-        .size_limit(MEMORY)
-        .dfa_size_limit(MEMORY)
-        .build(pattern)
-        .map_err(|error| format!("{pattern:?} is no regular expression that can be searched for: {error}"))
+    let refusal = |why: &str| format!("{pattern:?} is no regular expression that can be searched for: {why}");
+    if pattern.contains('\n') || pattern.contains("\\n") {
+        return Err(refusal("lines are looked at one by one, and none holds a line break"));
+    }
+    let mut builder = RegexBuilder::new(pattern);
+    builder.case_insensitive(arguments["ignore_case"] == true).size_limit(MEMORY).dfa_size_limit(MEMORY);
+    builder.build().map_err(|error| refusal(&error.to_string()))
 }
 
 /// What is searched for, and how.
 struct Search<'a> {
-    regex: RegexMatcher,
+    regex: Regex,
     glob: Option<GlobMatcher>,
-    searcher: Searcher,
+    /// Lines that are shown around each match.
+    context: usize,
     job: &'a Job,
 }
+
+/// Why a file was not read to its end: what was found in it does not count.
+struct PassedOver;
 
 impl<'a> Search<'a> {
     fn of(arguments: &Value, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
-        let searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(MEMORY))
-            .line_number(true)
-            .before_context(context)
-            .after_context(context)
-            .build();
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;
-        Ok(Self { regex: regex(arguments)?, glob, searcher, job })
+        Ok(Self { regex: regex(arguments)?, glob, context, job })
     }
 
     /// A file that cannot be read, is binary, or has a line that no memory is spent on, is passed over.
-    fn file(&mut self, path: &Path, found: &mut Found) {
+    fn file(&self, path: &Path, found: &mut Found) {
         let (lines, matches, room) = (found.lines.len(), found.matches, found.room);
         let Ok(file) = open(path) else { return };
-        let searched = self.searcher.search_reader(&self.regex, Stoppable { file, job: self.job }, &mut *found);
-        if searched.is_err() || found.is_binary {
+        if self.lines(file, found).is_err() {
             found.lines.truncate(lines);
-            (found.matches, found.room, found.is_binary, found.is_full) = (matches, room, false, false);
+            (found.matches, found.room, found.is_full) = (matches, room, false);
         }
+    }
+
+    fn lines(&self, file: File, found: &mut Found) -> Result<(), PassedOver> {
+        let mut reader = BufReader::with_capacity(BUFFER, file);
+        let mut window = Window { size: self.context, ..Window::default() };
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            let read = reader.by_ref().take(MEMORY as u64).read_until(b'\n', &mut line).map_err(|_| PassedOver)?;
+            if read == MEMORY || line.contains(&0) || self.job.is_cancelled() {
+                return Err(PassedOver);
+            }
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            if read == 0 || !window.take(number, text, self.regex.is_match(text), found) {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }
 
-/// A file that ends when the job is cancelled.
-struct Stoppable<'a> {
-    file: File,
-    job: &'a Job,
+/// The lines around matches.
+#[derive(Default)]
+struct Window {
+    size: usize,
+    /// The newest lines that are not shown, at most `size`.
+    before: VecDeque<(u64, Vec<u8>)>,
+    /// How many lines are still shown although they do not match.
+    after: usize,
+    last_shown: Option<u64>,
 }
 
-impl Read for Stoppable<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.job.is_cancelled() { Err(io::Error::other("cancelled")) } else { self.file.read(buffer) }
+impl Window {
+    /// Looks at the next line. Whether more are wanted.
+    fn take(&mut self, number: u64, text: &[u8], is_match: bool, found: &mut Found) -> bool {
+        if is_match {
+            return self.take_match(number, text, found);
+        }
+        if self.after > 0 {
+            self.after -= 1;
+            self.last_shown = Some(number);
+            return found.push('-', number, text);
+        }
+        self.before.push_back((number, text.to_vec()));
+        if self.before.len() > self.size {
+            self.before.pop_front();
+        }
+        true
+    }
+
+    fn take_match(&mut self, number: u64, text: &[u8], found: &mut Found) -> bool {
+        if found.matches >= found.limit {
+            found.is_full = true;
+            return false;
+        }
+        let first = self.before.front().map_or(number, |(first, _)| *first);
+        let is_gap = self.size > 0 && self.last_shown.is_some_and(|last| last + 1 < first);
+        let fits = (!is_gap || found.take("--".into()))
+            && self.before.drain(..).all(|(number, text)| found.push('-', number, &text))
+            && found.push(':', number, text);
+        found.matches += usize::from(fits);
+        (self.after, self.last_shown) = (self.size, Some(number));
+        fits
     }
 }
 
@@ -149,21 +199,19 @@ struct Found {
     limit: usize,
     /// Bytes that still fit.
     room: usize,
-    is_binary: bool,
     is_full: bool,
 }
 
 impl Found {
     /// Whether there is room for more.
-    fn push(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) -> bool {
+    fn push(&mut self, mark: char, number: u64, bytes: &[u8]) -> bool {
         let text = String::from_utf8_lossy(bytes);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let mut shown: String = visible(text).chars().take(LINE_WIDTH + 1).collect();
+        let mut shown: String = visible(&text).chars().take(LINE_WIDTH + 1).collect();
         if let Some((cut, _)) = shown.char_indices().nth(LINE_WIDTH) {
             shown.truncate(cut);
             shown.push('…');
         }
-        self.take(format!("{}{mark}{}{mark}{shown}", self.path, number.unwrap_or_default()))
+        self.take(format!("{}{mark}{}{mark}{shown}", self.path, number))
     }
 
     fn take(&mut self, line: String) -> bool {
@@ -187,32 +235,5 @@ impl Found {
             self.lines.push("[no line matches]".into());
         }
         Output::success(self.lines.join("\n"))
-    }
-}
-
-impl Sink for &mut Found {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.matches >= self.limit {
-            self.is_full = true;
-            return Ok(false);
-        }
-        let fits = self.push(':', found.line_number(), found.bytes());
-        self.matches += usize::from(fits);
-        Ok(fits)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        Ok(self.push('-', context.line_number(), context.bytes()))
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        Ok(self.take("--".into()))
-    }
-
-    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
-        self.is_binary = finish.binary_byte_offset().is_some();
-        Ok(())
     }
 }

@@ -90,6 +90,20 @@ fn lines_are_found_with_their_place_and_what_is_around_them() {
 }
 
 #[test]
+fn matches_that_are_far_apart_stand_in_groups_of_their_own_and_no_line_stands_twice() {
+    let room = project();
+    let text: String =
+        (1..=12).map(|n| if [2, 4, 9, 12].contains(&n) { format!("hit {n}\r\n") } else { format!("{n}\n") }).collect();
+    fs::write(room.path("far.txt"), text).unwrap();
+    let listed = found(&room, "grep", &json!({"pattern": "^hit \\d+$", "path": "far.txt", "context": 1}));
+    let lines: Vec<&str> = listed.lines().map(|line| line.strip_prefix("far.txt").unwrap_or(line)).collect();
+    let expected = ["-1-1", ":2:hit 2", "-3-3", ":4:hit 4", "-5-5", "--", "-8-8", ":9:hit 9", "-10-10", "-11-11"];
+    assert_eq!(lines, [&expected[..], &[":12:hit 12"]].concat());
+    let one = found(&room, "grep", &json!({"pattern": "HIT Ä?", "path": "far.txt", "ignore_case": true, "limit": 1}));
+    assert_eq!(one, "far.txt:2:hit 2\n[stopped after 1 matching lines; there may be more]");
+}
+
+#[test]
 fn binary_files_are_passed_over_and_long_lines_are_cut() {
     let room = Room::new();
     fs::write(room.path("a"), "needle\n\0binary\n").unwrap();
