@@ -200,8 +200,3 @@ pub(super) fn cut() -> Error {
 pub(super) fn silence() -> Error {
     Error::new(ErrorKind::Network, "the server ended the reply without a word")
 }
-
-/// A reply that passes one of our bounds.
-pub(super) fn too_much(what: &str) -> Error {
-    Error::new(ErrorKind::Protocol, format!("the server sent {what}"))
-}

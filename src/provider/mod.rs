@@ -14,6 +14,7 @@
 //! | [`echo`] | the built-in provider without a network |
 //! | `turns` | a log of messages made into a conversation that strict servers accept |
 //! | `answer` | which kind of answer the bytes are, and how it ends |
+//! | `bounds` | what no reply may pass, and how one that is whole ends |
 //! | `request` | address, headers and JSON texts of a request |
 //! | `sse` | the splitter of server-sent events |
 //! | `text` | texts in the JSON of servers |
@@ -34,6 +35,7 @@ use crate::domain::tool::ToolDeclaration;
 
 mod answer;
 pub mod anthropic;
+mod bounds;
 pub mod credentials;
 pub mod echo;
 mod failure;

@@ -6,17 +6,12 @@ use serde::Serialize;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::answer::{IsWhole, Read, cut, silence, too_much};
+use crate::provider::answer::{IsWhole, Read, cut, silence};
 use crate::provider::anthropic::wire::{Block, Delta, Event, Message, WireUsage};
+use crate::provider::bounds::{self, Said};
 use crate::provider::refusal;
 use crate::provider::request::json;
 
-/// The most text, thinking and signatures of one reply, in bytes.
-const MAX_TEXT: usize = 16 << 20;
-/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
-const MAX_ARGUMENTS: usize = 1 << 22;
-/// The most calls of one reply.
-const MAX_CALLS: usize = 128;
 /// The most blocks that are open at once; the API has one.
 const MAX_OPEN: usize = 1024;
 
@@ -29,8 +24,7 @@ pub(super) struct Reply {
     open: BTreeMap<u64, Open>,
     /// Calls so far.
     calls: usize,
-    /// Bytes of text, thinking and seals so far.
-    said: usize,
+    said: Said,
     finish: Option<Finish>,
     counted: Usage,
 }
@@ -111,13 +105,7 @@ impl Read for Reply {
         while let Some((index, _)) = self.open.first_key_value() {
             self.close_block(*index, out);
         }
-        let finish = match (self.finish, self.calls) {
-            (Some(cut @ (Finish::Length | Finish::ContentFilter)), _) => cut,
-            (_, 0) => Finish::Stop,
-            (_, _) => Finish::ToolCalls,
-        };
-        out.push(StreamEvent::Finish(finish));
-        out.push(StreamEvent::Done);
+        bounds::close(self.finish, self.calls > 0, out);
     }
 }
 
@@ -142,7 +130,7 @@ impl Reply {
         self.has_begun = true;
         self.close_block(index, out);
         if self.open.len() == MAX_OPEN {
-            return Err(too_much("more than 1024 blocks side by side"));
+            return Err(bounds::too_much("more than 1024 blocks side by side"));
         }
         let open = match &*block.r#type.0 {
             "text" => Open::Text,
@@ -151,7 +139,7 @@ impl Reply {
             "tool_use" => self.begin_call(&block, out)?,
             _ => Open::Other,
         };
-        self.count_bytes(block.data.0.len())?;
+        self.said.count(block.data.0.len())?;
         self.open.insert(index, open);
         // What a block begins with is as good as its first delta.
         let Block { text, thinking, signature, .. } = block;
@@ -160,11 +148,9 @@ impl Reply {
 
     /// The input of a call comes in pieces; what stands there at first counts only if no piece follows.
     fn begin_call(&mut self, block: &Block<'_>, out: &mut Vec<StreamEvent>) -> Result<Open> {
-        if self.calls == MAX_CALLS {
-            return Err(too_much("more than 128 calls in one reply"));
-        }
+        bounds::another_call(self.calls)?;
         let (index, input) = (self.calls, block.input.0.clone().into_owned());
-        bounded(input.len())?;
+        bounds::arguments(input.len())?;
         self.calls += 1;
         let (id, name) = (block.id.0.clone().into_owned(), block.name.0.clone().into_owned());
         out.push(StreamEvent::ToolCall { index, id, name, arguments: String::new() });
@@ -173,7 +159,7 @@ impl Reply {
 
     fn go_on(&mut self, index: Option<u64>, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.has_begun = true;
-        self.count_bytes(delta.text.0.len() + delta.thinking.0.len() + delta.signature.0.len())?;
+        self.said.count(delta.text.0.len() + delta.thinking.0.len() + delta.signature.0.len())?;
         match self.open.get_mut(&index.unwrap_or(0)) {
             Some(Open::Text) => push(StreamEvent::Text, delta.text.0.into_owned(), out),
             Some(Open::Thinking { text, signature }) => {
@@ -183,7 +169,7 @@ impl Reply {
             }
             Some(Open::Call { index, length, .. }) if !delta.partial_json.0.is_empty() => {
                 *length += delta.partial_json.0.len();
-                bounded(*length)?;
+                bounds::arguments(*length)?;
                 push_arguments(*index, delta.partial_json.0.into_owned(), out);
             }
             Some(Open::Call { .. } | Open::Redacted { .. } | Open::Other) => {}
@@ -228,22 +214,10 @@ impl Reply {
             out.push(StreamEvent::Usage(self.counted));
         }
     }
-
-    fn count_bytes(&mut self, more: usize) -> Result<()> {
-        self.said += more;
-        if self.said > MAX_TEXT { Err(too_much("a reply of more than 16 MiB")) } else { Ok(()) }
-    }
 }
 
 /// More tokens than this no server means.
 const MAX_TOKENS: u64 = 1 << 40;
-
-fn bounded(arguments: usize) -> Result<()> {
-    if arguments <= MAX_ARGUMENTS {
-        return Ok(());
-    }
-    Err(too_much("a tool call with more than 4 MiB of arguments"))
-}
 
 fn push(event: fn(String) -> StreamEvent, text: String, out: &mut Vec<StreamEvent>) {
     if !text.is_empty() {
@@ -309,14 +283,14 @@ mod tests {
     fn arguments_calls_and_open_blocks_are_bounded() {
         let mut reply = Reply::default();
         take(&mut reply, &start(0, CALL)).unwrap();
-        let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(MAX_ARGUMENTS / 2 + 1)));
+        let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(bounds::MAX_ARGUMENTS / 2 + 1)));
         assert!(take(&mut reply, &half).is_ok());
         assert!(is_refused(take(&mut reply, &half)));
-        let whole = format!(r#"{{"type":"tool_use","input":{{"a":"{}"}}}}"#, "x".repeat(MAX_ARGUMENTS));
+        let whole = format!(r#"{{"type":"tool_use","input":{{"a":"{}"}}}}"#, "x".repeat(bounds::MAX_ARGUMENTS));
         assert!(is_refused(take(&mut Reply::default(), &start(0, &whole))));
 
         let mut reply = Reply::default();
-        assert!((0..MAX_CALLS).all(|_| take(&mut reply, &start(0, CALL)).is_ok()));
+        assert!((0..bounds::MAX_CALLS).all(|_| take(&mut reply, &start(0, CALL)).is_ok()));
         assert!(is_refused(take(&mut reply, &start(0, CALL))));
 
         let mut reply = Reply::default();

@@ -2,24 +2,16 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::answer::too_much;
+use crate::provider::bounds::{self, Said};
 use crate::provider::failure;
 use crate::provider::google::seal::Signature;
 use crate::provider::google::wire::{Candidate, Chunk, Feedback, FunctionCall, Part, WireUsage};
-
-/// The most text, thoughts and signatures of one reply, in bytes.
-const MAX_TEXT: usize = 16 << 20;
-/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
-const MAX_ARGUMENTS: usize = 1 << 22;
-/// The most calls of one reply.
-const MAX_CALLS: usize = 128;
 
 /// One reply, as far as it came.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: usize,
-    /// Bytes of text, thoughts and signatures so far.
-    said: usize,
+    said: Said,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -47,7 +39,7 @@ impl Reply {
 
     /// Whether any part of a reply came: text, thoughts or a call.
     pub fn has_begun(&self) -> bool {
-        self.said > 0 || self.calls > 0
+        !self.said.is_nothing() || self.calls > 0
     }
 
     /// Whether the model has said why it stopped.
@@ -59,13 +51,7 @@ impl Reply {
     ///
     /// The finish is held back until here because some models named it with every chunk; and it is `STOP` with calls, too.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        let finish = match (self.finish, self.calls) {
-            (Some(cut @ (Finish::Length | Finish::ContentFilter)), _) => cut,
-            (_, 0) => Finish::Stop,
-            _ => Finish::ToolCalls,
-        };
-        out.push(StreamEvent::Finish(finish));
-        out.push(StreamEvent::Done);
+        bounds::close(self.finish, self.calls > 0, out);
     }
 
     fn take_candidate(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -84,7 +70,7 @@ impl Reply {
     fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) -> Result<()> {
         let text = part.text.unwrap_or_default();
         let signature = part.thought_signature.unwrap_or_default();
-        self.count(text.len() + signature.len())?;
+        self.said.count(text.len() + signature.len())?;
         let is_thought = part.thought == Some(true);
         let sealed = match &part.function_call {
             _ if signature.is_empty() => None,
@@ -99,21 +85,12 @@ impl Reply {
         part.function_call.map_or(Ok(()), |call| self.take_call(call, out))
     }
 
-    fn count(&mut self, more: usize) -> Result<()> {
-        self.said += more;
-        if self.said > MAX_TEXT { Err(too_much("a reply of more than 16 MiB")) } else { Ok(()) }
-    }
-
     fn take_call(&mut self, call: FunctionCall, out: &mut Vec<StreamEvent>) -> Result<()> {
-        if self.calls == MAX_CALLS {
-            return Err(too_much("more than 128 calls in one reply"));
-        }
+        bounds::another_call(self.calls)?;
         let arguments = call.args.map_or_else(|| "{}".to_owned(), |args| args.to_string());
-        if arguments.len() > MAX_ARGUMENTS {
-            return Err(too_much("a tool call with more than 4 MiB of arguments"));
-        }
+        bounds::arguments(arguments.len())?;
         let (id, name) = (call.id.unwrap_or_default(), call.name.unwrap_or_default());
-        self.count(id.len() + name.len())?;
+        self.said.count(id.len() + name.len())?;
         out.push(StreamEvent::ToolCall { index: self.calls, id, name, arguments });
         self.calls += 1;
         Ok(())
@@ -225,12 +202,16 @@ mod tests {
     #[test]
     fn more_than_128_calls_or_16_mebibytes_are_an_error() {
         let call = r#"{"functionCall":{"name":"f","args":{}}}"#;
-        assert!(events(&[&parts(&vec![call; MAX_CALLS].join(","))]).is_ok());
-        assert_eq!(events(&[&parts(&vec![call; MAX_CALLS + 1].join(","))]).unwrap_err().kind, ErrorKind::Protocol);
+        assert!(events(&[&parts(&vec![call; bounds::MAX_CALLS].join(","))]).is_ok());
+        assert_eq!(
+            events(&[&parts(&vec![call; bounds::MAX_CALLS + 1].join(","))]).unwrap_err().kind,
+            ErrorKind::Protocol
+        );
         let text = parts(&format!("{{\"thought\":true,\"text\":\"{}\"}}", "x".repeat(1 << 20)));
         assert!(events(&vec![text.as_str(); 16]).is_ok());
         assert_eq!(events(&vec![text.as_str(); 17]).unwrap_err().kind, ErrorKind::Protocol);
-        let long = parts(&format!("{{\"functionCall\":{{\"args\":{{\"a\":\"{}\"}}}}}}", "x".repeat(MAX_ARGUMENTS)));
+        let long =
+            parts(&format!("{{\"functionCall\":{{\"args\":{{\"a\":\"{}\"}}}}}}", "x".repeat(bounds::MAX_ARGUMENTS)));
         assert_eq!(events(&[&long]).unwrap_err().kind, ErrorKind::Protocol);
     }
 }

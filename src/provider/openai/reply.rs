@@ -2,16 +2,9 @@
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::answer::too_much;
+use crate::provider::bounds::{self, Said};
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
 use crate::provider::text::Text;
-
-/// The most text and reasoning of one reply, in bytes.
-pub(super) const MAX_TEXT: usize = 16 << 20;
-/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
-pub(super) const MAX_ARGUMENTS: usize = 1 << 22;
-/// The most calls of one reply.
-pub(super) const MAX_CALLS: usize = 128;
 
 /// One reply, as far as it came.
 #[derive(Debug, Default)]
@@ -19,8 +12,7 @@ pub(super) struct Reply {
     calls: Vec<Call>,
     /// How many calls the agent has been told of.
     announced: usize,
-    /// Bytes of text and reasoning so far.
-    said: usize,
+    said: Said,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -60,7 +52,7 @@ impl Reply {
 
     /// Whether any part of a reply came: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        self.said > 0 || !self.calls.is_empty()
+        !self.said.is_nothing() || !self.calls.is_empty()
     }
 
     /// Whether the model has said why it stopped.
@@ -76,14 +68,7 @@ impl Reply {
         for call in &mut self.calls {
             call.announce(&mut self.announced, out);
         }
-        let finish = match (self.finish, self.calls.is_empty()) {
-            (Some(Finish::Length), _) => Finish::Length,
-            (Some(Finish::ContentFilter), _) => Finish::ContentFilter,
-            (_, false) => Finish::ToolCalls,
-            (_, true) => Finish::Stop,
-        };
-        out.push(StreamEvent::Finish(finish));
-        out.push(StreamEvent::Done);
+        bounds::close(self.finish, !self.calls.is_empty(), out);
     }
 
     fn take_choice(&mut self, choice: Choice<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -114,10 +99,7 @@ impl Reply {
         if text.0.is_empty() {
             return Ok(());
         }
-        self.said += text.0.len();
-        if self.said > MAX_TEXT {
-            return Err(too_much("a reply of more than 16 MiB"));
-        }
+        self.said.count(text.0.len())?;
         out.push(event(text.0.into_owned()));
         Ok(())
     }
@@ -127,8 +109,8 @@ impl Reply {
         let (id, name, arguments) = (&*delta.id.0, &*function.name.0, &*function.arguments.0);
         let place = match self.place_of(delta.index, id, name) {
             Some(place) => place,
-            None if self.calls.len() == MAX_CALLS => return Err(too_much("more than 128 calls in one reply")),
             None => {
+                bounds::another_call(self.calls.len())?;
                 self.calls.push(Call { wire_index: delta.index, ..Call::default() });
                 self.calls.len() - 1
             }
@@ -188,9 +170,7 @@ impl Call {
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
         self.length += arguments.len();
-        if self.length > MAX_ARGUMENTS {
-            return Err(too_much("a tool call with more than 4 MiB of arguments"));
-        }
+        bounds::arguments(self.length)?;
         if self.id.is_empty() && self.index.is_none() {
             id.clone_into(&mut self.id);
         }
@@ -349,12 +329,14 @@ mod tests {
     #[test]
     fn more_than_128_calls_or_4_mebibytes_of_arguments_are_an_error() {
         let many: Vec<String> =
-            (0..=MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
+            (0..=bounds::MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(events(&many[..MAX_CALLS]).is_ok());
+        assert!(events(&many[..bounds::MAX_CALLS]).is_ok());
         assert_eq!(events(&many).unwrap_err().kind, ErrorKind::Protocol);
-        let piece =
-            format!(r#"{{"index":0,"function":{{"name":"f","arguments":"{}"}}}}"#, "x".repeat(MAX_ARGUMENTS / 2 + 1));
+        let piece = format!(
+            r#"{{"index":0,"function":{{"name":"f","arguments":"{}"}}}}"#,
+            "x".repeat(bounds::MAX_ARGUMENTS / 2 + 1)
+        );
         assert_eq!(events(&[&piece, &piece]).unwrap_err().kind, ErrorKind::Protocol);
     }
 

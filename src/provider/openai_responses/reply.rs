@@ -6,15 +6,9 @@ use serde_json::{Value, json};
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::answer::too_much;
+use crate::provider::bounds::{self, Said};
 use crate::provider::openai_responses::wire::{Item, WireUsage};
 
-/// The most text and reasoning of one reply, in bytes, what is sealed included.
-const MAX_TEXT: usize = 16 << 20;
-/// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
-const MAX_ARGUMENTS: usize = 1 << 22;
-/// The most calls of one reply.
-const MAX_CALLS: usize = 128;
 /// The most items of one reply.
 const MAX_ITEMS: usize = 4096;
 
@@ -27,8 +21,7 @@ pub(super) struct Reply {
     latest: u64,
     /// How many calls the agent has been told of.
     announced: usize,
-    /// Bytes of text and reasoning so far.
-    said: usize,
+    said: Said,
     /// The message that was last heard of.
     message: Option<u64>,
     /// The part of a summary that was last heard of: item and part.
@@ -62,7 +55,7 @@ struct Call {
 impl Reply {
     /// Whether any part of a reply came: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        self.said > 0 || self.items.values().any(|item| item.call.is_some())
+        !self.said.is_nothing() || self.items.values().any(|item| item.call.is_some())
     }
 
     /// Whether the response has said how it ended.
@@ -155,9 +148,7 @@ impl Reply {
     pub fn add_arguments(&mut self, at: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         let call = self.call(at)?;
         call.length += more.len();
-        if call.length > MAX_ARGUMENTS {
-            return Err(too_much("a tool call with more than 4 MiB of arguments"));
-        }
+        bounds::arguments(call.length)?;
         match call.index {
             Some(index) if !more.is_empty() => {
                 let arguments = more.to_owned();
@@ -208,26 +199,19 @@ impl Reply {
             has_calls = true;
             call.announce(&mut self.announced, out);
         }
-        let finish = match self.finish {
-            Some(cut @ (Finish::Length | Finish::ContentFilter)) => cut,
-            _ if has_calls => Finish::ToolCalls,
-            _ => Finish::Stop,
-        };
-        out.push(StreamEvent::Finish(finish));
-        out.push(StreamEvent::Done);
+        bounds::close(self.finish, has_calls, out);
     }
 
     fn item(&mut self, at: u64) -> Result<&mut Progress> {
         if self.items.len() == MAX_ITEMS && !self.items.contains_key(&at) {
-            return Err(too_much("more than 4096 items in one reply"));
+            return Err(bounds::too_much("more than 4096 items in one reply"));
         }
         Ok(self.items.entry(at).or_default())
     }
 
     fn call(&mut self, at: u64) -> Result<&mut Call> {
-        let is_new = self.item(at)?.call.is_none();
-        if is_new && self.items.values().filter(|item| item.call.is_some()).count() == MAX_CALLS {
-            return Err(too_much("more than 128 calls in one reply"));
+        if self.item(at)?.call.is_none() {
+            bounds::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
         }
         Ok(self.item(at)?.call.get_or_insert_default())
     }
@@ -251,17 +235,12 @@ impl Reply {
         text: &str,
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
-        self.count(text.len())?;
+        self.said.count(text.len())?;
         if is_another {
             out.push(event("\n\n".to_owned()));
         }
         out.push(event(text.to_owned()));
         Ok(())
-    }
-
-    fn count(&mut self, bytes: usize) -> Result<()> {
-        self.said += bytes;
-        if self.said > MAX_TEXT { Err(too_much("a reply of more than 16 MiB")) } else { Ok(()) }
     }
 
     /// Reasoning that was not streamed: its summary, or where there is none the reasoning itself.
@@ -289,7 +268,7 @@ impl Reply {
             sealed["content"] = content.clone();
         }
         let sealed = sealed.to_string();
-        self.count(sealed.len())?;
+        self.said.count(sealed.len())?;
         out.push(StreamEvent::Sealed(sealed));
         Ok(())
     }
