@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod digest;
 pub mod error;
+pub mod file;
 pub mod id;
 pub mod random;
 pub mod text;

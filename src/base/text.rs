@@ -1,4 +1,4 @@
-//! Text on a screen: what may be shown, how wide it is, where it breaks.
+//! Text on a screen: what may be shown, how wide it is, where it breaks; and which name was meant.
 //!
 //! Everything here is stateless, so that text may come in pieces. Columns are counted by grapheme; what a terminal
 //! does with a grapheme that it does not know is no business of this file.
@@ -191,6 +191,27 @@ fn after_spaces(rest: &str, word_end: usize, at: usize) -> (usize, usize) {
     let run = rest[at..].len() - rest[at..].trim_start_matches(' ').len();
     let end = if word_end == 0 { at } else { word_end };
     (end, at + run)
+}
+
+/// The known name that was most likely meant, if one is near: at most two letters are wrong.
+pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, name) = known.map(|name| (distance(name, typed), name)).min()?;
+    (distance <= 2).then_some(name)
+}
+
+/// How many letters must be added, removed or changed (Levenshtein 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
 }
 
 #[cfg(test)]

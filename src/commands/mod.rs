@@ -26,6 +26,7 @@ mod usage;
 use crate::agent::Agent;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult};
 use crate::store::Store;
@@ -175,27 +176,11 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
 fn unknown(name: &str, house: &House) -> Error {
     let custom = house.config.commands.iter().map(|command| command.name.as_str());
     let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
-    let nearest = names.map(|known| (distance(known, name), known)).min();
-    let words = match nearest {
-        Some((distance, nearest)) if distance <= 2 => format!("there is no /{name}: did you mean /{nearest}?"),
-        _ => format!("there is no /{name}: /help lists the commands (// begins a message with a slash)"),
+    let words = match text::nearest(name, names) {
+        Some(nearest) => format!("there is no /{name}: did you mean /{nearest}?"),
+        None => format!("there is no /{name}: /help lists the commands (// begins a message with a slash)"),
     };
     Error::new(ErrorKind::Usage, words)
-}
-
-/// How many letters must be added, removed or changed (Levenshtein 1966).
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The agent that a person named.

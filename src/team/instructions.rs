@@ -2,12 +2,10 @@
 //! files say.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-
+use crate::base::file::{Links, open_regular, up_to_repository};
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -63,12 +61,9 @@ fn project(directory: &Path) -> (String, Vec<String>) {
     (text, sources)
 }
 
-/// Where such files may be: in the directory with `.git` and below it on the way to this one; outside of a repository,
-/// only here.
+/// Where such files may be: from the root of the repository down to this directory.
 fn places(directory: &Path) -> Vec<PathBuf> {
-    let root = directory.ancestors().find(|place| place.join(".git").symlink_metadata().is_ok()).unwrap_or(directory);
-    let mut places: Vec<PathBuf> =
-        directory.ancestors().take_while(|place| place.starts_with(root)).map(|place| place.join(FILE)).collect();
+    let mut places: Vec<PathBuf> = up_to_repository(directory).map(|place| place.join(FILE)).collect();
     places.reverse();
     places
 }
@@ -76,16 +71,10 @@ fn places(directory: &Path) -> Vec<PathBuf> {
 /// The beginning of a file: nothing if there is none, an error if it is no regular file of its own. A link could lead to
 /// what the project has no business to tell, and a pipe or a device would never end.
 fn read(path: &Path) -> Option<Result<Vec<u8>, ()>> {
-    let found = path.symlink_metadata().ok()?;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let open = || {
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-        file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let mut content = Vec::new();
-        file.take(CAP as u64 + 1).read_to_end(&mut content).ok()?;
-        Some(content)
-    };
-    Some(found.is_file().then(open).flatten().ok_or(()))
+    path.symlink_metadata().ok()?;
+    let mut content = Vec::new();
+    let read = open_regular(path, Links::Refused).and_then(|file| file.take(CAP as u64 + 1).read_to_end(&mut content));
+    Some(read.map(|_| content).map_err(|_| ()))
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags};
+use crate::base::file::{Links, open_regular};
 
-/// Opens a regular file without ever waiting for one that is not. It is looked at before it is opened, because opening a
-/// device can do something, and again after, because it may have been exchanged.
+/// Opens a regular file without ever waiting for one that is not.
 ///
 /// # Errors
 /// Words that go on after the path.
@@ -17,11 +16,7 @@ pub fn open(path: &Path) -> Result<File, String> {
     if is_of_a_process(&real) {
         return Err("belongs to a process and may hold secrets; a command may read it, since that asks first".into());
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(&real, flags, Mode::empty()).map_err(|error| cannot(&error.into()))?;
-    let file = File::from(file);
-    readable_kind(&file.metadata().map_err(|error| cannot(&error))?)?;
-    Ok(file)
+    open_regular(&real, Links::Refused).map_err(|error| cannot(&error))
 }
 
 fn readable_kind(found: &fs::Metadata) -> Result<(), String> {

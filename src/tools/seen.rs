@@ -5,14 +5,14 @@
 //! clock are told apart. Only of files too large for that is the inode believed.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
+use crate::base::file::{Links, open_regular};
 
 /// How large a file may be to be known by its content, and to be edited, in bytes: both happen on the loop's thread too.
 pub const LARGEST: u64 = 1 << 20;
@@ -34,17 +34,11 @@ impl Stamp {
     /// # Errors
     /// It is no regular file, or cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let found = match fs::metadata(path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
-            Err(error) => return Err(error),
-        };
-        if !found.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        match content(path)? {
-            Some(content) => Ok(Self::of_bytes(&content)),
-            None => Ok(Self::of_large(&fs::metadata(path)?)),
+        match content(path) {
+            Ok(Some(content)) => Ok(Self::of_bytes(&content)),
+            Ok(None) => Ok(Self::of_large(&fs::metadata(path)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
+            Err(error) => Err(error),
         }
     }
 
@@ -66,10 +60,8 @@ impl Stamp {
 /// # Errors
 /// It cannot be read.
 pub fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let mut content = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut content)?;
+    open_regular(path, Links::Followed)?.take(LARGEST + 1).read_to_end(&mut content)?;
     Ok((content.len() as u64 <= LARGEST).then_some(content))
 }
 

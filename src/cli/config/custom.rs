@@ -39,7 +39,7 @@ pub fn files(directory: &Path) -> Vec<CommandFile> {
     paths.retain(|path| path.extension().is_some_and(|end| end == "md") && path.is_file());
     paths.sort();
     paths.truncate(MOST_FILES);
-    let read = |path: PathBuf| CommandFile { bytes: file::read(&path).map(Option::unwrap_or_default), path };
+    let read = |path: PathBuf| CommandFile { bytes: file::read_regular(&path).map(Option::unwrap_or_default), path };
     paths.into_iter().map(read).collect()
 }
 

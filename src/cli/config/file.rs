@@ -3,7 +3,7 @@
 //! Nothing that stands in a file is repeated in an error: it may be a key that was put into the wrong place.
 
 use std::fs::File;
-use std::io::{ErrorKind as IoKind, Read as _};
+use std::io::{self, ErrorKind as IoKind, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::{Place, Value};
 use crate::base::error::{Error, ErrorKind};
-use crate::commands::distance;
+use crate::base::file::{Links, open_regular, up_to_repository};
+use crate::base::text;
 
 /// A configuration is written by hand: what is larger is something else.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -33,12 +34,25 @@ impl Complaints {
     }
 }
 
-/// The bytes of a file; `None` if there is no such file. One that is too large is cut: [`text_of`] refuses it.
+/// The bytes of a person's own file, which may be a pipe; `None` if there is no such file. One that is too large is cut:
+/// [`text_of`] refuses it.
 ///
 /// # Errors
 /// It cannot be read; the words say why.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let file = match File::open(path) {
+    bytes_of(File::open(path))
+}
+
+/// The same of what lies in a directory that may be anybody's: a pipe there is not waited for.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    bytes_of(open_regular(path, Links::Followed))
+}
+
+fn bytes_of(opened: io::Result<File>) -> Result<Option<Vec<u8>>, String> {
+    let file = match opened {
         Ok(file) => file,
         // A home that is no directory, as that of many a service, holds no configuration either.
         Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => return Ok(None),
@@ -49,7 +63,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(bytes))
 }
 
-fn unreadable(error: &std::io::Error) -> String {
+fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         IoKind::IsADirectory => "is a directory, not a file".into(),
         IoKind::PermissionDenied => "may not be read: change its permissions".into(),
@@ -133,9 +147,8 @@ impl Reading<'_> {
     pub fn unknown<'k>(&mut self, entry: &Entry<'_>, known: impl Iterator<Item = &'k str>) {
         let place = self.place(&entry.span);
         let is_short = entry.name.len() <= 40;
-        let nearest = known.filter(|_| is_short).map(|name| (distance(name, entry.name), name)).min();
-        let meant = nearest.filter(|(distance, _)| *distance <= 2);
-        let meant = meant.map_or_else(String::new, |(_, name)| format!(": did you mean {name}?"));
+        let meant = text::nearest(entry.name, known.filter(|_| is_short));
+        let meant = meant.map_or_else(String::new, |name| format!(": did you mean {name}?"));
         self.complaints.warnings.push(format!("{place}: {} is not known and ignored{meant}", entry.key));
     }
 
@@ -216,10 +229,7 @@ pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The first directory of `directory` and those above it, up to the root of its repository, that holds `name`. Outside
-/// of a repository only `directory` itself is looked at: what lies above may be anybody's.
+/// The directory `name` in this one or in the nearest above it, up to the root of its repository.
 pub fn upwards(directory: &Path, name: &str) -> Option<PathBuf> {
-    let root = directory.ancestors().find(|above| exists(&above.join(".git"))).unwrap_or(directory);
-    let within = directory.ancestors().take_while(|above| above.starts_with(root));
-    within.map(|above| above.join(name)).find(|path| path.is_dir())
+    up_to_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
 }

@@ -34,7 +34,7 @@ impl Project {
     pub fn of(directory: &Path) -> Option<Self> {
         let found = file::upwards(directory, DIRECTORY)?;
         let directory = found.canonicalize().ok()?;
-        let config = file::read(&directory.join("config.toml")).transpose();
+        let config = file::read_regular(&directory.join("config.toml")).transpose();
         let commands = custom::files(&directory.join("commands"));
         let has_anything = config.is_some() || !commands.is_empty();
         has_anything.then_some(Self { directory, config, commands })

@@ -37,6 +37,17 @@ fn a_project_is_looked_for_up_to_the_root_of_its_repository_and_no_further() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_a_projects_file_is_not_waited_for() {
+    let scene = Scene::new().untrusted("");
+    fs::remove_file(scene.project_file()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(scene.project_file()).status().unwrap().success());
+    assert!(scene.config().notes[0].contains(".polylogue is not read"));
+    scene.trust();
+    let errors = scene.load().complaints.errors;
+    assert!(errors[0].message.ends_with("config.toml: cannot be read: it is no regular file"), "{errors:?}");
+}
+
+#[test]
 fn a_project_cannot_move_the_data_or_take_anybodys_key() {
     let own = "[providers.mine]\nbase_url = \"https://mine.example\"\napi_key_env = \"MY_KEY\"\n";
     for (text, words) in [
