@@ -55,9 +55,10 @@ soak: ## run random users against a hostile provider: ARGS="--minutes 60"
 fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
 	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- fuzz $(ARGS)
 
-install: release ## install into PREFIX/bin, by default ~/.local/bin
-	install -d "$(DESTDIR)$(PREFIX)/bin"
+install: release ## install program and manual page into PREFIX, by default ~/.local
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -m 755 $(PROGRAM) "$(DESTDIR)$(PREFIX)/bin/polylogue"
+	$(PROGRAM) man > "$(DESTDIR)$(PREFIX)/share/man/man1/polylogue.1"
 
 # CFLAGS for libcurl come from .cargo/config.toml, which RUSTFLAGS does not touch. The target is named
 # so that the flag holds for the program and not for build scripts and procedural macros.

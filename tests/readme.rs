@@ -1,6 +1,15 @@
-//! What the README tells is what the program has.
+//! What the README and the manual page tell is what the program has.
 
-use polylogue::commands::COMMANDS;
+use std::process::Command;
+
+use polylogue::commands::{COMMANDS, KEYS};
+
+/// What the program prints about itself.
+fn told(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_polylogue")).args(words).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
 
 #[test]
 fn the_readme_lists_every_command_as_help_does_and_no_other() {
@@ -13,4 +22,20 @@ fn the_readme_lists_every_command_as_help_does_and_no_other() {
         .collect();
     let told: Vec<&str> = include_str!("../README.md").lines().filter(|line| line.starts_with("| `/")).collect();
     assert_eq!(told, rows);
+}
+
+#[test]
+fn the_manual_page_tells_of_every_option_command_key_and_setting() {
+    let page = told(&["man"]).replace("\\-", "-").replace("\\e", "\\");
+    let help = told(&["--help"]);
+    let options = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned);
+    let shown = told(&["config", "show", "--config", "/dev/null"]);
+    let names = shown.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(name, _)| name);
+    let commands = COMMANDS.iter().map(|spec| format!(".B /{} {}", spec.name, spec.arguments).trim_end().to_owned());
+    let keys = KEYS.iter().map(|(keys, _)| format!(".B {keys}"));
+    let wanted: Vec<String> = options.chain(names.map(str::to_owned)).chain(commands).chain(keys).collect();
+    assert!(wanted.len() > 60, "{wanted:?}");
+    let missing: Vec<&String> =
+        wanted.iter().filter(|word| !page.contains(word.trim_end_matches([',', '.']))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -56,6 +56,8 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// Print the manual page: polylogue man | man -l -
+    Man,
 }
 
 /// What can be done with the configuration.

@@ -3,6 +3,7 @@
 mod arguments;
 pub mod config;
 mod doctor;
+mod man;
 mod process;
 
 use std::io::Write as _;
@@ -73,6 +74,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Some(Command::Config(command)) => config::show::run(command, arguments, &around),
         Some(Command::Doctor { offline }) => Ok(doctor::run(arguments, &around, *offline)),
+        Some(Command::Man) => {
+            config::show::print(&man::page());
+            Ok(true)
+        }
         None => chat(arguments, &around).map(|()| true),
     }
 }

@@ -20,7 +20,7 @@ pub const HELP: CommandSpec = CommandSpec {
 const COLUMNS: usize = 78;
 
 /// Keys that are not commands, as help lists them.
-const KEYS: &[(&str, &str)] = &[
+pub const KEYS: &[(&str, &str)] = &[
     ("Enter, Ctrl+J", "send, new line"),
     ("Tab", "complete a command or a name"),
     ("Esc", "stop what this agent does; else clear the draft"),

@@ -33,6 +33,7 @@ use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
 pub use complete::complete;
+pub use help::KEYS;
 pub use mail::mail_lines;
 
 /// The house as a command may see it.

@@ -22,7 +22,7 @@ pub struct Layer {
 /// The tables of a file.
 const TABLES: [&str; 3] = ["providers", "environments", "limits"];
 /// The keys of an environment.
-const ENVIRONMENT: [&str; 3] = ["tools", "directory", "system"];
+pub const ENVIRONMENT: [&str; 3] = ["tools", "directory", "system"];
 
 /// Reads a whole file.
 pub fn read(reading: &mut Reading<'_>) -> Layer {

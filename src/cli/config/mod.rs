@@ -15,10 +15,10 @@
 pub mod catalog;
 mod custom;
 mod file;
-mod keys;
+pub(super) mod keys;
 mod project;
-mod providers;
-mod settings;
+pub(super) mod providers;
+pub(super) mod settings;
 pub mod show;
 mod source;
 mod surroundings;

@@ -31,8 +31,10 @@ pub struct FileProvider {
     pub models: Vec<(String, ModelFacts)>,
 }
 
-const KEYS: [&str; 6] = ["kind", "base_url", "api_key_env", "api_key_command", "headers", "models"];
-const MODEL: [&str; 7] =
+/// The keys of a provider.
+pub const KEYS: [&str; 6] = ["kind", "base_url", "api_key_env", "api_key_command", "headers", "models"];
+/// The keys of a model.
+pub const MODEL: [&str; 7] =
     ["name", "context", "max_output", "input_price", "cached_price", "written_price", "output_price"];
 /// Nobody charges more, in dollars for a million tokens.
 const MOST_DOLLARS: f64 = 1e6;

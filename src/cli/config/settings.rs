@@ -25,6 +25,8 @@ pub struct Wanted {
 pub struct Setting {
     /// Where it stands in a file, the table before the dot.
     pub key: &'static str,
+    /// What it is, in half a line.
+    pub about: &'static str,
     /// The option of the command line, if there is one, and what was said with it.
     pub flag: Option<(&'static str, Said)>,
     /// Which files may set it.
@@ -78,56 +80,113 @@ const MOST_COUNT: u32 = 1_000_000_000;
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "model",
+        about: "Which model new agents talk to",
         flag: Some(("--model", |said| said.model.clone().map(Into::into))),
         files: Files::All,
         slot: Slot::Model,
     },
-    Setting { key: "thinking", flag: None, files: Files::All, slot: Slot::Thinking(|config| &mut config.thinking) },
+    Setting {
+        key: "thinking",
+        about: "How much new agents think",
+        flag: None,
+        files: Files::All,
+        slot: Slot::Thinking(|config| &mut config.thinking),
+    },
     Setting {
         key: "data_dir",
+        about: "Where conversations are kept",
         flag: Some(("--data-dir", |said| said.data_dir.clone().map(Into::into))),
         files: Files::Own,
         slot: Slot::Path(|config| &mut config.data_directory),
     },
     Setting {
         key: "ephemeral",
+        about: "Whether nothing is kept",
         flag: Some(("--ephemeral", |said| said.ephemeral.then(|| "true".into()))),
         files: Files::None,
         slot: Slot::Ephemeral,
     },
     Setting {
         key: "trace",
+        about: "Where every turn of the loop is written down",
         flag: Some(("--trace", |said| said.trace.clone().map(Into::into))),
         files: Files::Own,
         slot: Slot::Path(|config| &mut config.trace),
     },
     Setting {
         key: "working_limit",
+        about: "How many agents may work at once, 0 for all",
         flag: Some(("--working-limit", |said| said.working_limit.clone().map(Into::into))),
         files: Files::All,
         slot: Slot::Size(|config| &mut config.working_limit, 0),
     },
     Setting {
         key: "follow_forks",
+        about: "Whether a child that is forked is shown at once",
         flag: Some(("--stay", |said| said.stay.then(|| "false".into()))),
         files: Files::All,
         slot: Slot::Truth(|config| &mut config.follows_forks),
     },
-    limit("limits.stall_timeout", Slot::Seconds(|config| &mut config.settings.stall_timeout, 1.0)),
-    limit("limits.tool_iterations", Slot::Count(|config| &mut config.settings.tool_iterations, 0)),
-    limit("limits.bash_timeout", Slot::Seconds(|config| &mut config.settings.bash_timeout, 1.0)),
-    limit("limits.output_cap", Slot::Size(|config| &mut config.settings.output_cap, 1024)),
-    limit("limits.retries", Slot::Count(|config| &mut config.settings.retry.retries, 0)),
-    limit("limits.retry_base", Slot::Seconds(|config| &mut config.settings.retry.base, 0.0)),
-    limit("limits.retry_cap", Slot::Seconds(|config| &mut config.settings.retry.cap, 0.0)),
-    limit("limits.retry_jitter", Slot::Share(|config| &mut config.settings.retry.jitter)),
-    limit("limits.checkpoint_every", Slot::Seconds(|config| &mut config.settings.checkpoint_every, 0.0)),
-    limit("limits.bytes_per_turn", Slot::Size(|config| &mut config.settings.bytes_per_turn, 1024)),
-    limit("limits.exit_patience", Slot::Seconds(|config| &mut config.settings.exit_patience, 0.0)),
+    limit(
+        "limits.stall_timeout",
+        "A reply of which no byte came for so long is given up",
+        Slot::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
+    ),
+    limit(
+        "limits.tool_iterations",
+        "Rounds of tools for one message",
+        Slot::Count(|config| &mut config.settings.tool_iterations, 0),
+    ),
+    limit(
+        "limits.bash_timeout",
+        "How long a command of a model may run, if it does not say",
+        Slot::Seconds(|config| &mut config.settings.bash_timeout, 1.0),
+    ),
+    limit(
+        "limits.key_timeout",
+        "How long a command that prints a key may run",
+        Slot::Seconds(|config| &mut config.settings.key_timeout, 1.0),
+    ),
+    limit(
+        "limits.output_cap",
+        "Bytes of a tool's output that a model is shown",
+        Slot::Size(|config| &mut config.settings.output_cap, 1024),
+    ),
+    limit(
+        "limits.retries",
+        "How often a failed request is sent again",
+        Slot::Count(|config| &mut config.settings.retry.retries, 0),
+    ),
+    limit(
+        "limits.retry_base",
+        "The first wait before that; each further one is twice as long",
+        Slot::Seconds(|config| &mut config.settings.retry.base, 0.0),
+    ),
+    limit("limits.retry_cap", "The longest such wait", Slot::Seconds(|config| &mut config.settings.retry.cap, 0.0)),
+    limit(
+        "limits.retry_jitter",
+        "The largest share of a wait that is added at random",
+        Slot::Share(|config| &mut config.settings.retry.jitter),
+    ),
+    limit(
+        "limits.checkpoint_every",
+        "The most often that a streaming reply is stored",
+        Slot::Seconds(|config| &mut config.settings.checkpoint_every, 0.0),
+    ),
+    limit(
+        "limits.bytes_per_turn",
+        "Bytes of one reply that are read in one turn of the loop",
+        Slot::Size(|config| &mut config.settings.bytes_per_turn, 1024),
+    ),
+    limit(
+        "limits.exit_patience",
+        "How long tools may take to end when the program is left",
+        Slot::Seconds(|config| &mut config.settings.exit_patience, 0.0),
+    ),
 ];
 
-const fn limit(key: &'static str, slot: Slot) -> Setting {
-    Setting { key, flag: None, files: Files::All, slot }
+const fn limit(key: &'static str, about: &'static str, slot: Slot) -> Setting {
+    Setting { key, about, flag: None, files: Files::All, slot }
 }
 
 impl Setting {
@@ -183,7 +242,7 @@ impl Setting {
 
 impl Slot {
     /// What a value must be, behind "expected".
-    fn expected(&self) -> String {
+    pub fn expected(&self) -> String {
         match self {
             Self::Model => "\"provider/model\"".into(),
             Self::Thinking(_) => "off, low, medium, high, default or a number of tokens".into(),
