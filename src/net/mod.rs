@@ -9,6 +9,7 @@ mod lookup;
 mod network;
 mod probe;
 mod trust;
+mod words;
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,7 @@ pub use lookup::{Addresses, Lookup};
 pub use network::Network;
 pub use probe::probe;
 use trust::Trust;
+use words::{explain, host_of, unresolved};
 
 /// How long the transfer of a reply that is whole may take to end by itself.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -303,48 +305,6 @@ fn prepare(request: &HttpRequest, network: &Network, now: Moment) -> std::result
     Ok(easy)
 }
 
-/// Puts a libcurl error into words that name the host and the way out, and never the path or a credential. `patience` is
-/// how long was waited.
-fn explain(error: &curl::Error, url: &str, patience: Duration) -> Error {
-    let host = host_of(url);
-    if error.is_couldnt_resolve_host() {
-        return unresolved(url);
-    }
-    let (kind, words) = if error.is_couldnt_resolve_proxy() {
-        (ErrorKind::Network, "the proxy's name cannot be resolved: check HTTPS_PROXY".to_owned())
-    } else if error.is_couldnt_connect() {
-        (ErrorKind::Network, format!("{host} refuses the connection: is the server running?"))
-    } else if error.is_operation_timedout() {
-        (ErrorKind::Timeout, format!("{host} did not answer in {} s", patience.as_secs()))
-    } else if error.is_peer_failed_verification() || error.is_ssl_cacert() || error.is_ssl_cacert_badfile() {
-        let detail = error.extra_description().unwrap_or_else(|| error.description());
-        (ErrorKind::BadRequest, format!("the certificate of {host} is not trusted ({detail}): see SSL_CERT_FILE"))
-    } else if error.is_ssl_connect_error() {
-        (ErrorKind::Network, format!("no TLS connection to {host}: is its base URL https, or is it plain http?"))
-    } else if error.is_url_malformed() || error.is_unsupported_protocol() {
-        (ErrorKind::BadRequest, format!("the base URL is not one ({host}): it must look like https://host/v1"))
-    } else if error.is_got_nothing() {
-        (ErrorKind::Network, format!("{host} closed the connection without an answer"))
-    } else if error.is_partial_file() || error.is_recv_error() || error.is_send_error() {
-        (ErrorKind::Network, format!("the connection to {host} broke in the middle"))
-    } else {
-        (ErrorKind::Network, format!("{host}: {}", error.extra_description().unwrap_or_else(|| error.description())))
-    };
-    Error::new(kind, words)
-}
-
-fn unresolved(url: &str) -> Error {
-    let words = format!("the name {} cannot be resolved: check the base URL and the network", host_of(url));
-    Error::new(ErrorKind::Network, words)
-}
-
-/// Host and port of a URL, without anything that could be a credential.
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    authority.rsplit('@').next().unwrap_or(authority)
-}
-
 const fn contains(text: &[u8], wanted: &[u8]) -> bool {
     let mut start = 0;
     while start + wanted.len() <= text.len() {
@@ -363,13 +323,6 @@ const fn contains(text: &[u8], wanted: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_host_in_words_holds_no_credential_and_no_path() {
-        assert_eq!(host_of("https://user:secret@host:8080/v1/chat?key=secret"), "host:8080");
-        assert_eq!(host_of("http://[::1]:80/x"), "[::1]:80");
-        assert_eq!(host_of("nonsense"), "nonsense");
-    }
 
     #[test]
     fn this_build_of_libcurl_uses_poll() {

@@ -10,15 +10,16 @@
 //!   model            tokens       status line
 //! ```
 
-use crate::agent::{Agent, Asked, State};
+mod painter;
+
+use crate::agent::State;
 use crate::base::id::AgentId;
-use crate::base::text;
-use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::{LineKind, VisibleRow};
-use crate::repl::doing::{self, one_line};
+use crate::domain::scrollback::LineKind;
+use crate::repl::doing;
 use crate::repl::timeout::SPINNER_STEP;
 use crate::repl::{Repl, Seat};
 use crate::team::Gate;
+use painter::{Painter, Surroundings};
 
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
@@ -28,11 +29,8 @@ pub(super) const QUEUE_ROWS: usize = 3;
 const ROWS_TO_ASK: u16 = 8;
 /// The same for columns.
 const COLUMNS_TO_ASK: u16 = 20;
-/// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
-const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 /// Columns on the left that tell who speaks.
 const GUTTER: u16 = 2;
-const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
 /// Everything that the last frame depended on: if it is the same, so is the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,247 +178,5 @@ impl Repl {
                 .collect(),
             is_read_only: self.shared.store.is_read_only(),
         }
-    }
-}
-
-struct Surroundings {
-    parent: Option<String>,
-    siblings: usize,
-    children: usize,
-    at_work: usize,
-    asking: Vec<String>,
-    is_read_only: bool,
-}
-
-/// What was painted.
-struct Painted {
-    frame: Frame,
-    /// Nothing of a question is left out.
-    is_whole: bool,
-}
-
-struct Painter {
-    size: (u16, u16),
-    spinner: u128,
-    notice: Option<String>,
-    surroundings: Surroundings,
-    /// What is done, in words.
-    doing: String,
-}
-
-impl Painter {
-    /// The frame; what a question cannot show in it stands in the text, once, where it can be read on any screen.
-    fn paint_readable(&self, agent: &mut Agent) -> Painted {
-        let painted = self.paint(agent);
-        let question = agent.question().filter(|_| !painted.is_whole).cloned();
-        match question {
-            Some(asked) if agent.view.spell_out(asked.number, &asked.question.detail) => self.paint(agent),
-            _ => painted,
-        }
-    }
-
-    fn paint(&self, agent: &mut Agent) -> Painted {
-        let height = usize::from(self.size.1);
-        let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
-        let (input, cursor) = self.input_rows(agent, most);
-        // On a tiny screen the input stays, and what is around it goes.
-        let mut room = height.saturating_sub(input.len());
-        let mut take = |rows: usize| {
-            let is_room = room >= rows;
-            room -= if is_room { rows } else { 0 };
-            is_room
-        };
-        let status = take(1).then(|| self.status(agent));
-        let separator = take(1).then(|| self.separator(agent));
-        let (notices, is_whole) = self.notice_rows(agent, room);
-        room -= notices.len();
-        let spinner = self.spinner_row(agent).filter(|_| room > 1);
-        let text_rows = room - usize::from(spinner.is_some());
-        let mut rows = self.text_rows(agent, text_rows);
-        rows.extend(spinner.into_iter().chain(separator).chain(notices));
-        let cursor_row = rows.len() + cursor.1;
-        rows.extend(input.into_iter().chain(status));
-        let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
-        let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
-        Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, is_whole }
-    }
-
-    fn text_rows(&self, agent: &mut Agent, height: usize) -> Vec<Row> {
-        let scrollback = &mut agent.view.scrollback;
-        let visible = scrollback.visible(text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
-        let mut rows: Vec<Row> = visible.into_iter().map(|row| self.row(text_row(row))).collect();
-        rows.resize(height, Row::default());
-        if !scrollback.is_at_bottom()
-            && let Some(last) = rows.last_mut()
-        {
-            *last = self.row(Row::of("  ↓ there is more below (Ctrl+End)", Style::DIM));
-        }
-        rows
-    }
-
-    fn spinner_row(&self, agent: &Agent) -> Option<Row> {
-        if !agent.view.is_spinning() {
-            return None;
-        }
-        let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
-        let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
-        row.push(self.doing.as_str(), Style::DIM);
-        Some(self.row(row))
-    }
-
-    fn separator(&self, agent: &Agent) -> Row {
-        let around = &self.surroundings;
-        let mut parts = Vec::new();
-        parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
-        parts.extend(counted(around.siblings, "sibling", "siblings"));
-        parts.extend(counted(around.children, "child", "children"));
-        parts.extend(counted(agent.unread, "unread letter", "unread letters"));
-        parts.extend((around.at_work > 0).then(|| format!("{} at work", around.at_work)));
-        let mut row = Row::of("── ", Style::DIM);
-        row.push(text::sanitise(&agent.identity.label()), Style::BOLD);
-        row.push(" ", Style::default());
-        for part in parts {
-            row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
-        }
-        if let [first, rest @ ..] = around.asking.as_slice() {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
-        }
-        let used = text::width(&row.text());
-        row.push("─".repeat(usize::from(self.size.0).saturating_sub(used)), Style::DIM);
-        self.row(row)
-    }
-
-    /// What a person should see above the input, in so many rows: the question first, then words of the house, then what
-    /// is queued.
-    fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, bool) {
-        let (mut rows, is_whole) = match agent.question() {
-            Some(asked) => self.question_rows(asked, room, !agent.view.draft.is_empty()),
-            None => (Vec::new(), true),
-        };
-        let columns = usize::from(self.size.0).max(1);
-        for line in self.notice.iter().flat_map(|notice| notice.lines()) {
-            let line = text::sanitise(line);
-            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(part, Style::color(Color::Yellow))));
-        }
-        let queued = agent.queue.iter().enumerate().take(QUEUE_ROWS);
-        rows.extend(
-            queued.map(|(at, text)| Row::of(format!("  queued {}: {}", at + 1, one_line(&text.line())), Style::DIM)),
-        );
-        if agent.queue.len() > QUEUE_ROWS {
-            rows.push(Row::of(format!("  and {} more", agent.queue.len() - QUEUE_ROWS), Style::DIM));
-        }
-        if !agent.queue.is_empty() && agent.state() == State::Idle {
-            rows.push(Row::of("  the queue waits: Enter sends the next, Up takes the last one back", Style::DIM));
-        }
-        rows.truncate(room);
-        (rows.into_iter().map(|row| self.row(row)).collect(), is_whole)
-    }
-
-    /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
-    /// above; where not even that can be said, nothing can be answered.
-    fn question_rows(&self, asked: &Asked, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
-        let yellow = Style::color(Color::Yellow);
-        if !is_large_enough_to_ask(self.size) {
-            return (vec![Row::of("? enlarge to answer", yellow)], true);
-        }
-        let columns = usize::from(self.size.0).saturating_sub(2).max(1);
-        let mut rows = Vec::new();
-        for line in &asked.question.detail {
-            let line = text::expand_tabs(line).into_owned();
-            let line = text::sanitise(&line).replace('\n', "␊");
-            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
-        }
-        let is_whole = rows.len() + 2 <= room;
-        if !is_whole {
-            // Beside the title, the way to answer and a row that tells what is left out, the text keeps some rows.
-            let shown = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION);
-            let hidden = rows.len() - shown.min(rows.len());
-            rows.truncate(shown);
-            rows.push(Row::of(format!("  … {hidden} rows more: PgUp shows them"), Style::color(Color::Red)));
-        }
-        rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
-        rows.push(Row::of(
-            match (is_whole, is_typing) {
-                (true, false) => "  y runs it, n refuses it",
-                (true, true) => "  Alt+Y runs it, Alt+N refuses it (something is typed)",
-                (false, _) => "  Alt+Y runs it, Alt+N refuses it (read all of it first)",
-            },
-            yellow,
-        ));
-        (rows, is_whole)
-    }
-
-    fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {
-        let layout = agent.view.draft.layout(text_width(self.size.0));
-        let (column, at) = layout.cursor;
-        // The rows around the cursor, if there are more than fit.
-        let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
-        let shown = layout.rows.iter().enumerate().skip(first).take(most);
-        let rows = shown.map(|(n, text)| {
-            let mut row = Row::of(if n == 0 { "> " } else { "  " }, Style::color(Color::Green));
-            row.push(text.as_str(), Style::default());
-            self.row(row)
-        });
-        (rows.collect(), (column + GUTTER, at - first))
-    }
-
-    fn status(&self, agent: &Agent) -> Row {
-        let used = agent.used.input + agent.used.output;
-        let mut left = format!("  {}", agent.talk.endpoint.full_name());
-        if used > 0 {
-            left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
-        }
-        if self.surroundings.is_read_only {
-            left.push_str("  read-only");
-        }
-        let right = "/help ";
-        let space = usize::from(self.size.0).saturating_sub(text::width(&left) + right.len());
-        let left = text::sanitise(&left).into_owned();
-        let line = if space > 0 { format!("{left}{}{right}", " ".repeat(space)) } else { left };
-        self.row(Row::of(line, Style::DIM))
-    }
-
-    /// The row, no wider than the screen.
-    fn row(&self, row: Row) -> Row {
-        let mut cut = Row::default();
-        let mut left = usize::from(self.size.0);
-        for span in row.spans {
-            let part = text::truncate(&span.text, left);
-            left -= text::width(part);
-            cut.push(part, span.style);
-        }
-        cut
-    }
-}
-
-fn text_row(row: VisibleRow) -> Row {
-    let (sign, style) = look_of(row.kind);
-    if row.is_gap {
-        return Row::default();
-    }
-    let mut drawn = Row::of(if row.is_first_of_block { sign } else { "  " }, Style { dim: true, ..style });
-    drawn.push(row.text, style);
-    drawn
-}
-
-fn look_of(kind: LineKind) -> (&'static str, Style) {
-    match kind {
-        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::Green) }),
-        LineKind::Assistant => ("  ", Style::default()),
-        LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
-        LineKind::ToolCall => ("* ", Style::color(Color::Cyan)),
-        LineKind::ToolOutput => ("| ", Style::DIM),
-        LineKind::Note => ("  ", Style::color(Color::Blue)),
-        LineKind::Error => ("! ", Style::color(Color::Red)),
-        LineKind::Mark => ("- ", Style::DIM),
-    }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        n => Some(format!("{n} {many}")),
     }
 }

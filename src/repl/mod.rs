@@ -123,28 +123,12 @@ impl Repl {
     /// When the store cannot be read or the kernel gives no descriptors.
     pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
-        let now = clock.now();
         // Who only looks may be looking at turns that another process is in the middle of.
         let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
         let mut nursery = Nursery::new(&config);
-        let roll = store.load_agents()?;
-        let mut roster = Roster::default();
-        for row in &roll.agents {
-            let parent = match row.parent {
-                Some(parent) if roster.get(parent).is_some() => Some(parent),
-                // Where not even the way up can be read, the eldest adopts.
-                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
-            };
-            roster.add(nursery.from_row(row), parent);
-        }
-        let is_fresh = roster.is_empty();
-        if is_fresh {
-            let id = AgentId::random();
-            let row = store.create_root(id, Some(&config.endpoint.full_name()), Some(USUAL), clock.unix_ms())?;
-            roster.add(nursery.from_row(&row), None);
-        }
+        let Household { roster, damaged, is_fresh } = Household::of(&store, &config, &mut nursery, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let places = places(config.working_limit);
+        let (places, tools_looked_at) = (places(config.working_limit), clock.now());
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
@@ -173,14 +157,14 @@ impl Repl {
             chores: Vec::new(),
             abandoned: Vec::new(),
             waits: Vec::new(),
-            tools_looked_at: now,
+            tools_looked_at,
         };
         if repl.shared.trace.is_open() {
             repl.outbox.listen();
         }
         repl.read_queues()?;
         repl.count_mail()?;
-        repl.greet(root, is_fresh, &roll.damaged, was_cut.len());
+        repl.greet(root, is_fresh, &damaged, was_cut.len());
         repl.bring_to_screen(root);
         repl.render();
         Ok(repl)
@@ -370,6 +354,37 @@ impl Repl {
         self.apply_outbox();
         self.render();
         Ok(())
+    }
+}
+
+/// Everybody who lives, as the store has them.
+struct Household {
+    roster: Roster,
+    /// Words for each row that could not be read.
+    damaged: Vec<String>,
+    /// Nobody was there: agent 0 was just born.
+    is_fresh: bool,
+}
+
+impl Household {
+    fn of(store: &Store, config: &Config, nursery: &mut Nursery, unix_ms: i64) -> Result<Self> {
+        let roll = store.load_agents()?;
+        let mut roster = Roster::default();
+        for row in &roll.agents {
+            let parent = match row.parent {
+                Some(parent) if roster.get(parent).is_some() => Some(parent),
+                // Where not even the way up can be read, the eldest adopts.
+                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
+            };
+            roster.add(nursery.from_row(row), parent);
+        }
+        let is_fresh = roster.is_empty();
+        if is_fresh {
+            let model = config.endpoint.full_name();
+            let row = store.create_root(AgentId::random(), Some(&model), Some(USUAL), unix_ms)?;
+            roster.add(nursery.from_row(&row), None);
+        }
+        Ok(Self { roster, damaged: roll.damaged, is_fresh })
     }
 }
 

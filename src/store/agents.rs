@@ -1,8 +1,8 @@
-//! The registry: which agents exist, who forked whom, who lives.
+//! Writing the registry: who is born of whom, what becomes of them, who dies. Reading it is `roll`.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
+use super::roll::AgentRow;
 use super::{Store, fault, log, refusal};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -10,48 +10,6 @@ use crate::domain::message::{Body, Message};
 
 /// The root's ordinal. Everyone else's is greater than that of the agent that forked it.
 pub(super) const ROOT: i64 = 0;
-
-/// One agent, as the registry has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentRow {
-    /// Its name for ever.
-    pub id: AgentId,
-    /// Its place in the order of birth; 0 is the root.
-    pub ordinal: i64,
-    /// The name that people use, unique among the running.
-    pub name: Option<String>,
-    /// Who forked it, alive or not; never changes.
-    pub parent: Option<AgentId>,
-    /// The child inherits the parent's own messages up to this one; 0: none of them.
-    pub fork_point: MessageId,
-    /// It has not been killed.
-    pub is_running: bool,
-    /// It was in the middle of a turn when this was last written.
-    pub was_busy: bool,
-    /// Milliseconds since 1970.
-    pub created_at: i64,
-    /// When it was killed, in milliseconds since 1970.
-    pub ended_at: Option<i64>,
-    /// `provider/model`.
-    pub endpoint: Option<String>,
-    /// How much it thinks, as the person wrote it.
-    pub thinking: Option<String>,
-    /// The environment's specification.
-    pub environment: Option<String>,
-    /// What it may do, in the words of those who grant it.
-    pub powers: Option<String>,
-    /// Instructions of its own before everything, in place of the usual ones.
-    pub system: Option<String>,
-}
-
-/// The living, and what could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Roll {
-    /// Running agents in the order of birth.
-    pub agents: Vec<AgentRow>,
-    /// Words for each row that was skipped.
-    pub damaged: Vec<String>,
-}
 
 /// A child to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,49 +39,7 @@ pub struct Forked {
     pub in_child: Message,
 }
 
-/// Who was meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// This one. By uuid it may be dead.
-    One(AgentId),
-    /// Nobody.
-    None,
-    /// Any of these, by order of birth.
-    Ambiguous(Vec<AgentId>),
-}
-
-const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, powers, system FROM agents";
-
 impl Store {
-    /// The running agents, by order of birth.
-    ///
-    /// # Errors
-    /// The database cannot be read. A row that makes no sense is no error but one of [`Roll::damaged`].
-    pub fn load_agents(&self) -> Result<Roll> {
-        let sql = format!("{SELECT} WHERE status = 'running' ORDER BY ordinal");
-        let mut roll = Roll::default();
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            match agent_row(row) {
-                Ok(agent) => roll.agents.push(agent),
-                Err(words) => roll.damaged.push(words),
-            }
-        }
-        Ok(roll)
-    }
-
-    /// One agent, alive or dead.
-    ///
-    /// # Errors
-    /// The database cannot be read, or the row is damaged.
-    pub fn agent(&self, agent: AgentId) -> Result<Option<AgentRow>> {
-        let mut statement = self.conn.prepare_cached(&format!("{SELECT} WHERE uuid = ?1"))?;
-        let mut rows = statement.query([agent])?;
-        rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
-    }
-
     /// Registers agent 0; where its row is damaged, one that takes its place behind all others.
     ///
     /// # Errors
@@ -178,57 +94,6 @@ impl Store {
         self.write(|conn| agents.iter().map(|agent| bury(conn, *agent, now_ms)).collect())
     }
 
-    /// Finds an agent by its uuid, by its name among the running, or by the first 4 or more characters of its uuid.
-    /// A running agent is preferred to dead ones whose uuids begin alike, and a name to the beginning of a uuid.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub fn find(&self, text: &str) -> Result<Found> {
-        let exact = "SELECT uuid FROM agents WHERE uuid = ?1";
-        let named = "SELECT uuid FROM agents WHERE name = ?1 AND status = 'running'";
-        for sql in [exact, named] {
-            if let [found] = self.candidates(sql, text)?[..] {
-                return Ok(Found::One(found));
-            }
-        }
-        // A uuid is made of base64url, whose last character is `z`; `{` is the next one.
-        let alike =
-            "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND status = 'running' ORDER BY ordinal";
-        let once = "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' ORDER BY ordinal";
-        for sql in [alike, once].into_iter().filter(|_| text.len() >= 4) {
-            match self.candidates(sql, text)?[..] {
-                [] => {}
-                [found] => return Ok(Found::One(found)),
-                ref several => return Ok(Found::Ambiguous(several.to_vec())),
-            }
-        }
-        Ok(Found::None)
-    }
-
-    /// The nearest ancestor that lives and can be read: who adopts an orphan for navigation. `None` for the root.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let mut next = self.birth_parent(agent)?;
-        while let Some(id) = next {
-            // A damaged row is nobody's guardian, but it may still know its own parent.
-            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_running)) {
-                return Ok(Some(id));
-            }
-            next = self.birth_parent(id)?;
-        }
-        Ok(None)
-    }
-
-    /// Who forked it. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
-    fn birth_parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let sql = "SELECT parent.uuid FROM agents child JOIN agents parent
-                       ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal WHERE child.uuid = ?1";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        Ok(statement.query_row([agent], |row| Ok(row.get(0).ok())).optional()?.flatten())
-    }
-
     /// Names the agent, or takes its name away.
     ///
     /// # Errors
@@ -254,14 +119,6 @@ impl Store {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
 
-    /// Sets the environment's specification.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
-    pub fn set_environment(&self, agent: AgentId, environment: Option<&str>) -> Result<()> {
-        self.update("UPDATE agents SET environment = ?2 WHERE uuid = ?1 AND status = 'running'", agent, environment)
-    }
-
     /// Sets what the agent may do.
     ///
     /// # Errors
@@ -281,13 +138,6 @@ impl Store {
     fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
         let changed = execute(self.conn.prepare_cached(sql)?, params![agent, value], value)?;
         if changed == 0 { Err(absent(&self.conn, agent)) } else { Ok(()) }
-    }
-
-    fn candidates(&self, sql: &str, text: &str) -> Result<Vec<AgentId>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        // A malformed uuid is not an agent that anyone could mean.
-        let found = statement.query_map([text], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
-        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     pub(super) fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
@@ -367,43 +217,6 @@ fn absent(conn: &Connection, agent: AgentId) -> Error {
 
 fn unknown(agent: AgentId) -> Error {
     refusal(format!("there is no agent {agent}"))
-}
-
-fn agent_row(row: &Row<'_>) -> std::result::Result<AgentRow, String> {
-    let ordinal: i64 = row.get(0).unwrap_or(-1);
-    read_agent(row).map_err(|error| format!("agent {ordinal} is damaged and left out: {error}"))
-}
-
-fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
-    Ok(AgentRow {
-        ordinal: row.get(0)?,
-        id: row.get(1)?,
-        name: row.get(2)?,
-        parent: row.get(3)?,
-        fork_point: MessageId(row.get::<_, Option<i64>>(4)?.unwrap_or(0)),
-        is_running: row.get_ref(5)?.as_str()? == "running",
-        was_busy: row.get_ref(6)?.as_str()? == "running",
-        created_at: row.get(7)?,
-        ended_at: row.get(8)?,
-        endpoint: row.get(9)?,
-        thinking: row.get(10)?,
-        environment: row.get(11)?,
-        powers: row.get(12)?,
-        system: row.get(13)?,
-    })
-}
-
-/// An agent is kept as the 22 characters of its uuid.
-impl FromSql for AgentId {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_str()?.parse().map_err(|_| FromSqlError::Other("this is no uuid".into()))
-    }
-}
-
-impl ToSql for AgentId {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.to_string().into())
-    }
 }
 
 #[cfg(test)]

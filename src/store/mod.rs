@@ -8,7 +8,7 @@
 //!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows are never deleted
 //!   messages  id 1 2 3 4 5 ...     one order over all agents, indexed by (agent, id)
 //!   partials  pieces of replies that still stream; empty when nobody streams
-//!   queue     texts that wait for their turn; an id in `messages` is given only when one enters the conversation
+//!   queue     texts and commands that wait; a text is given its id in `messages` when it enters the conversation
 //! ```
 
 mod agents;
@@ -20,6 +20,7 @@ mod mail;
 mod queue;
 mod recover;
 mod replay;
+mod roll;
 mod row;
 mod schema;
 mod slice;
@@ -33,10 +34,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-pub use agents::{AgentRow, Forked, Found, NewAgent, Roll};
+pub use agents::{Forked, NewAgent};
 pub use health::{Health, health};
 pub use lock::holder;
 pub use queue::{QueueId, QueuedRow, as_typed};
+pub use roll::{AgentRow, Found, Roll};
 pub use spent::Spent;
 
 /// The file inside the data directory.

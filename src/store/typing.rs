@@ -1,4 +1,4 @@
-//! What a person typed or chose: drafts, the history of inputs, and single remembered values.
+//! What a person typed: drafts, and the history of inputs.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -47,19 +47,6 @@ impl Store {
         })
     }
 
-    /// The newest `limit` inputs, oldest first; never more than 10,000.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub fn input_history(&self, limit: usize) -> Result<Vec<String>> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX).min(INPUTS);
-        let mut statement = self.conn.prepare_cached("SELECT content FROM inputs ORDER BY id DESC LIMIT ?1")?;
-        let mut texts: Vec<String> =
-            statement.query_map([limit], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        texts.reverse();
-        Ok(texts)
-    }
-
     /// The input before the `newer` newest ones.
     ///
     /// # Errors
@@ -68,26 +55,6 @@ impl Store {
         let newer = i64::try_from(newer).unwrap_or(i64::MAX);
         let sql = "SELECT content FROM inputs ORDER BY id DESC LIMIT 1 OFFSET ?1";
         Ok(self.conn.prepare_cached(sql)?.query_row([newer], |row| row.get(0)).optional()?)
-    }
-
-    /// The value remembered under `key`.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub fn meta(&self, key: &str) -> Result<Option<String>> {
-        let mut statement = self.conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
-    }
-
-    /// Remembers `value` under `key`, in place of what was there.
-    ///
-    /// # Errors
-    /// The database cannot be written.
-    pub fn set_meta(&self, key: &str, value: &str) -> Result<()> {
-        let sql =
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        self.conn.prepare_cached(sql)?.execute([key, value])?;
-        Ok(())
     }
 }
 
@@ -114,26 +81,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_come_back_oldest_first_once_each_and_the_newest_ten_thousand() {
+    fn inputs_come_back_newest_first_once_each_and_about_ten_thousand_are_kept() {
         let store = Store::in_memory().unwrap();
         for number in 0..10_250 {
             store.remember_input(&format!("input {number}")).unwrap();
         }
         store.remember_input("input 10000").unwrap();
         store.remember_input("").unwrap();
-        assert_eq!(store.input_history(2).unwrap(), ["input 10249", "input 10000"]);
-        assert_eq!(store.input_history(usize::MAX).unwrap().len(), 10_000);
+        let newest: Vec<String> = (0..2).filter_map(|newer| store.input(newer).unwrap()).collect();
+        assert_eq!(newest, ["input 10000", "input 10249"]);
         let kept: i64 = store.conn.query_row("SELECT count(*) FROM inputs", [], |row| row.get(0)).unwrap();
         assert!((10_000..10_000 + TRIM_EVERY).contains(&kept), "{kept}");
     }
 
     #[test]
-    fn a_value_is_replaced_and_an_empty_draft_leaves_no_row() {
+    fn an_empty_draft_leaves_no_row() {
         let store = Store::in_memory().unwrap();
-        store.set_meta("focus", "a").unwrap();
-        store.set_meta("focus", "b").unwrap();
-        assert_eq!(store.meta("focus").unwrap().as_deref(), Some("b"));
-        assert_eq!(store.meta("other").unwrap(), None);
         let agent = AgentId::random();
         store.create_root(agent, None, None, 0).unwrap();
         store.set_draft(agent, "half a thought").unwrap();
