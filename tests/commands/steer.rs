@@ -2,7 +2,7 @@
 //! ever reaches another.
 
 use polylogue::agent::State;
-use polylogue::domain::endpoint::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
+use polylogue::domain::endpoint::{ModelFacts, Prices, ProviderEntry, Secret};
 use polylogue::domain::flow::Change;
 use polylogue::domain::thinking::Thinking;
 
@@ -185,7 +185,7 @@ fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
 #[test]
 fn a_text_that_begins_with_a_slash_comes_back_as_it_was_typed() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan { endpoint: Endpoint { ..Plan::peer(&peer.url()).endpoint }, ..Plan::default() });
+    let mut house = Harness::new(Plan::peer(&peer.url()));
     house.enter("//etc/hosts");
     house.accept(&peer).error(401, "invalid_api_key", "no");
     house.turn_until_idle();

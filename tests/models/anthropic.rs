@@ -6,20 +6,14 @@ use polylogue::domain::endpoint::{Endpoint, Secret};
 use serde_json::{Value, json};
 
 use crate::support::anthropic::Message;
-use crate::support::harness::{Harness, Plan};
+use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_shows, bash};
 
 /// Agent 0 with this model; tools take real time.
 fn house(peer: &Peer, model: &str) -> Harness {
-    let endpoint = Endpoint {
-        provider: "anthropic".into(),
-        kind: "anthropic".into(),
-        model: model.into(),
-        base_url: peer.url(),
-        key: Some(Secret::new("sk-ant-test")),
-        ..Endpoint::echo()
-    };
+    let key = Some(Secret::new("sk-ant-test"));
+    let endpoint = Endpoint { key, ..endpoint("anthropic", model, &peer.url()) };
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
 }
 

@@ -5,20 +5,14 @@ use polylogue::agent::State;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use serde_json::{Value, json};
 
-use crate::support::harness::{Harness, Plan};
+use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::bash;
 
 /// Agent 0 alone, on the screen, with a model that demands signatures; tools take real time.
 fn house(peer: &Peer) -> Harness {
-    let endpoint = Endpoint {
-        provider: "google".into(),
-        kind: "google".into(),
-        model: "gemini-3.8-flash".into(),
-        base_url: format!("http://{}/v1beta", peer.address()),
-        key: Some(Secret::new("AIza-only-in-its-header")),
-        ..Endpoint::echo()
-    };
+    let (key, url) = (Some(Secret::new("AIza-only-in-its-header")), format!("http://{}/v1beta", peer.address()));
+    let endpoint = Endpoint { key, ..endpoint("google", "gemini-3.8-flash", &url) };
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
 }
 

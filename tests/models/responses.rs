@@ -2,24 +2,17 @@
 //! cuts a turn, the next request is valid. The peer looks at each request.
 
 use polylogue::agent::State;
-use polylogue::domain::endpoint::Endpoint;
 use polylogue::domain::message::Body;
 use polylogue::domain::stream::Usage;
 
-use crate::support::harness::{Harness, Plan};
+use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::responses::{Script, kinds_in, reasoning};
 use crate::support::scene::bash;
 
 /// Agent 0 alone with a model of OpenAI; tools take real time.
 fn house_with(peer: &Peer, model: &str) -> Harness {
-    let endpoint = Endpoint {
-        provider: "openai-responses".into(),
-        kind: "openai-responses".into(),
-        model: model.into(),
-        base_url: peer.url(),
-        ..Endpoint::echo()
-    };
+    let endpoint = endpoint("openai-responses", model, &peer.url());
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
 }
 

@@ -15,7 +15,7 @@ use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, find};
 use serde_json::Value;
 
-use crate::support::validity;
+use crate::support::{harness, validity};
 
 const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -39,13 +39,7 @@ struct Asked<'a> {
 }
 
 fn asked(model: &str) -> Asked<'static> {
-    let endpoint = Endpoint {
-        provider: "anthropic".into(),
-        kind: "anthropic".into(),
-        model: model.into(),
-        base_url: "https://api.anthropic.com/v1".into(),
-        ..Endpoint::echo()
-    };
+    let endpoint = harness::endpoint("anthropic", model, "https://api.anthropic.com/v1");
     Asked { endpoint, thinking: Thinking::Unsaid, system: "Be brief.", tools: TOOLS }
 }
 

@@ -13,7 +13,7 @@ use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, find};
 
-use crate::support::validity;
+use crate::support::{harness, validity};
 
 const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -25,13 +25,7 @@ const TOOLS: &[ToolDeclaration] = &[
 ];
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        provider: "google".into(),
-        kind: "google".into(),
-        model: "gemini-3.8-flash".into(),
-        base_url: "https://host/v1beta".into(),
-        ..Endpoint::echo()
-    }
+    harness::endpoint("google", "gemini-3.8-flash", "https://host/v1beta")
 }
 
 /// What is asked: everything but the log.

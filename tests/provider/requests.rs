@@ -13,7 +13,7 @@ use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, find};
 
-use crate::support::validity;
+use crate::support::{harness, validity};
 
 pub const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -25,13 +25,8 @@ pub const TOOLS: &[ToolDeclaration] = &[
 ];
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        provider: "local".into(),
-        kind: "openai".into(),
-        model: "some/model".into(),
-        base_url: "http://localhost:8080/v1".into(),
-        ..Endpoint::echo()
-    }
+    let openai = harness::endpoint("openai", "some/model", "http://localhost:8080/v1");
+    Endpoint { provider: "local".into(), ..openai }
 }
 
 fn open(

@@ -14,16 +14,10 @@ use polylogue::domain::tool::ToolDeclaration;
 use polylogue::provider::{Conversation, Opening, find};
 
 use super::requests::{TOOLS, call, long_talk, partial, result, user};
-use crate::support::validity;
+use crate::support::{harness, validity};
 
 fn endpoint(model: &str) -> Endpoint {
-    Endpoint {
-        provider: "openai-responses".into(),
-        kind: "openai-responses".into(),
-        model: model.into(),
-        base_url: "https://host/v1".into(),
-        ..Endpoint::echo()
-    }
+    harness::endpoint("openai-responses", model, "https://host/v1")
 }
 
 fn open(

@@ -90,15 +90,13 @@ impl Plan {
 
     /// Agents that talk to an OpenAI-compatible server.
     pub fn peer(url: &str) -> Self {
-        let endpoint = Endpoint {
-            provider: "openai".into(),
-            kind: "openai".into(),
-            model: "test".into(),
-            base_url: url.into(),
-            ..Endpoint::echo()
-        };
-        Self { endpoint, ..Self::default() }
+        Self { endpoint: endpoint("openai", "test", url), ..Self::default() }
     }
+}
+
+/// A model of a provider that is called after its protocol, without a key.
+pub fn endpoint(kind: &str, model: &str, url: &str) -> Endpoint {
+    Endpoint { provider: kind.into(), kind: kind.into(), model: model.into(), base_url: url.into(), ..Endpoint::echo() }
 }
 
 /// The files of a house that is closed, once more.
