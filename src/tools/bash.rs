@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::supervised::{Ending, Supervised};
+use super::supervised::{self, Ending};
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -66,13 +66,9 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() {
         return Output::failure("[interrupted before it was started]");
     }
-    match Supervised::start(&["bash", "-c", command], &env.working_directory, env) {
-        Ok(mut supervised) => {
-            let limit = timeout(arguments, env);
-            let mut capture = Capture::new(env.output_cap, &env.output_directory);
-            let ending = supervised.watch(&mut capture, limit, job);
-            answer(capture.finish(), &ending, limit)
-        }
+    let (limit, mut capture) = (timeout(arguments, env), Capture::new(env.output_cap, &env.output_directory));
+    match supervised::run(&["bash", "-c", command], &env.working_directory, env, &mut capture, limit, job) {
+        Ok(ending) => answer(capture.finish(), &ending, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), env.working_directory.display());
             Output::failure(format!("The command was not run: {error} ({supervisor} in {directory})."))

@@ -4,15 +4,12 @@
 //! where such programs find their sockets and accounts, and with its outputs apart: what it prints is the key and is
 //! shown to nobody, what it complains about is for the person. No model can ask for it.
 
-use std::io::{self, PipeReader, PipeWriter, Read};
-use std::process::{Child, Command, ExitStatus};
+use std::io::{self, PipeReader};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
+use super::supervised::{Ending, Listener, Pipe, Supervised};
 use super::{Environment, Job, Output, Running, supervise};
 use crate::base::error::Result;
 use crate::base::text;
@@ -25,8 +22,6 @@ const LONGEST_KEY: usize = 64 << 10;
 const COMPLAINTS: usize = 4 << 10;
 /// Columns of a complaint that are shown.
 const COMPLAINT_WIDTH: usize = 200;
-/// How long the supervisor may take to end everything, as for the `bash` tool.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A key command that runs, or has run and waits to be collected.
 pub struct KeyRun(Running);
@@ -72,137 +67,90 @@ impl KeyRun {
 }
 
 fn run(command: &str, limit: Duration, env: &Environment, job: &Job) -> Output {
-    let answer = Supervised::start(command, env)
-        .map_err(|error| format!("cannot be run: {error}"))
-        .and_then(|mut supervised| supervised.watch(limit, job));
-    answer.map_or_else(Output::failure, Output::success)
+    match Printed::of(command, limit, env, job) {
+        Ok((printed, ending)) => printed.key(&ending, limit).map_or_else(Output::failure, Output::success),
+        Err(error) => Output::failure(format!("cannot be run: {error}")),
+    }
 }
 
-/// The command with what it has printed and the ways to hear of it and to end it.
-struct Supervised {
-    child: Child,
-    end: rustix::fd::OwnedFd,
-    control: Option<PipeWriter>,
-    printed: Pipe,
-    complaints: Pipe,
+/// What the command has printed.
+struct Printed {
+    key: Kept,
+    complaints: Kept,
 }
 
 /// One of its outputs, as far as it is kept.
-struct Pipe {
-    reader: Option<PipeReader>,
-    kept: Vec<u8>,
+struct Kept {
+    pipe: Pipe,
+    bytes: Vec<u8>,
     most: usize,
     is_cut: bool,
 }
 
-impl Supervised {
-    fn start(command: &str, env: &Environment) -> io::Result<Self> {
-        let (printed, into_printed) = io::pipe()?;
-        let (complaints, into_complaints) = io::pipe()?;
-        let (from_control, control) = io::pipe()?;
-        // The writing ends live as long as the `Command` that holds them: no longer than this function.
-        let child = Command::new(&env.supervisor)
-            .args([supervise::FLAG, supervise::WHOLE_ENVIRONMENT, "--", "sh", "-c", command])
-            .stdin(from_control)
-            .stdout(into_printed)
-            .stderr(into_complaints)
-            .spawn()?;
-        // Should this fail, `control` is closed on the way out, and the supervisor ends what it started.
-        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        let (printed, complaints) = (Pipe::new(printed, LONGEST_KEY)?, Pipe::new(complaints, COMPLAINTS)?);
-        Ok(Self { child, end, control: Some(control), printed, complaints })
+impl Printed {
+    fn of(command: &str, limit: Duration, env: &Environment, job: &Job) -> io::Result<(Self, Ending)> {
+        let ((key, into_key), (complaints, into_complaints)) = (io::pipe()?, io::pipe()?);
+        let mut supervisor = Command::new(&env.supervisor);
+        supervisor.args([supervise::FLAG, supervise::WHOLE_ENVIRONMENT, "--", "sh", "-c", command]);
+        supervisor.stdout(into_key).stderr(into_complaints);
+        let mut printed = Self { key: Kept::of(key, LONGEST_KEY)?, complaints: Kept::of(complaints, COMPLAINTS)? };
+        let ending = Supervised::start(supervisor)?.watch(&mut printed, limit, job);
+        Ok((printed, ending))
     }
 
-    /// Reads until the command has ended, and ends it when it is time to.
-    fn watch(&mut self, limit: Duration, job: &Job) -> std::result::Result<String, String> {
-        let mut deadline = Instant::now() + limit;
-        let mut stopped = None;
-        loop {
-            let has_ended =
-                self.wait(deadline, stopped.is_none().then_some(job)).map_err(|error| format!("was lost: {error}"))?;
-            self.printed.read();
-            self.complaints.read();
-            if has_ended {
-                let status = self.child.wait().ok();
-                return stopped.map_or_else(|| self.key(status), Err);
-            }
-            let is_late = Instant::now() >= deadline;
-            match stopped {
-                None if job.is_cancelled() => stopped = Some("was stopped".to_owned()),
-                None if self.printed.is_cut => stopped = Some(too_much()),
-                None if is_late => stopped = Some(format!("did not end within {limit:?}")),
-                Some(words) if is_late => return Err(format!("{words}, and may still run")),
-                _ => continue,
-            }
-            deadline = Instant::now() + PATIENCE;
-            self.control = None;
-        }
-    }
-
-    /// Waits for output, the end, a cancellation (where one still matters) or the deadline. Whether it was the end.
-    fn wait(&self, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
-        let mut awaited = vec![PollFd::new(&self.end, PollFlags::IN)];
-        let pipes = [&self.printed, &self.complaints].into_iter().filter_map(|pipe| pipe.reader.as_ref());
-        awaited.extend(pipes.map(|reader| PollFd::new(reader, PollFlags::IN)));
-        awaited.extend(job.map(|job| PollFd::new(job, PollFlags::IN)));
-        let left = deadline.saturating_duration_since(Instant::now());
-        match poll(&mut awaited, Timespec::try_from(left).ok().as_ref()) {
-            Ok(_) => Ok(!awaited[0].revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn key(&self, status: Option<ExitStatus>) -> std::result::Result<String, String> {
-        let printed = String::from_utf8_lossy(&self.printed.kept);
+    fn key(&self, ending: &Ending, limit: Duration) -> std::result::Result<String, String> {
+        let printed = String::from_utf8_lossy(&self.key.bytes);
         let key = printed.trim();
-        match status.and_then(|status| status.code()) {
-            Some(0) if self.printed.is_cut => Err(too_much()),
-            Some(0) if key.is_empty() => Err(format!("printed nothing{}", self.complaint(key))),
+        match ending {
+            _ if self.key.is_cut => Err(format!("printed more than {} KiB", LONGEST_KEY >> 10)),
+            Ending::Exited(Some(0)) if key.is_empty() => Err(format!("printed nothing{}", self.complaint(key))),
             // A header cannot hold anything else; and a page of text is a message, not a key.
-            Some(0) if !key.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ending::Exited(Some(0)) if !key.bytes().all(|byte| byte.is_ascii_graphic()) => {
                 Err("printed something that is no key".into())
             }
-            Some(0) => Ok(key.to_owned()),
-            Some(code) => Err(format!("ended with exit code {code}{}", self.complaint(key))),
-            None => Err("was cut off: something killed its supervisor".into()),
+            Ending::Exited(Some(0)) => Ok(key.to_owned()),
+            Ending::Exited(Some(code)) => Err(format!("ended with exit code {code}{}", self.complaint(key))),
+            Ending::Exited(None) => Err("was cut off: something killed its supervisor".into()),
+            Ending::TimedOut => Err(format!("did not end within {limit:?}")),
+            Ending::Interrupted => Err("was stopped".into()),
+            Ending::Lost(why) => Err(format!("was lost: {why}")),
         }
     }
 
     /// The first line of what it complained about, without the key, should that be in it.
     fn complaint(&self, key: &str) -> String {
-        let complaints = String::from_utf8_lossy(&self.complaints.kept);
+        let complaints = String::from_utf8_lossy(&self.complaints.bytes);
         let Some(line) = complaints.lines().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
         let line = if key.is_empty() { line.to_owned() } else { line.replace(key, "[key]") };
         format!(": {}", text::truncate(&text::sanitise(&line), COMPLAINT_WIDTH))
     }
 }
 
-impl Pipe {
-    fn new(reader: PipeReader, most: usize) -> io::Result<Self> {
-        fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-        Ok(Self { reader: Some(reader), kept: Vec::new(), most, is_cut: false })
+impl Listener for Printed {
+    fn outputs(&self) -> impl Iterator<Item = &Pipe> {
+        [&self.key.pipe, &self.complaints.pipe].into_iter()
     }
 
-    /// Reads what is there, at most what is kept once more; a pipe that has ended is asked no more.
     fn read(&mut self) {
-        let mut portion = [0; 4096];
-        for _ in 0..=self.most / portion.len() {
-            let Some(reader) = &mut self.reader else { return };
-            match reader.read(&mut portion) {
-                Ok(count) if count > 0 => {
-                    let room = self.most - self.kept.len();
-                    self.is_cut |= count > room;
-                    self.kept.extend_from_slice(&portion[..count.min(room)]);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => self.reader = None,
-            }
-        }
+        self.key.read();
+        self.complaints.read();
+    }
+
+    fn has_enough(&self) -> bool {
+        self.key.is_cut
     }
 }
 
-fn too_much() -> String {
-    format!("printed more than {} KiB", LONGEST_KEY >> 10)
+impl Kept {
+    fn of(reader: PipeReader, most: usize) -> io::Result<Self> {
+        Ok(Self { pipe: Pipe::new(reader)?, bytes: Vec::new(), most, is_cut: false })
+    }
+
+    fn read(&mut self) {
+        self.pipe.read(|portion| {
+            let room = self.most - self.bytes.len();
+            self.is_cut |= portion.len() > room;
+            self.bytes.extend_from_slice(&portion[..portion.len().min(room)]);
+        });
+    }
 }

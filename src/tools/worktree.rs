@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::capture::Capture;
-use super::supervised::{Ending, Supervised};
+use super::supervised::{self, Ending};
 use super::{Environment, Job, Output, Running};
 use crate::base::error::Result as HouseResult;
 use crate::domain::tool::ToolCall;
@@ -172,10 +172,9 @@ impl Git<'_> {
             return Err("interrupted".into());
         }
         let words = [&GIT[..], words].concat();
-        let started = Supervised::start(&words, directory, self.env);
-        let mut git = started.map_err(|error| format!("git could not be started: {error}"))?;
         let mut capture = Capture::new(WORDS, &self.env.output_directory);
-        let ending = git.watch(&mut capture, PATIENCE, self.job);
+        let ending = supervised::run(&words, directory, self.env, &mut capture, PATIENCE, self.job)
+            .map_err(|error| format!("git could not be started: {error}"))?;
         let said = capture.finish().trim_end_matches('\n').to_owned();
         match ending {
             Ending::Exited(Some(0)) => Ok(said),
