@@ -132,7 +132,7 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
     talk(&mut house, &peer, 0);
     let mut house = house.crash_and_restart();
     house.enter("/slice");
-    assert_shows(&mut house, "8 messages: 3 of yours, 3 replies, 1 calls, 1 results");
+    assert_shows(&mut house, "8 messages: 3 of yours, 3 replies, 1 call, 1 result");
     assert_shows(&mut house, "inject:'text'              a text of your own");
     house.enter("/slice list");
     for line in ["0  you    q1", "1  reply  r1", "3  call   read_file", "4  result", "7  reply  r2"] {

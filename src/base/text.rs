@@ -1,4 +1,4 @@
-//! Text on a screen: what may be shown, how wide it is, where it breaks; and which name was meant.
+//! Text on a screen: what may be shown, how wide it is, where it breaks; how many there are, and which name was meant.
 //!
 //! Everything here is stateless, so that text may come in pieces. Columns are counted by grapheme; what a terminal
 //! does with a grapheme that it does not know is no business of this file.
@@ -191,6 +191,11 @@ fn after_spaces(rest: &str, word_end: usize, at: usize) -> (usize, usize) {
     let run = rest[at..].len() - rest[at..].trim_start_matches(' ').len();
     let end = if word_end == 0 { at } else { word_end };
     (end, at + run)
+}
+
+/// A number of things: `1 child`, `2 children`.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 /// The known name that was most likely meant, if one is near: at most two letters are wrong.

@@ -69,15 +69,9 @@ pub(super) fn letters(house: &House, _: &str) -> Vec<String> {
 /// The labels of the marks that can be gone back to, newest first.
 pub(super) fn marks(house: &House, _: &str) -> Vec<String> {
     let Ok(agent) = house.agent() else { return Vec::new() };
-    let read;
-    let history = match &agent.talk.history {
-        Some(history) => history,
-        None => {
-            let messages = house.store.replay(house.current).map(|(messages, _)| messages).unwrap_or_default();
-            read = crate::domain::history::History::from_messages(messages);
-            &read
-        }
-    };
-    let marks = history.marks(agent.identity.fork_point);
-    marks.iter().rev().map(|(_, label)| (*label).to_owned()).filter(|label| !label.is_empty()).collect()
+    let labels = house.with_history(|history| {
+        let marks = history.marks(agent.identity.fork_point);
+        marks.iter().rev().map(|(_, label)| (*label).to_owned()).filter(|label| !label.is_empty()).collect()
+    });
+    labels.unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use super::complete::{agent_names, letters};
 use super::{CommandSpec, House, WhenBusy, agent_called, nothing, refuse_arguments, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::mail::{Mail, MailId};
 use crate::store::Found;
@@ -121,8 +122,7 @@ pub fn mail_lines(house: &House, mail: &[Mail]) -> String {
     let lines: Vec<String> = mail.iter().map(|mail| line(house, mail)).collect();
     match mail.len() {
         0 => "no letters".into(),
-        1 => format!("1 letter, {unread} unread\n{}", lines[0]),
-        n => format!("{n} letters, {unread} unread\n{}", lines.join("\n")),
+        n => format!("{}, {unread} unread\n{}", text::counted(n, "letter", "letters"), lines.join("\n")),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult};
+use crate::domain::history::History;
 use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
@@ -57,6 +58,17 @@ impl House<'_> {
     /// It is gone.
     pub fn agent(&self) -> Result<&Agent> {
         self.roster.get(self.current).ok_or_else(|| usage("this agent is gone: /agents lists those that are there"))
+    }
+
+    /// Hands over what the model is told: what is in memory, else what is stored.
+    ///
+    /// # Errors
+    /// It is gone, or the store cannot be read.
+    pub fn with_history<T>(&self, tell: impl FnOnce(&History) -> T) -> Result<T> {
+        match &self.agent()?.talk.history {
+            Some(history) => Ok(tell(history)),
+            None => Ok(tell(&History::from_messages(self.store.replay(self.current)?.0))),
+        }
     }
 
     /// What people call an agent, living or dead: its name, else its id.

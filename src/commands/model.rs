@@ -5,7 +5,7 @@ use super::{CommandSpec, House, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::thinking::Thinking;
-use crate::provider;
+use crate::provider::check_thinking;
 
 /// `/model`.
 pub const MODEL: CommandSpec = CommandSpec {
@@ -36,7 +36,7 @@ fn model(house: &House, arguments: &str) -> Result<InputResult> {
     }
     let endpoint = house.config.catalog.find(arguments)?;
     if house.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
-        return Ok(InputResult::Continue(Some(format!("{} it is already", endpoint.full_name()))));
+        return Ok(InputResult::Continue(Some(format!("this agent talks to {} already", endpoint.full_name()))));
     }
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
 }
@@ -59,10 +59,7 @@ fn thinking(house: &House, arguments: &str) -> Result<InputResult> {
         return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
     }
     let talk = &house.agent()?.talk;
-    let accepts = |word: &&str| {
-        let check = provider::find(&talk.endpoint.kind).map(|spec| spec.check_thinking);
-        word.parse().is_ok_and(|level| check.is_none_or(|check| check(&talk.endpoint.model, level).is_ok()))
-    };
+    let accepts = |word: &&str| word.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
     let words: Vec<&str> = Thinking::WORDS.into_iter().filter(accepts).collect();
     let model = talk.endpoint.full_name();
     Ok(InputResult::Continue(Some(format!("thinking: {}; {model} takes {}", talk.thinking, words.join(", ")))))

@@ -4,6 +4,7 @@ use super::complete::behind_first;
 use super::{CommandSpec, House, WhenBusy, usage};
 use crate::agent::Queued;
 use crate::base::error::Result;
+use crate::base::text;
 use crate::domain::flow::{Change, InputResult, QueueEdit};
 
 /// `/queue`.
@@ -23,7 +24,9 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
     let place = |number: &str| place(number, queue.len());
     let (edit, note) = match words[..] {
         [] => return Ok(InputResult::Continue(Some(list(queue.iter())))),
-        ["clear"] => (QueueEdit::Clear, Some(format!("{} thrown away", entries(queue.len())))),
+        ["clear"] => {
+            (QueueEdit::Clear, Some(format!("{} thrown away", text::counted(queue.len(), "entry", "entries"))))
+        }
         ["edit", number] => (QueueEdit::TakeBack(place(number)?), None),
         ["drop", number] => {
             let at = place(number)?;
@@ -51,10 +54,6 @@ fn list<'a>(queue: impl ExactSizeIterator<Item = &'a Queued>) -> String {
     }
     let line = |(at, entry): (usize, &Queued)| format!("{:<3} {}", at + 1, entry.line().replace('\n', "\n    "));
     queue.enumerate().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn entries(count: usize) -> String {
-    if count == 1 { "1 entry".into() } else { format!("{count} entries") }
 }
 
 fn complete(house: &House, typed: &str) -> Vec<String> {

@@ -4,7 +4,6 @@ use super::{CommandSpec, House, WhenBusy};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
-use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::slice::Spec;
 
@@ -38,30 +37,22 @@ const COLUMNS: usize = 56;
 const LISTED: usize = 100;
 
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    let tell = |of: fn(&[&Message]) -> String| house.with_history(|history| of(&history.conversation()));
     match arguments {
-        "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", with_conversation(house, count)?)))),
-        "count" => Ok(InputResult::Continue(Some(with_conversation(house, count)?))),
-        "list" => Ok(InputResult::Continue(Some(with_conversation(house, list)?))),
+        "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", tell(count)?)))),
+        "count" => Ok(InputResult::Continue(Some(tell(count)?))),
+        "list" => Ok(InputResult::Continue(Some(tell(list)?))),
         spec => Ok(InputResult::NewState(Change::Slice(Spec::parse(spec)?), None)),
-    }
-}
-
-/// Hands over what the model is told: what is in memory, else what is stored.
-fn with_conversation<T>(house: &House, tell: fn(&[&Message]) -> T) -> Result<T> {
-    let agent = house.roster.get(house.current);
-    match agent.and_then(|agent| agent.talk.history.as_ref()) {
-        Some(history) => Ok(tell(&history.conversation())),
-        None => {
-            let (messages, _) = house.store.replay(house.current)?;
-            Ok(tell(&History::from_messages(messages).conversation()))
-        }
     }
 }
 
 fn count(rows: &[&Message]) -> String {
     let by = |kind: &str| rows.iter().filter(|row| row.body.kind() == kind).count();
-    let (said, replies, calls, results) = (by("user"), by("assistant"), by("tool_call"), by("tool_result"));
-    format!("{} messages: {said} of yours, {replies} replies, {calls} calls, {results} results", rows.len())
+    let all = text::counted(rows.len(), "message", "messages");
+    let replies = text::counted(by("assistant"), "reply", "replies");
+    let calls = text::counted(by("tool_call"), "call", "calls");
+    let results = text::counted(by("tool_result"), "result", "results");
+    format!("{all}: {} of yours, {replies}, {calls}, {results}", by("user"))
 }
 
 /// One line a message: its index, who, and its first words. Of a long conversation both ends.

@@ -151,6 +151,14 @@ pub trait Decode {
 pub const PROVIDERS: &[&ProviderSpec] =
     &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
 
+/// Looks whether the model at this endpoint can be told to think so much, without asking it.
+///
+/// # Errors
+/// It would reject that; the words say what it takes.
+pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
+    find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
+}
+
 /// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()

@@ -3,7 +3,7 @@
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::message::Body;
+use crate::domain::message::{Body, Message};
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 
@@ -11,12 +11,17 @@ impl Repl {
     /// Enters an event into an idle agent's conversation: in the middle of a turn it would cut calls from their results.
     pub(super) fn log_event(&mut self, who: AgentId, body: Body) -> Result<()> {
         self.require_idle(who)?;
-        let stored = self.shared.store.append(who, vec![body.clone()], self.shared.clock.unix_ms())?;
-        self.roster.with(who, |agent| {
-            agent.view.show(&body);
-            agent.remember(stored);
-        });
+        let stored = self.shared.store.append(who, vec![body], self.shared.clock.unix_ms())?;
+        self.show_logged(who, stored);
         Ok(())
+    }
+
+    /// What was entered into the log is shown, and part of the conversation.
+    pub(super) fn show_logged(&mut self, who: AgentId, messages: Vec<Message>) {
+        self.roster.with(who, |agent| {
+            messages.iter().for_each(|message| agent.view.show(&message.body));
+            agent.remember(messages);
+        });
     }
 
     /// Says no to what cannot be done in the middle of a turn.

@@ -13,6 +13,7 @@
 use crate::agent::Effect;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
+use crate::base::text;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
@@ -205,7 +206,7 @@ impl Repl {
         };
         let widened = widened_words(&cut);
         let rows = cut.into_rows(summaries);
-        let words = format!("{} from {label}{widened}", counted(rows.len()));
+        let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.shared.store.slice(&new, bodies, self.shared.clock.unix_ms())?;
         let child = self.roster.with(who, |parent| {
@@ -240,8 +241,4 @@ fn widened_words(cut: &Cut) -> String {
             format!("; {}{more}: calls and their results stay together", one(first))
         }
     }
-}
-
-fn counted(messages: usize) -> String {
-    if messages == 1 { "1 message".into() } else { format!("{messages} messages") }
 }

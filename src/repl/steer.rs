@@ -6,10 +6,9 @@ use std::rc::Rc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::endpoint::Endpoint;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
-use crate::provider;
+use crate::provider::check_thinking;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 
@@ -32,12 +31,8 @@ impl Repl {
             repl.shared.store.set_thinking(who, stored(thinking).as_deref())?;
             repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
-        self.roster.with(who, |agent| {
-            agent.talk.endpoint = endpoint;
-            agent.talk.thinking = thinking;
-            messages.iter().for_each(|message| agent.view.show(&message.body));
-            agent.remember(messages);
-        });
+        self.roster.with(who, |agent| (agent.talk.endpoint, agent.talk.thinking) = (endpoint, thinking));
+        self.show_logged(who, messages);
         Ok(())
     }
 
@@ -60,11 +55,8 @@ impl Repl {
             let words = format!("/thinking {thinking}");
             repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
-        self.roster.with(who, |agent| {
-            agent.talk.thinking = thinking;
-            messages.iter().for_each(|message| agent.view.show(&message.body));
-            agent.remember(messages);
-        });
+        self.roster.with(who, |agent| agent.talk.thinking = thinking);
+        self.show_logged(who, messages);
         Ok(())
     }
 
@@ -86,8 +78,4 @@ impl Repl {
 /// What the store keeps of it; nothing for what is not said.
 fn stored(thinking: Thinking) -> Option<String> {
     (thinking != Thinking::default()).then(|| thinking.to_string())
-}
-
-fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
-    provider::find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
 }

@@ -102,9 +102,13 @@ impl Painter {
         let around = &self.surroundings;
         let mut parts = Vec::new();
         parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
-        parts.extend(counted(around.siblings, "sibling", "siblings"));
-        parts.extend(counted(around.children, "child", "children"));
-        parts.extend(counted(agent.unread, "unread letter", "unread letters"));
+        let counts = [
+            (around.siblings, "sibling", "siblings"),
+            (around.children, "child", "children"),
+            (agent.unread, "unread letter", "unread letters"),
+        ];
+        let some = counts.iter().filter(|(count, ..)| *count > 0);
+        parts.extend(some.map(|(count, one, many)| text::counted(*count, one, many)));
         parts.extend((around.at_work > 0).then(|| format!("{} at work", around.at_work)));
         let mut row = Row::of("── ", Style::DIM);
         row.push(text::sanitise(&agent.identity.label()), Style::BOLD);
@@ -244,13 +248,5 @@ fn look_of(kind: LineKind) -> (&'static str, Style) {
         LineKind::Note => ("  ", Style::color(Color::Blue)),
         LineKind::Error => ("! ", Style::color(Color::Red)),
         LineKind::Mark => ("- ", Style::DIM),
-    }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        n => Some(format!("{n} {many}")),
     }
 }
