@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::base::text::is_invisible_format;
 use crate::domain::flow::Request;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -227,9 +228,9 @@ fn visible(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\t' => shown.push(c),
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}' => {
-                shown.extend(c.escape_unicode());
-            }
+            // In a command even what emoji and scripts need to join letters may be there to hide something.
+            '\u{200c}' | '\u{200d}' | '\u{ad}' => shown.extend(c.escape_unicode()),
+            c if is_invisible_format(c) => shown.extend(c.escape_unicode()),
             c if c.is_control() => shown.extend(c.escape_default()),
             c => shown.push(c),
         }
@@ -290,6 +291,8 @@ mod tests {
 
     #[test]
     fn characters_that_hide_or_reorder_text_are_spelled_out() {
+        // Tags, the Arabic letter mark and the Mongolian vowel separator take no room either.
+        assert_eq!(visible("a\u{e0041}b\u{61c}c\u{180e}\u{200d}"), "a\\u{e0041}b\\u{61c}c\\u{180e}\\u{200d}");
         assert_eq!(visible("rm\u{202e} -x\u{1b}[2K\tä"), "rm\\u{202e} -x\\u{1b}[2K\tä");
     }
 
