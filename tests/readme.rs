@@ -39,3 +39,22 @@ fn the_manual_page_tells_of_every_option_command_key_and_setting() {
         wanted.iter().filter(|word| !page.contains(word.trim_end_matches([',', '.']))).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+#[test]
+fn every_file_and_folder_that_the_readme_leads_to_is_there() {
+    let readme = include_str!("../README.md");
+    let order = readme.split("A good order:").nth(1).and_then(|rest| rest.split("## ").next()).expect("an order");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folder = root.to_owned();
+    let mut seen = 0;
+    for name in order.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") || name.ends_with('/')) {
+        let path =
+            if name.starts_with("src/") || name.starts_with("tests/") { root.join(name) } else { folder.join(name) };
+        assert!(path.exists(), "{name}: {}", path.display());
+        if name.starts_with("src/") {
+            folder = if name.ends_with('/') { path } else { path.parent().expect("a folder").to_owned() };
+        }
+        seen += 1;
+    }
+    assert!(seen > 15, "{seen}");
+}

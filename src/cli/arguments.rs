@@ -6,10 +6,11 @@ use clap::{Parser, Subcommand};
 
 /// One person, many agents: a terminal chat with language models.
 ///
-/// Without a configured provider the built-in `echo` answers. For a real model set OPENAI_API_KEY, or OPENAI_BASE_URL
-/// for any compatible server (llama.cpp, Ollama, vLLM, ...), and choose with --model openai/NAME; or write a
-/// configuration (`polylogue config edit`). `polylogue doctor` looks whether everything works. Words that are the name of
-/// a subcommand are sent with `polylogue -- doctor`.
+/// Without a configured provider the built-in `echo` answers. For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or
+/// GEMINI_API_KEY, or OPENAI_BASE_URL for any compatible server (llama.cpp, Ollama, vLLM, ...), and choose with --model
+/// openai/NAME, anthropic/NAME or google/NAME; or write a configuration (`polylogue config edit`). `polylogue doctor`
+/// looks whether everything works, `polylogue man` tells the rest. Words that are the name of a subcommand are sent with
+/// `polylogue -- doctor`.
 #[derive(Debug, Default, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {

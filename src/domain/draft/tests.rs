@@ -1,3 +1,5 @@
+//! Keys edit a draft: by graphemes, words and lines.
+
 use super::*;
 
 fn draft(text: &str) -> Draft {

@@ -1,3 +1,5 @@
+//! Specifications of environments as people write them: what they mean, how they are printed, where they are wrong.
+
 use super::*;
 
 const TOOLS: &[&str] = &[

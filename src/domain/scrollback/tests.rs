@@ -1,3 +1,5 @@
+//! What is visible of a conversation while it grows, scrolls, is wrapped anew and forgets.
+
 use super::*;
 
 const W: u16 = 10;

@@ -1,3 +1,5 @@
+//! Bytes become keys, however they are cut.
+
 use super::*;
 use crate::base::clock::Clock;
 use crate::domain::key::{KeyCode, Modifiers};

@@ -1,3 +1,5 @@
+//! Frames drawn one after the other on an emulated terminal: what is there at the end, and what it cost.
+
 use super::*;
 use crate::base::text;
 use crate::domain::frame::{Color, Span};
