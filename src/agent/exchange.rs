@@ -271,7 +271,8 @@ impl Agent {
         }
     }
 
-    /// Does what has come due: a retry, a stall, a checkpoint, the end of a wait for letters. Script steps are played by [`Agent::absorb_stream`].
+    /// Does what has come due: a retry, a stall, a checkpoint, the end of a wait for letters. Script steps are played by
+    /// [`Agent::absorb_stream`].
     pub fn keep_deadlines(&mut self, context: &mut Context) {
         if self.state == State::ExecutingTool {
             self.end_waits(context);

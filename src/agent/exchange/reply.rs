@@ -1,4 +1,4 @@
-//! What comes back: the pieces of a reply as they arrive, and what becomes of it once it is whole, or stopped in the middle.
+//! What comes back: the pieces of a reply as they arrive, and what becomes of it once it is whole or was stopped.
 
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::error::{Error, ErrorKind};
