@@ -131,6 +131,9 @@ fn bodies_are_the_golden_ones_and_valid() {
         ("tool-rounds-thinking", old.clone().thinks(Thinking::Low).body(&talk)),
         ("adaptive", new.clone().thinks(Thinking::High).body(&long_talk("claude-opus-5")[..9])),
         ("disabled", new.clone().thinks(Thinking::Off).body(&long_talk("claude-opus-5"))),
+        ("bound", asked("claude-sonnet-5-5").body(&long_talk("claude-sonnet-5-5"))),
+        ("off-between-tools", asked("claude-sonnet-5-5").thinks(Thinking::Off).body(&long_talk("claude-sonnet-5-5"))),
+        ("always", asked("claude-opus-5-5").thinks(Thinking::Off).body(&[user("Hello")])),
         ("tools-disabled", Asked { tools: &[], ..old.clone() }.body(&talk[..9])),
         (
             "seals-between",
@@ -221,6 +224,12 @@ fn headers_have_the_version_and_the_key_and_the_endpoint_s_own_win() {
     asked.endpoint.headers = vec![("X-Api-Key".into(), "other".into()), ("anthropic-beta".into(), "x".into())];
     let own = asked.open(&[user("hi")]).unwrap();
     assert_eq!(names(&own), ["Content-Type", "Accept", "anthropic-version", "X-Api-Key", "anthropic-beta"]);
+
+    asked.endpoint.model = "claude-opus-5-5".into();
+    assert!(!asked.body(&[user("hi")]).contains("block_binding"), "a beta that is not named is refused");
+    asked.endpoint.headers.clear();
+    let bound = asked.open(&[user("hi")]).unwrap();
+    assert!(bound.headers.contains(&("anthropic-beta".into(), "thinking-binding-controls-2026-08-01".into())));
 
     asked.endpoint.key = Some(Secret::new("sk-se\ncret"));
     let error = asked.open(&[user("hi")]).unwrap_err();

@@ -21,6 +21,10 @@ use crate::provider::{Conversation, Opening};
 /// The version of the protocol, which never changed since.
 const VERSION: &str = "2023-06-01";
 
+/// What lets a request say what becomes of thinking that does not fit any more
+/// (platform.claude.com/docs/en/build-with-claude/preserved-thinking).
+const BINDING: &str = "thinking-binding-controls-2026-08-01";
+
 /// Makes the request.
 ///
 /// # Errors
@@ -51,10 +55,20 @@ fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, Str
         ("Accept", "text/event-stream".to_owned()),
         ("anthropic-version", VERSION.to_owned()),
     ];
+    if controls_binding(endpoint) {
+        headers.push(("anthropic-beta", BINDING.to_owned()));
+    }
     if let Some(key) = request::key(endpoint, key)? {
         headers.push(("x-api-key", key.to_owned()));
     }
     request::headers(endpoint, headers)
+}
+
+/// Whether the request names what becomes of thinking that does not fit any more. A header of the person's own replaces
+/// ours, and without ours the field is refused.
+fn controls_binding(endpoint: &Endpoint) -> bool {
+    let mut own = endpoint.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("anthropic-beta"));
+    thinking::binds(&endpoint.model) && own.all(|(_, value)| value.contains(BINDING))
 }
 
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
@@ -65,11 +79,11 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     }
     let mut plan = thinking::plan(endpoint, conversation.thinking);
     if matches!(plan.mode, Mode::Budget(_)) && !blocks::may_think(&turns) {
-        plan.mode = Mode::Silent { is_disabled: false, thinks: false };
+        plan.mode = Mode::Silent { thinks: false };
     }
     let mut body = format!("{{\"model\":{},\"max_tokens\":{}", json(&endpoint.model), plan.max_tokens);
     body.push_str(",\"stream\":true");
-    body.push_str(&plan.mode.fields());
+    body.push_str(&plan.mode.fields(controls_binding(endpoint)));
     let has_system = !conversation.system.trim().is_empty();
     push_tools(&mut body, conversation.tools, &turns, !has_system)?;
     if has_system {

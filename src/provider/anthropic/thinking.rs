@@ -10,7 +10,13 @@
 //! | 4.6 | off unless a budget or `adaptive` is named |
 //! | 4.7 and 4.8 | off unless `adaptive` is named; a budget is refused |
 //! | 5 | `adaptive` unless it is disabled; a budget is refused |
-//! | Fable, Mythos | always; a budget, and to disable it, is refused |
+//! | Sonnet 5.5 | the same, but off is called `between_tools` |
+//! | Opus 5.5, Fable, Mythos | always; a budget, and to disable it, is refused |
+//!
+//! From 4.7 on a model shows nothing of its thinking, nor of what it says between calls, unless it is asked to. From 5.1 on
+//! sealed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
+//! request fail (.../preserved-thinking): conversations here are cut, steered and given to other models, so these models are
+//! asked to leave out what does not fit any more.
 //!
 //! A model of another maker that speaks this protocol is told a budget, and what it does unasked is not known.
 
@@ -20,6 +26,8 @@ use crate::domain::thinking::Thinking;
 
 /// The smallest budget that the API takes.
 const MIN_BUDGET: u64 = 1024;
+/// Sealed thinking that does not fit what stands before it any more is left out by the API, and is no error.
+const DROP_UNBOUND: &str = ",\"block_binding\":{\"prefix_mismatch_behavior\":\"drop_block\"}";
 /// Tokens for the answer itself, where the model has so many.
 const ANSWER: u64 = 32_000;
 
@@ -36,6 +44,8 @@ enum Style {
     Effort,
     /// An effort; it thinks even if nothing is said, unless that is disabled.
     Usual,
+    /// The same, but disabled by another word.
+    Between,
     /// An effort, and it cannot be disabled.
     Always,
     /// Not known: another maker's.
@@ -45,12 +55,14 @@ enum Style {
 /// What a request says of thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nothing, or that it is off; whether the model may think all the same.
-    Silent { is_disabled: bool, thinks: bool },
+    /// Nothing; whether the model may think all the same.
+    Silent { thinks: bool },
+    /// That it is off, in the model's word.
+    Off(&'static str),
     /// At most so many tokens.
     Budget(u64),
     /// As the model sees fit; whether it must be asked to show that.
-    Adaptive { effort: &'static str, is_hidden: bool },
+    Adaptive { effort: Option<&'static str>, is_hidden: bool },
 }
 
 /// What a request says of its size.
@@ -73,7 +85,7 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
         (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
         (Style::Never, _) => refuse(format!("{model} cannot think")),
         (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: say low, medium, high or default")),
-        (Style::Effort | Style::Usual | Style::Always, Thinking::Budget(_)) => {
+        (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
             refuse(format!("{model} takes low, medium or high, not a number of tokens"))
         }
         (_, Thinking::Budget(tokens)) => {
@@ -107,7 +119,7 @@ pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
     let budget = budget.min(max_tokens - max_tokens / 8);
     let mode = match budget {
         MIN_BUDGET.. if budget < max_tokens => Mode::Budget(budget),
-        _ => Mode::Silent { is_disabled: false, thinks: style == Style::Foreign },
+        _ => Mode::Silent { thinks: style == Style::Foreign },
     };
     Plan { max_tokens, mode }
 }
@@ -119,36 +131,42 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
         Thinking::High => Some("high"),
         Thinking::Unsaid | Thinking::Off | Thinking::Budget(_) => None,
     };
-    let is_off = thinking == Thinking::Off;
-    match (style, effort) {
-        (Style::Either, Some(effort)) => Mode::Adaptive { effort, is_hidden: false },
-        (Style::Effort | Style::Usual | Style::Always, Some(effort)) => Mode::Adaptive { effort, is_hidden: true },
-        (Style::Usual | Style::Foreign, None) => Mode::Silent { is_disabled: is_off, thinks: !is_off },
-        (Style::Always, None) => Mode::Silent { is_disabled: false, thinks: true },
-        _ => Mode::Silent { is_disabled: false, thinks: false },
+    match (style, thinking) {
+        (Style::Usual | Style::Foreign, Thinking::Off) => Mode::Off("disabled"),
+        (Style::Between, Thinking::Off) => Mode::Off("between_tools"),
+        (Style::Usual | Style::Between | Style::Always, _) => Mode::Adaptive { effort, is_hidden: true },
+        (Style::Effort, _) if effort.is_some() => Mode::Adaptive { effort, is_hidden: true },
+        (Style::Either, _) if effort.is_some() => Mode::Adaptive { effort, is_hidden: false },
+        _ => Mode::Silent { thinks: style == Style::Foreign },
     }
 }
 
 impl Mode {
     /// Whether the reply may hold thinking: then the model is also given back what it thought.
     pub fn thinks(self) -> bool {
-        !matches!(self, Mode::Silent { thinks: false, .. })
+        !matches!(self, Mode::Silent { thinks: false } | Mode::Off(_))
     }
 
-    /// The fields of the body, each behind a comma; empty where nothing is said.
-    pub fn fields(self) -> String {
+    /// The fields of the body, each behind a comma; empty where nothing is said. `is_bound`: see [`binds`].
+    pub fn fields(self, is_bound: bool) -> String {
         match self {
-            Mode::Silent { is_disabled: false, .. } => String::new(),
-            Mode::Silent { is_disabled: true, .. } => ",\"thinking\":{\"type\":\"disabled\"}".to_owned(),
+            Mode::Silent { .. } => String::new(),
+            Mode::Off(word) => format!(",\"thinking\":{{\"type\":{word:?}}}"),
             Mode::Budget(tokens) => format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{tokens}}}"),
             Mode::Adaptive { effort, is_hidden } => {
                 let display = if is_hidden { ",\"display\":\"summarized\"" } else { "" };
-                format!(
-                    ",\"thinking\":{{\"type\":\"adaptive\"{display}}},\"output_config\":{{\"effort\":\"{effort}\"}}"
-                )
+                let binding = if is_bound { DROP_UNBOUND } else { "" };
+                let effort = effort.map(|effort| format!(",\"output_config\":{{\"effort\":{effort:?}}}"));
+                let effort = effort.unwrap_or_default();
+                format!(",\"thinking\":{{\"type\":\"adaptive\"{display}{binding}}}{effort}")
             }
         }
     }
+}
+
+/// Whether a model's sealed thinking is bound to what stands before it.
+pub(super) fn binds(model: &str) -> bool {
+    claude_in(model).and_then(version_of).is_some_and(|version| version >= (5, 1))
 }
 
 /// By family and version, wherever they stand in the name: resellers write things around it (`us.anthropic.claude-...`).
@@ -162,6 +180,8 @@ fn style_of(model: &str) -> Style {
         Some((3, _) | (4, ..=5)) => Style::Budget,
         Some((4, 6)) => Style::Either,
         Some((4, _)) => Style::Effort,
+        Some((5.., 5..) | (6.., _)) if name.contains("opus") => Style::Always,
+        Some((5.., 5..) | (6.., _)) if name.contains("sonnet") => Style::Between,
         Some(_) | None => Style::Usual,
     }
 }
@@ -219,6 +239,11 @@ mod tests {
             ("claude-opus-4-8@20260501", Style::Effort),
             ("claude-opus-5", Style::Usual),
             ("claude-sonnet-5", Style::Usual),
+            ("claude-sonnet-5-20260801", Style::Usual),
+            ("anthropic/claude-haiku-5.5", Style::Usual),
+            ("claude-sonnet-5-5", Style::Between),
+            ("us.anthropic.claude-opus-5-5", Style::Always),
+            ("claude-opus-6", Style::Always),
             ("claude-fable-5", Style::Always),
             ("claude-mythos-preview", Style::Always),
             ("kimi-k2", Style::Foreign),
@@ -237,6 +262,8 @@ mod tests {
             ("claude-opus-4-7", Thinking::Budget(2048)),
             ("claude-opus-5", Thinking::Budget(2048)),
             ("claude-fable-5", Thinking::Off),
+            ("claude-opus-5-5", Thinking::Off),
+            ("claude-sonnet-5-5", Thinking::Budget(2048)),
             ("kimi-k2", Thinking::Budget(u32::MAX)),
         ];
         for (model, thinking) in refused {
@@ -266,12 +293,28 @@ mod tests {
 
     #[test]
     fn what_is_said_depends_on_what_the_model_does_unasked() {
-        let silent = |is_disabled, thinks| Mode::Silent { is_disabled, thinks };
-        assert_eq!(mode("claude-opus-4-8", Thinking::Off), silent(false, false));
-        assert_eq!(mode("claude-opus-5", Thinking::Off), silent(true, false));
-        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), silent(false, true));
-        assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: "low", is_hidden: false });
-        assert_eq!(mode("claude-fable-5", Thinking::Off), silent(false, true), "what was chosen for another model");
-        assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), silent(false, true));
+        let unasked = Mode::Adaptive { effort: None, is_hidden: true };
+        assert_eq!(mode("claude-opus-4-8", Thinking::Off), Mode::Silent { thinks: false });
+        assert_eq!(mode("claude-opus-4-8", Thinking::Unsaid), Mode::Silent { thinks: false });
+        assert_eq!(mode("claude-opus-5", Thinking::Off), Mode::Off("disabled"));
+        assert_eq!(mode("claude-haiku-5-5", Thinking::Off), Mode::Off("disabled"));
+        assert_eq!(mode("claude-sonnet-5-5", Thinking::Off), Mode::Off("between_tools"));
+        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), unasked);
+        assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: Some("low"), is_hidden: false });
+        assert_eq!(mode("claude-fable-5", Thinking::Off), unasked, "what was chosen for another model");
+        assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), unasked);
+        assert_eq!(mode("kimi-k2", Thinking::Unsaid), Mode::Silent { thinks: true });
+    }
+
+    #[test]
+    fn thinking_is_bound_to_what_stands_before_it_from_5_1_on() {
+        for model in ["claude-fable-5-1", "claude-opus-5-5", "anthropic/claude-haiku-5.5", "claude-sonnet-6"] {
+            assert!(binds(model), "{model}");
+        }
+        for model in
+            ["claude-fable-5", "claude-opus-5-20260901", "claude-haiku-4-5", "claude-mythos-preview", "kimi-k2"]
+        {
+            assert!(!binds(model), "{model}");
+        }
     }
 }

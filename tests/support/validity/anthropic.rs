@@ -11,7 +11,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let messages = body["messages"].as_array().ok_or("no messages")?;
     head(&body).and_then(|()| tools(&body)).and_then(|()| marks(&body))?;
-    let mut walk = Walk { may_hold_thinking: body["thinking"]["type"] != "disabled", ..Walk::default() };
+    let is_off = ["disabled", "between_tools"].iter().any(|off| body["thinking"]["type"] == *off);
+    let mut walk = Walk { may_hold_thinking: !is_off, ..Walk::default() };
     for (place, message) in messages.iter().enumerate() {
         walk.step(message).map_err(|rule| format!("message {place}: {rule}: {message}"))?;
     }
@@ -46,12 +47,31 @@ fn head(body: &Value) -> Rule {
         Some("enabled") if !(1024..max_tokens).contains(&thinking["budget_tokens"].as_u64().unwrap_or(0)) => {
             return Err("a budget below 1024, or not below max_tokens");
         }
-        Some("enabled" | "adaptive" | "disabled") => {}
+        Some("enabled" | "adaptive" | "disabled" | "between_tools") => {}
         _ => return Err("an unknown kind of thinking"),
     }
+    generation(body["model"].as_str().unwrap_or_default(), thinking)?;
     let effort = body.get("output_config").map(|config| config["effort"].as_str().unwrap_or_default());
     let is_known = |effort| ["low", "medium", "high", "xhigh", "max"].contains(&effort);
     if effort.is_none_or(is_known) { Ok(()) } else { Err("an unknown effort") }
+}
+
+/// What newer models refuse of thinking, and what they need said of it so that a history may change.
+fn generation(model: &str, thinking: &Value) -> Rule {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| model.contains(name));
+    let is_bound = is_one_of(&["opus-5-5", "sonnet-5-5", "haiku-5-5", "fable-5-1"]);
+    match thinking["type"].as_str() {
+        Some("disabled") if is_one_of(&["opus-5-5", "sonnet-5-5", "fable", "mythos"]) => {
+            Err("thinking.type.disabled is not supported for this model")
+        }
+        Some("between_tools") if !is_one_of(&["sonnet-5-5"]) => Err("between_tools is of Sonnet 5.5"),
+        Some("enabled") if is_bound => Err("thinking.type.enabled is not supported for this model"),
+        Some("adaptive") if is_bound && thinking["block_binding"]["prefix_mismatch_behavior"] != "drop_block" => {
+            Err("the block is bound to a different conversation, as soon as one is cut or steered")
+        }
+        _ if !is_bound && thinking.get("block_binding").is_some() => Err("a binding that the model does not know"),
+        _ => Ok(()),
+    }
 }
 
 fn tools(body: &Value) -> Rule {
