@@ -1,0 +1,547 @@
+//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all, with
+//! the real loop. Each protocol has a peer of its own, which looks at its requests.
+
+use polylogue::agent::State;
+use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};
+use polylogue::domain::flow::Change;
+use serde_json::{Value, json};
+
+use crate::support::anthropic::Message;
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::{Exchange, Peer};
+use crate::support::responses::{Script, reasoning};
+use crate::support::scene::bash;
+
+/// A protocol with a model that thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OpenAi,
+    Anthropic,
+    Responses,
+    Google,
+}
+
+const KINDS: [Kind; 4] = [Kind::OpenAi, Kind::Anthropic, Kind::Responses, Kind::Google];
+
+/// A piece of a reply. All but the last three leave the reply open.
+#[derive(Debug, Clone, Copy)]
+enum Piece<'a> {
+    Thinks,
+    Says(&'a str),
+    BeginsCall,
+    Fails,
+    Calls(&'a str),
+    Ends(&'a str),
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Responses => "openai-responses",
+            Self::Google => "google",
+        }
+    }
+
+    fn model(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Responses => "gpt-5-mini",
+            Self::Anthropic => "claude-haiku-4-5",
+            Self::Google => "gemini-3.8-flash",
+        }
+    }
+
+    fn full_name(self) -> String {
+        format!("my-{}/{}", self.name(), self.model())
+    }
+
+    /// A word that stands in everything that is its provider's alone.
+    fn mark(self) -> &'static str {
+        match self {
+            Self::OpenAi => "quartz",
+            Self::Anthropic => "basalt",
+            Self::Responses => "granite",
+            Self::Google => "marble",
+        }
+    }
+
+    /// What its model seals, as it goes back; nothing where nothing is sealed.
+    fn seal(self) -> Option<String> {
+        (self != Self::OpenAi).then(|| format!("{}-seal", self.mark()))
+    }
+
+    fn entry(self, peer: &Peer) -> ProviderEntry {
+        ProviderEntry {
+            name: format!("my-{}", self.name()),
+            kind: self.name().into(),
+            base_url: peer.url(),
+            key: Some(Secret::new(&format!("{}-key", self.mark()))),
+            headers: vec![("X-Team".into(), format!("{}-team", self.mark()))],
+            models: vec![(self.model().into(), Default::default())],
+            ..ProviderEntry::default()
+        }
+    }
+
+    fn play(self, exchange: &Exchange, id: usize, piece: Piece<'_>) {
+        match self {
+            Self::OpenAi => play_openai(exchange, id, piece),
+            Self::Anthropic => play_anthropic(exchange, id, piece),
+            Self::Responses => play_responses(exchange, id, piece),
+            Self::Google => play_google(exchange, id, piece),
+        }
+    }
+}
+
+fn play_openai(exchange: &Exchange, id: usize, piece: Piece<'_>) {
+    let id = format!("call-{id}");
+    exchange.stream();
+    match piece {
+        Piece::Thinks => exchange.thinking("a thought"),
+        Piece::Says(text) => exchange.thinking("a thought").text(text),
+        Piece::BeginsCall => exchange.thinking("a thought").text("I look.").tool_call(0, &id, "bash", "{\"comm"),
+        Piece::Fails => {
+            exchange.text("so far").event(&json!({"error": {"message": "Boom.", "type": "server_error"}})).end()
+        }
+        Piece::Calls(command) => {
+            let call = exchange.thinking("a thought").text("I look.").tool_call(0, &id, "bash", &bash(command));
+            call.finish("tool_calls").done()
+        }
+        Piece::Ends(text) => exchange.text(text).finish("stop").done(),
+    };
+}
+
+fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
+    let (id, message) = (format!("toolu_{id}"), Message::begin(exchange));
+    let think = || message.thinking("a thought", "basalt-seal");
+    match piece {
+        Piece::Thinks => _ = message.open_thinking("a thought"),
+        Piece::Says(text) => _ = think().open_text(text),
+        Piece::BeginsCall => _ = think().text("I look.").open_call(&id, "bash", "{\"comm"),
+        Piece::Fails => think().open_text("so far").fail("api_error", "Boom."),
+        Piece::Calls(command) => think().text("I look.").call(&id, "bash", &bash(command)).end("tool_use"),
+        Piece::Ends(text) => think().text(text).end("end_turn"),
+    }
+}
+
+fn play_responses(exchange: &Exchange, id: usize, piece: Piece<'_>) {
+    let (call, mut script) = (format!("call_{id}"), Script::start(exchange));
+    let mut thought = reasoning(id, "a thought");
+    thought["encrypted_content"] = "granite-seal".into();
+    match piece {
+        Piece::Thinks => _ = script.open_reasoning("a thought"),
+        Piece::Says(text) => _ = script.reasoning(&thought).open_text(text),
+        Piece::BeginsCall => _ = script.reasoning(&thought).text("I look.").open_call(&call, "bash", "{\"comm"),
+        Piece::Fails => script.reasoning(&thought).open_text("so far").fail("server_error", "Boom."),
+        Piece::Calls(command) => {
+            script.reasoning(&thought).text("I look.").call(&call, "bash", &bash(command)).complete();
+        }
+        Piece::Ends(text) => script.reasoning(&thought).text(text).complete(),
+    }
+}
+
+fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
+    let parts = |parts: Value| json!({"candidates": [{"content": {"parts": parts, "role": "model"}}]});
+    let thought = json!({"text": "a thought", "thought": true});
+    let arguments = |command| serde_json::from_str::<Value>(&bash(command)).expect("JSON");
+    let call = |command| {
+        let call = json!({"id": format!("k{id}"), "name": "bash", "args": arguments(command)});
+        json!({"functionCall": call, "thoughtSignature": "marble-seal"})
+    };
+    let stop = json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}]});
+    exchange.stream();
+    match piece {
+        Piece::Thinks => exchange.event(&parts(json!([thought]))),
+        Piece::Says(text) => exchange.event(&parts(json!([thought, {"text": text}]))),
+        Piece::BeginsCall => exchange.event(&parts(json!([thought, {"text": "I look."}, call("true")]))),
+        Piece::Fails => {
+            let error = json!({"error": {"code": 500, "message": "Boom.", "status": "INTERNAL"}});
+            exchange.event(&parts(json!([thought, {"text": "so far"}]))).event(&error).end()
+        }
+        Piece::Calls(command) => {
+            exchange.event(&parts(json!([thought, {"text": "I look."}, call(command)]))).event(&stop).end()
+        }
+        Piece::Ends(text) => {
+            let signed = json!({"text": text, "thoughtSignature": "marble-seal"});
+            exchange.event(&parts(json!([thought, signed]))).event(&stop).end()
+        }
+    };
+}
+
+/// A house in which every protocol is configured, each with a peer of its own.
+struct Scene {
+    house: Harness,
+    peers: [Peer; 4],
+    /// Who answers now.
+    kind: Kind,
+    /// Requests so far.
+    requests: usize,
+}
+
+impl Scene {
+    /// Agent 0 talks to a model of this kind and lets it think.
+    fn new(kind: Kind, thinking: &str) -> Self {
+        let peers = [(); 4].map(|()| Peer::start());
+        let entries: Vec<_> = KINDS.iter().zip(&peers).map(|(kind, peer)| kind.entry(peer)).collect();
+        let plan = Plan { size: Some((100, 60)), real_time: true, providers: entries, ..Plan::default() };
+        let mut house = Harness::new(Plan { endpoint: Endpoint::echo(), ..plan });
+        house.enter(&format!("/model {}", kind.full_name()));
+        house.enter(&format!("/thinking {thinking}"));
+        Self { house, peers, kind, requests: 0 }
+    }
+
+    fn switch(&mut self, kind: Kind) {
+        let focus = self.house.focus();
+        self.house.ask(focus, Change::Model(kind.full_name()));
+        self.kind = kind;
+    }
+
+    /// The next request, which reaches who answers now and nobody else. The peer has looked whether it is valid.
+    fn accept(&mut self) -> Exchange {
+        self.requests += 1;
+        let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of the four");
+        let exchange = self.house.accept(&self.peers[at]);
+        assert!(self.peers.iter().all(|peer| peer.try_accept().is_none()), "one request goes to one provider");
+        exchange
+    }
+
+    /// A request that is answered with this.
+    fn answer(&mut self, piece: Piece<'_>) -> Exchange {
+        let exchange = self.accept();
+        self.kind.play(&exchange, self.requests, piece);
+        exchange
+    }
+
+    fn ask(&mut self, text: &str, piece: Piece<'_>) -> Exchange {
+        self.house.enter(text);
+        self.answer(piece)
+    }
+
+    fn see(&mut self, words: &str) {
+        self.house.turn_until(words, |house| house.screen_text().contains(words));
+    }
+
+    fn allow(&mut self) {
+        let focus = self.house.focus();
+        self.house.answer(focus, true);
+    }
+
+    /// A turn with a thought, a call and its result.
+    fn round(&mut self, text: &str, command: &str, reply: &str) {
+        self.ask(text, Piece::Calls(command));
+        self.allow();
+        self.answer(Piece::Ends(reply));
+        self.house.turn_until_idle();
+    }
+
+    fn interrupt(&mut self) {
+        self.house.escape();
+        self.house.turn_until_idle();
+    }
+
+    /// What is said next is told in a valid request and answered; the request.
+    fn goes_on(&mut self) -> String {
+        let focus = self.house.focus();
+        let exchange = self.ask("\x15and now?", Piece::Ends("all is well"));
+        self.house.turn_until("the end of the turn", |house| house.state(focus) == State::Idle);
+        assert_eq!(self.house.replies(focus).last().map(String::as_str), Some("all is well"));
+        let told = all_of(&exchange);
+        assert!(told.contains("and now?"), "{told}");
+        told
+    }
+}
+
+/// Address, head and body of a request as one text.
+fn all_of(exchange: &Exchange) -> String {
+    let request = exchange.request();
+    format!("{} {:?} {}", request.path, request.headers, String::from_utf8_lossy(&request.body))
+}
+
+/// What happens to a conversation, and what the next request then says and does not say.
+struct Event {
+    name: &'static str,
+    happen: fn(&mut Scene),
+    told: &'static [&'static str],
+    untold: &'static [&'static str],
+}
+
+const EVENTS: &[Event] = &[
+    Event {
+        name: "an interrupt in the text",
+        happen: |scene| {
+            scene.ask("go", Piece::Says("I was ab"));
+            scene.see("I was ab");
+            scene.interrupt();
+        },
+        told: &["I was ab"],
+        untold: &[],
+    },
+    Event {
+        name: "an interrupt in the thinking",
+        happen: |scene| {
+            scene.ask("go", Piece::Thinks);
+            scene.see("a thought");
+            scene.interrupt();
+        },
+        told: &[],
+        untold: &["a thought"],
+    },
+    Event {
+        name: "an interrupt in the arguments of a call",
+        happen: |scene| {
+            scene.ask("go", Piece::BeginsCall);
+            scene.see("I look.");
+            scene.interrupt();
+        },
+        told: &["I look."],
+        untold: &["{\\\"comm"],
+    },
+    Event {
+        name: "an interrupt of a running tool",
+        happen: |scene| {
+            scene.ask("go", Piece::Calls("touch up; sleep 60"));
+            scene.allow();
+            let up = scene.house.directory().join("up");
+            scene.house.turn_until("the command runs", |_| up.exists());
+            scene.interrupt();
+        },
+        told: &["I look.", "sleep 60"],
+        untold: &[],
+    },
+    Event {
+        name: "an interrupt at a question",
+        happen: |scene| {
+            scene.ask("go", Piece::Calls("true"));
+            scene.house.turn_until_asked(0);
+            scene.interrupt();
+        },
+        told: &["I look."],
+        untold: &[],
+    },
+    Event {
+        name: "an error after a part of the reply",
+        happen: |scene| {
+            scene.ask("go", Piece::Fails);
+            scene.house.turn_until_idle();
+            assert!(scene.house.last_error(0).contains("Boom."), "{}", scene.house.last_error(0));
+        },
+        told: &["so far"],
+        untold: &["Boom."],
+    },
+    Event {
+        name: "a crash in the text",
+        happen: |scene| {
+            scene.round("the first", "echo result-$((20+3))", "done");
+            scene.ask("go", Piece::Says("I was ab"));
+            scene.see("I was ab");
+            crash(scene);
+        },
+        told: &["result-23", "done", "I was ab"],
+        untold: &[],
+    },
+    Event {
+        name: "a crash in a running tool",
+        happen: |scene| {
+            scene.ask("go", Piece::Calls("touch up; sleep 60"));
+            scene.allow();
+            let up = scene.house.directory().join("up");
+            scene.house.turn_until("the command runs", |_| up.exists());
+            crash(scene);
+        },
+        told: &["I look."],
+        untold: &[],
+    },
+    Event {
+        name: "a slice that begins with a reply",
+        happen: |scene| slice(scene, "1:"),
+        told: &["result-23", "done"],
+        untold: &["the first"],
+    },
+    Event {
+        name: "a slice through a call and its result",
+        happen: |scene| slice(scene, "0:3"),
+        told: &["the first", "result-23"],
+        untold: &[],
+    },
+    Event {
+        name: "a slice of which the last word is a reply with a call",
+        happen: |scene| slice(scene, "0:2"),
+        told: &["the first", "I look."],
+        untold: &["done"],
+    },
+    Event {
+        name: "a slice that turns everything round and tells it twice",
+        happen: |scene| slice(scene, "-2:,0:-2,1:,inject:'quite new'"),
+        told: &["result-23", "done", "quite new"],
+        untold: &[],
+    },
+    Event {
+        name: "a slice with short results",
+        happen: |scene| slice(scene, "compact:0:"),
+        told: &["the first", "done"],
+        untold: &[],
+    },
+    Event {
+        name: "a rewind",
+        happen: |scene| {
+            scene.round("the first", "echo result-$((20+3))", "done");
+            scene.house.enter("/mark here");
+            scene.round("the second", "echo further-$((20+3))", "done too");
+            scene.house.enter("/rewind here");
+        },
+        told: &["the first", "result-23", "done"],
+        untold: &["the second", "further-23", "done too"],
+    },
+    Event {
+        name: "a rewind that waits in the queue behind a reply",
+        happen: |scene| {
+            scene.round("the first", "echo result-$((20+3))", "done");
+            scene.house.enter("/mark here");
+            scene.house.enter("the second");
+            let exchange = scene.accept();
+            scene.house.enter("/rewind here");
+            scene.kind.play(&exchange, scene.requests, Piece::Ends("done too"));
+            scene.house.turn_until_idle();
+        },
+        told: &["the first", "result-23", "done"],
+        untold: &["the second", "done too"],
+    },
+    Event {
+        name: "all was cleared",
+        happen: |scene| {
+            scene.round("the first", "true", "done");
+            scene.house.enter("/clear");
+        },
+        told: &[],
+        untold: &["the first", "done", "I look."],
+    },
+    Event {
+        name: "what was queued while a tool ran",
+        happen: |scene| {
+            scene.ask("the first", Piece::Calls("echo result-$((20+3))"));
+            scene.house.turn_until_asked(0);
+            scene.house.ask(0, Change::Submit("queued".into()));
+            scene.allow();
+            let told = all_of(&scene.answer(Piece::Ends("done")));
+            assert!(told.contains("result-23") && !told.contains("queued"), "{told}");
+            let told = all_of(&scene.answer(Piece::Ends("done too")));
+            assert!(told.contains("done") && told.contains("queued"), "{told}");
+            scene.house.turn_until_idle();
+        },
+        told: &["the first", "queued", "done too"],
+        untold: &[],
+    },
+    Event {
+        name: "what was queued before an interrupt and said behind it",
+        happen: |scene| {
+            scene.ask("the first", Piece::Says("I was ab"));
+            scene.see("I was ab");
+            scene.house.enter("queued");
+            scene.interrupt();
+            scene.house.enter("");
+            scene.answer(Piece::Ends("done"));
+            scene.house.turn_until_idle();
+        },
+        told: &["the first", "I was ab", "queued", "done"],
+        untold: &[],
+    },
+    Event {
+        name: "a fork while the parent's reply streams",
+        happen: |scene| {
+            scene.round("the first", "echo result-$((20+3))", "done");
+            scene.ask("the second", Piece::Says("I was ab"));
+            scene.see("I was ab");
+            scene.house.enter("/fork --name kid");
+        },
+        told: &["the first", "result-23", "done"],
+        untold: &["I was ab"],
+    },
+];
+
+fn crash(scene: &mut Scene) {
+    let spare = Harness::new(Plan::default());
+    let house = std::mem::replace(&mut scene.house, spare);
+    scene.house = house.crash_and_restart();
+}
+
+/// `first`, a reply with a call, its result, `done`: four messages, of which the child is told this cut.
+fn slice(scene: &mut Scene, spec: &str) {
+    scene.round("the first", "echo result-$((20+3))", "done");
+    scene.house.enter(&format!("/slice {spec}"));
+    assert_eq!(scene.house.focus(), 1, "{}", scene.house.screen_text());
+}
+
+#[test]
+fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
+    for kind in KINDS {
+        for event in EVENTS {
+            let mut scene = Scene::new(kind, "high");
+            (event.happen)(&mut scene);
+            let told = scene.goes_on();
+            for words in event.told {
+                assert!(told.contains(words), "{} after {}: {words:?} is not told\n{told}", kind.name(), event.name);
+            }
+            for words in event.untold {
+                assert!(!told.contains(words), "{} after {}: {words:?} is told\n{told}", kind.name(), event.name);
+            }
+        }
+    }
+}
+
+/// A conversation with rounds of tools, in whose middle the model is changed while a question waits; and back.
+#[test]
+fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_finds_it_again() {
+    for first in KINDS {
+        for other in KINDS.into_iter().filter(|other| *other != first) {
+            let story = format!("{} -> {}", first.name(), other.name());
+            let mut scene = Scene::new(first, "high");
+            scene.round("the first", "echo result-$((20+3))", "done");
+            scene.ask("the second", Piece::Calls("echo further-$((20+3))"));
+            scene.house.turn_until_asked(0);
+            scene.switch(other);
+            scene.allow();
+            let told = all_of(&scene.answer(Piece::Calls("echo of-the-other-$((20+3))")));
+            assert!(
+                told.contains("result-23") && told.contains("further-23") && told.contains("I look."),
+                "{story}: {told}"
+            );
+            assert!(told.contains(&format!("{}-key", other.mark())) && !told.contains(first.mark()), "{story}: {told}");
+            scene.allow();
+            scene.answer(Piece::Ends("done too"));
+            scene.house.turn_until_idle();
+
+            scene.switch(first);
+            let told = scene.goes_on();
+            assert!(told.contains("of-the-other-23") && told.contains("done too"), "{story}, back: {told}");
+            assert!(!told.contains(other.mark()), "{story}, back: {told}");
+            let seals = first.seal().map_or(0, |seal| told.matches(&seal).count());
+            assert_eq!(seals, if first == Kind::OpenAi { 0 } else { 3 }, "{story}, back: {told}");
+        }
+    }
+}
+
+#[test]
+fn an_amount_of_thinking_that_the_next_model_does_not_take_is_not_sent_to_it() {
+    let takes = |kind: Kind, thinking: &str| match kind {
+        Kind::Anthropic => true,
+        Kind::OpenAi | Kind::Responses => thinking != "2048",
+        Kind::Google => !["2048", "off"].contains(&thinking),
+    };
+    let said = ["reasoning", "budget", "thinkingLevel", "\"thinking\":"];
+    for thinking in ["2048", "off", "high"] {
+        for first in KINDS.into_iter().filter(|first| takes(*first, thinking)) {
+            for other in KINDS.into_iter().filter(|other| !takes(*other, thinking)) {
+                let mut scene = Scene::new(first, thinking);
+                assert!(all_of(&scene.ask("go", Piece::Ends("done"))).contains(&scene.kind.model().to_owned()));
+                scene.house.turn_until_idle();
+                scene.switch(other);
+                assert!(scene.house.screen_text().contains(&format!("does not take thinking {thinking}")));
+                let told = scene.goes_on();
+                let told = told.replace("reasoning.encrypted_content", "");
+                for word in said {
+                    assert!(!told.contains(word), "{thinking} {} -> {}: {told}", first.name(), other.name());
+                }
+            }
+        }
+    }
+}
