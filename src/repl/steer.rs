@@ -28,7 +28,9 @@ impl Repl {
         }
         let messages = self.together(|repl| {
             repl.shared.store.set_endpoint(who, &endpoint.full_name())?;
-            repl.shared.store.set_thinking(who, stored(thinking).as_deref())?;
+            if !is_kept {
+                repl.shared.store.set_thinking(who, Some(&thinking.to_string()))?;
+            }
             repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
         self.roster.with(who, |agent| (agent.talk.endpoint, agent.talk.thinking) = (endpoint, thinking));
@@ -42,7 +44,7 @@ impl Repl {
         if check_thinking(&talk.endpoint, talk.thinking).is_ok() {
             return Ok(());
         }
-        self.shared.store.set_thinking(who, None)?;
+        self.shared.store.set_thinking(who, Some(&Thinking::default().to_string()))?;
         self.roster.with(who, |agent| agent.talk.thinking = Thinking::default());
         Ok(())
     }
@@ -51,7 +53,8 @@ impl Repl {
     pub(super) fn set_thinking(&mut self, who: AgentId, thinking: Thinking) -> Result<()> {
         check_thinking(&self.roster.get(who).ok_or_else(nobody)?.talk.endpoint, thinking)?;
         let messages = self.together(|repl| {
-            repl.shared.store.set_thinking(who, stored(thinking).as_deref())?;
+            // `default` too: where nothing is stored, the configuration decides.
+            repl.shared.store.set_thinking(who, Some(&thinking.to_string()))?;
             let words = format!("/thinking {thinking}");
             repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
@@ -73,9 +76,4 @@ impl Repl {
         });
         Ok(())
     }
-}
-
-/// What the store keeps of it; nothing for what is not said.
-fn stored(thinking: Thinking) -> Option<String> {
-    (thinking != Thinking::default()).then(|| thinking.to_string())
 }

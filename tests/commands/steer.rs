@@ -87,6 +87,38 @@ fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
 }
 
 #[test]
+fn a_person_s_default_stands_against_the_configuration_after_a_restart_too() {
+    let mut house = Harness::new(Plan { thinking: Thinking::High, ..Plan::default() });
+    house.fork(0);
+    house.enter("/thinking default");
+    house.fork(1);
+    let thinking = |house: &Harness| [0, 1, 2].map(|n| house.agent(n).talk.thinking);
+    let expected = [Thinking::High, Thinking::Unsaid, Thinking::Unsaid];
+    assert_eq!(thinking(&house), expected);
+    assert_eq!(thinking(&house.crash_and_restart()), expected);
+}
+
+#[test]
+fn what_a_new_model_does_not_take_of_the_configuration_is_left_behind_after_a_restart_too() {
+    let second = Peer::start();
+    let mut plan = Plan { thinking: Thinking::Budget(2000), ..Plan::default() };
+    plan.providers = vec![ProviderEntry {
+        name: "second".into(),
+        kind: "openai".into(),
+        base_url: second.url(),
+        ..ProviderEntry::default()
+    }];
+    let mut house = Harness::new(plan);
+    house.enter("/fork --model second/small");
+    house.switch(0);
+    house.enter("/model second/small");
+    let mut house = house.crash_and_restart();
+    assert_eq!([0, 1].map(|n| house.agent(n).talk.thinking), [Thinking::Unsaid; 2]);
+    house.enter("go");
+    assert!(house.accept(&second).request().json().get("reasoning_effort").is_none());
+}
+
+#[test]
 fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_at_its_own_price() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut house = house(&first, &second);

@@ -13,6 +13,7 @@ use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::environment::EnvironmentEntry;
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
+use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::ToolResult;
 use polylogue::repl::{Device, MemoryTerminal, Repl, Timeout, Turn};
 use polylogue::store::Store;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub size: Option<(u16, u16)>,
     /// The model that all agents talk to.
     pub endpoint: Endpoint,
+    /// How much models think where nobody has said so.
+    pub thinking: Thinking,
     /// The limits.
     pub settings: Settings,
     /// Agents at work at once; 0 is no limit.
@@ -52,6 +55,7 @@ impl Default for Plan {
         Self {
             size: Some((80, 24)),
             endpoint: Endpoint::echo(),
+            thinking: Thinking::default(),
             settings: Settings::default(),
             working_limit: 0,
             follows_forks: true,
@@ -79,6 +83,7 @@ impl Plan {
             endpoint: self.endpoint.clone(),
             working_directory: directory.into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
+            thinking: self.thinking,
             settings: self.settings,
             working_limit: self.working_limit,
             follows_forks: self.follows_forks,
