@@ -211,7 +211,7 @@ pub fn choose(name: Option<&str>, known: &[Known]) -> Result<(Endpoint, Option<S
                 format!("there is no provider {provider:?}: there are {}, echo", all.join(", ")),
             )
         },
-        |(_, service)| no_key(&service),
+        |(_, service)| no_key(&service, known),
     ))
 }
 
@@ -227,9 +227,22 @@ fn usual(known: &[Known]) -> Option<String> {
     with_key.chain(in_files).chain(rest).find_map(Known::usual)
 }
 
-fn no_key(service: &Service) -> Error {
+fn no_key(service: &Service, known: &[Known]) -> Error {
     let (name, variable) = (service.name, service.key_variables.first().copied().unwrap_or_default());
-    let other = service.url_variable;
-    let words = format!("no key for {name}: export {variable}=…, or {other} for a server that needs none");
+    let shares_key = |other: &&Known| {
+        let mut services = services().filter(|(_, service)| service.name == other.entry.name);
+        services.any(|(_, service)| service.key_variables.contains(&variable))
+    };
+    let mut moved = known.iter().filter(|known| known.is_in_file && known.entry.base_url != service.base_url);
+    let words = match moved.find(shares_key) {
+        Some(Known { entry: other, .. }) => format!(
+            "{name} would take the key of {variable} elsewhere than [providers.{}] does, to {}: say base_url in \
+             [providers.{name}] if that is meant",
+            other.name, other.base_url,
+        ),
+        None => {
+            format!("no key for {name}: export {variable}=…, or {} for a server that needs none", service.url_variable)
+        }
+    };
     Error::new(ErrorKind::Auth, words)
 }

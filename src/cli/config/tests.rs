@@ -129,6 +129,20 @@ fn every_service_whose_variable_is_set_is_there_and_no_other() {
 }
 
 #[test]
+fn a_service_whose_key_belongs_elsewhere_says_so_and_where_to_say_otherwise() {
+    let moved = "[providers.openai]\nbase_url = \"http://localhost:1/v1\"\n";
+    let scene = |file: &str| Scene::new().user(file).set("OPENAI_API_KEY", "k").say(&["-m", "openai-responses/a"]);
+    let message = scene(moved).error().message;
+    for words in ["OPENAI_API_KEY", "[providers.openai]", "http://localhost:1/v1", "[providers.openai-responses]"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    let message = Scene::new().user("[providers.openai]\n").say(&["-m", "openai-responses/a"]).error().message;
+    assert!(message.contains("export OPENAI_API_KEY"), "{message}");
+    let meant = format!("{moved}[providers.openai-responses]\nbase_url = \"http://localhost:2/v1\"\n");
+    assert_eq!(scene(&meant).config().endpoint.base_url, "http://localhost:2/v1");
+}
+
+#[test]
 fn the_usual_model_is_the_named_one_then_a_service_with_a_key_then_a_provider_of_a_file_then_echo() {
     let local = "[providers.local]\nbase_url = \"http://localhost:1/v1\"\nmodels = [\"small\", \"large\"]\n";
     let usual = |scene: Scene| scene.config().endpoint.full_name();
