@@ -61,6 +61,8 @@ const ROWS: &[Row] = &[
 enum Doing {
     Nothing,
     WaitsForPlace,
+    ProviderPauses,
+    WaitsForKey,
     Streams,
     WaitsForRetry,
     Asks,
@@ -71,9 +73,11 @@ enum Doing {
     StreamsBeforeQueue,
 }
 
-const STATES: [Doing; 10] = [
+const STATES: [Doing; 12] = [
     Doing::Nothing,
     Doing::WaitsForPlace,
+    Doing::ProviderPauses,
+    Doing::WaitsForKey,
     Doing::Streams,
     Doing::WaitsForRetry,
     Doing::Asks,
@@ -106,11 +110,13 @@ impl Doing {
             models: vec![("one".into(), Default::default())],
             ..ProviderEntry::default()
         };
+        // Its key is printed by a command that takes its time.
+        let slow = ProviderEntry { name: "slow".into(), key_command: Some("sleep 60".into()), ..far.clone() };
         let mut house = Harness::new(Plan {
             size: Some((100, 60)),
             real_time: self == Self::RunsTool,
             working_limit: usize::from(self == Self::WaitsForPlace),
-            providers: vec![far],
+            providers: vec![far, slow],
             ..Plan::default()
         });
         house.ask(0, Change::Name(Some("first".into())));
@@ -133,6 +139,18 @@ impl Doing {
                 house.turn();
                 house.say(0, "in line");
                 assert!(matches!(house.agent(0).wait(), Wait::Place));
+            }
+            Self::ProviderPauses => {
+                house.say(1, "!fail 429 retry-after=600");
+                house.turn_until("a pause", |house| matches!(house.agent(1).wait(), Wait::Retry { .. }));
+                house.say(0, "paused");
+                house.turn();
+                assert!(matches!(house.agent(0).wait(), Wait::Place));
+            }
+            Self::WaitsForKey => {
+                house.ask(0, Change::Model("slow/one".into()));
+                house.say(0, "locked out");
+                house.turn_until("the command", |house| matches!(house.agent(0).wait(), Wait::Key));
             }
             Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => {
                 house.say(0, STREAM);
@@ -226,6 +244,13 @@ fn of_an_idle_agent_all_happens_at_once() {
 #[test]
 fn what_changes_the_past_waits_while_a_request_is_wanted_and_all_else_happens_at_once() {
     for doing in [Doing::WaitsForPlace, Doing::Streams, Doing::WaitsForRetry] {
+        look_at_all(doing);
+    }
+}
+
+#[test]
+fn the_same_while_a_provider_pauses_or_a_key_is_printed() {
+    for doing in [Doing::ProviderPauses, Doing::WaitsForKey] {
         look_at_all(doing);
     }
 }
