@@ -75,7 +75,7 @@ pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
     match thinking {
         Thinking::Unsaid | Thinking::Budget(_) => None,
         Thinking::Off if !reasons(model) => None,
-        Thinking::Off => Some("none"),
+        Thinking::Off => no_effort(model),
         Thinking::Low => Some("low"),
         Thinking::Medium => Some("medium"),
         Thinking::High => Some("high"),
@@ -85,25 +85,47 @@ pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
 /// Looks whether an amount of thinking can be said in OpenAI's protocols: only by level, not by tokens.
 ///
 /// # Errors
-/// It cannot, or the model is known not to think.
+/// It cannot, the model is known not to think, or it cannot be stopped.
 pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
+    let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
     match thinking {
         Thinking::Budget(_) => {
-            let words = "models of this provider take off, low, medium or high, not a number of tokens";
-            Err(Error::new(ErrorKind::Usage, words))
+            refuse("models of this provider take off, low, medium or high, not a number of tokens".to_owned())
         }
         Thinking::Low | Thinking::Medium | Thinking::High if !reasons(model) => {
-            Err(Error::new(ErrorKind::Usage, format!("{model} does not think: say off or default")))
+            refuse(format!("{model} does not think: say off or default"))
+        }
+        Thinking::Off if reasons(model) && no_effort(model).is_none() => {
+            refuse(format!("{model} always thinks: say low, medium, high or default"))
         }
         _ => Ok(()),
     }
 }
 
+/// The least effort of a model, which is what comes nearest to off; `None` if it always makes some. "All models before
+/// gpt-5.1 do not support `none`" (platform.openai.com/docs/api-reference/responses/create, reasoning.effort).
+fn no_effort(model: &str) -> Option<&'static str> {
+    let name = bare(model);
+    let is_of = |family: &str| name == family || name.starts_with(&format!("{family}-"));
+    let is_gpt = name.starts_with("gpt-");
+    match () {
+        () if is_of("o1") || is_of("o3") || is_of("o4") => None,
+        () if is_gpt && (name.contains("-pro") || name.contains("-codex")) => None,
+        () if is_of("gpt-5") => Some("minimal"),
+        () => Some("none"),
+    }
+}
+
+/// The name of a model without who serves it, and without the mark of one that was tuned.
+fn bare(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.strip_prefix("ft:").unwrap_or(name)
+}
+
 /// Whether a model may reason. False only for those of OpenAI that are known not to, whoever serves them; what is not
 /// known may, because every newer model does (platform.openai.com/docs/models).
 pub(super) fn reasons(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let name = bare(model);
     !["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"].iter().any(|family| name.starts_with(family))
 }
 
@@ -141,7 +163,7 @@ mod tests {
     fn a_level_of_thinking_has_its_word_and_nothing_is_said_where_nothing_is_asked() {
         let words = [
             (Thinking::Unsaid, None),
-            (Thinking::Off, Some("none")),
+            (Thinking::Off, Some("minimal")),
             (Thinking::Low, Some("low")),
             (Thinking::Medium, Some("medium")),
             (Thinking::High, Some("high")),
@@ -151,6 +173,24 @@ mod tests {
             assert!(check_effort("gpt-5", thinking).is_ok());
         }
         assert_eq!(check_effort("gpt-5", Thinking::Budget(1000)).unwrap_err().kind, ErrorKind::Usage);
+    }
+
+    #[test]
+    fn off_is_said_in_the_word_of_the_model_or_refused() {
+        for model in ["gpt-5.1", "gpt-5.6-terra", "openai/gpt-5.4-mini", "qwen3", "o1000"] {
+            assert_eq!(
+                (effort(model, Thinking::Off), check_effort(model, Thinking::Off)),
+                (Some("none"), Ok(())),
+                "{model}"
+            );
+        }
+        for model in ["gpt-5", "gpt-5-nano", "openai/gpt-5-mini-2025-08-07"] {
+            assert_eq!(effort(model, Thinking::Off), Some("minimal"), "{model}");
+        }
+        for model in ["o1", "o3-mini", "openai/o4-mini", "gpt-5-pro", "gpt-5.2-pro", "gpt-5.3-codex"] {
+            assert!(check_effort(model, Thinking::Off).unwrap_err().message.contains("always thinks"), "{model}");
+            assert_eq!(effort(model, Thinking::Off), None, "what was chosen for another model");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::base::error::ErrorKind;
+use polylogue::base::error::{ErrorKind, Result};
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::http::HttpRequest;
@@ -12,6 +12,7 @@ use polylogue::domain::message::{Body, Message, Reply};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
 use polylogue::provider::{Conversation, Opening, find};
+use serde_json::Value;
 
 use crate::support::{harness, validity};
 
@@ -34,7 +35,7 @@ fn open(
     system: &str,
     bodies: &[Body],
     tools: &[ToolDeclaration],
-) -> polylogue::base::error::Result<HttpRequest> {
+) -> Result<HttpRequest> {
     let log: Vec<_> =
         bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
     let messages: Vec<_> = log.iter().collect();
@@ -219,6 +220,37 @@ fn the_address_is_the_base_url_with_the_path_before_any_query() {
     }
     let endpoint = Endpoint { base_url: "localhost:8080".into(), ..endpoint() };
     assert_eq!(open(&endpoint, "", &[user("hi")], &[]).unwrap_err().kind, ErrorKind::Usage);
+}
+
+/// What OpenAI says of it stands in `src/provider/openai/request.rs`.
+#[test]
+fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refused_with_the_way_out() {
+    let log = [Message { id: MessageId(0), body: user("go"), created_at: 0 }];
+    let messages: Vec<_> = log.iter().collect();
+    let open = |model: &str, thinking, tools| -> Result<Value> {
+        let endpoint = Endpoint { model: model.into(), ..endpoint() };
+        let conversation =
+            Conversation { endpoint: &endpoint, key: None, thinking, system: "", messages: &messages, tools };
+        match (find("openai").unwrap().open)(&conversation)? {
+            Opening::Http(request) => {
+                Ok(serde_json::from_slice::<Value>(&request.body).unwrap()["reasoning_effort"].clone())
+            }
+            Opening::Script(_) => panic!("no script"),
+        }
+    };
+    for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6"] {
+        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok("none".into()), "{model}");
+        assert_eq!(open(model, Thinking::Off, TOOLS), Ok("none".into()), "{model}");
+        assert_eq!(open(model, Thinking::Unsaid, &[]), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::High, &[]), Ok("high".into()), "{model}");
+        let error = open(model, Thinking::High, TOOLS).unwrap_err();
+        assert!(error.message.contains(&format!("/model openai-responses/{model}")), "{}", error.message);
+        assert_eq!((find("openai").unwrap().check_thinking)(model, Thinking::High), Err(error));
+    }
+    for model in ["gpt-5-mini", "gpt-5.2", "openai/gpt-5.6-terra", "qwen3"] {
+        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::High, TOOLS), Ok("high".into()), "{model}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::thinking::Thinking;
@@ -31,9 +31,36 @@ pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
 /// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning).
 ///
 /// # Errors
-/// A number of tokens was named, or the model is known not to reason.
+/// A number of tokens was named, or the model is known not to reason, or not here.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
+    if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_elsewhere(model) {
+        let words =
+            format!("{model} thinks only over Responses where there are tools: try /model openai-responses/{model}");
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
     request::check_effort(model, thinking)
+}
+
+/// Whether OpenAI's model takes tools here only if it does not think: "Function tools with reasoning_effort are not supported
+/// for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'", from 5.4
+/// on. A gateway has the maker before the name, and finds a way.
+fn thinks_elsewhere(model: &str) -> bool {
+    let version = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()).unwrap_or_default();
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let version = major.parse::<u32>().ok().zip(minor.parse::<u32>().ok());
+    version.is_some_and(|version| version >= (5, 4))
+}
+
+/// What is said of thinking.
+///
+/// # Errors
+/// The model does not take it together with tools.
+fn effort(conversation: &Conversation<'_>) -> Result<Option<&'static str>> {
+    let model = &conversation.endpoint.model;
+    if conversation.tools.is_empty() || !thinks_elsewhere(model) {
+        return Ok(request::effort(model, conversation.thinking));
+    }
+    check_thinking(model, conversation.thinking).map(|()| Some("none"))
 }
 
 fn url(endpoint: &Endpoint) -> Result<String> {
@@ -81,7 +108,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
     body.push(']');
     push_tools(&mut body, conversation.tools)?;
-    if let Some(effort) = request::effort(&conversation.endpoint.model, conversation.thinking) {
+    if let Some(effort) = effort(conversation)? {
         body.push_str(&format!(",\"reasoning_effort\":{effort:?}"));
     }
     body.push('}');

@@ -14,6 +14,12 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     if body.get("tools").is_some_and(|tools| tools.as_array().is_none_or(Vec::is_empty)) {
         return Err("an empty list of tools".into());
     }
+    let (model, effort) = (body["model"].as_str().unwrap_or_default(), body["reasoning_effort"].as_str());
+    check_effort(model, effort)?;
+    let is_newer = ["gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"].iter().any(|family| model.starts_with(family));
+    if is_newer && body.get("tools").is_some() && effort != Some("none") {
+        return Err("function tools with reasoning_effort are not supported for this model".into());
+    }
     let mut walk = Walk::default();
     for (place, row) in rows.iter().enumerate() {
         walk.step(place, row).map_err(|rule| format!("message {place}: {rule}: {row}"))?;
@@ -21,6 +27,17 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     match walk.open.is_empty() && walk.has_user {
         true => Ok(()),
         false => Err("calls without results at the end, or nothing said".into()),
+    }
+}
+
+/// "Unsupported value: 'none' is not supported with the 'gpt-5' model": each generation has words of its own.
+pub fn check_effort(model: &str, effort: Option<&str>) -> Result<(), String> {
+    let is_first = model == "gpt-5" || model.starts_with("gpt-5-");
+    match effort {
+        None | Some("low" | "medium" | "high") => Ok(()),
+        Some("minimal") if is_first => Ok(()),
+        Some("none") if !is_first && !["o1", "o3", "o4"].iter().any(|family| model.starts_with(family)) => Ok(()),
+        Some(effort) => Err(format!("{effort} is not supported with {model}")),
     }
 }
 

@@ -4,10 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::openai::check_effort;
+
 /// The first rule that the body breaks.
 pub fn check(body: &[u8]) -> Result<(), String> {
     let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     settings(&body)?;
+    check_effort(body["model"].as_str().unwrap_or_default(), body["reasoning"]["effort"].as_str())?;
     let items = body["input"].as_array().ok_or("no input")?;
     let mut walk = Walk::default();
     for (place, item) in items.iter().enumerate() {
@@ -36,7 +39,7 @@ fn settings(body: &Value) -> Result<(), String> {
         return Err("an empty list of tools, or a tool in another protocol's form".into());
     }
     let effort = body["reasoning"]["effort"].as_str();
-    match body.get("reasoning").is_none() || matches!(effort, Some("none" | "low" | "medium" | "high")) {
+    match body.get("reasoning").is_none() || matches!(effort, Some("none" | "minimal" | "low" | "medium" | "high")) {
         true => Ok(()),
         false => Err("reasoning of no known effort".into()),
     }
