@@ -49,15 +49,19 @@ pub enum Effect {
     Request,
     /// The provider refuses for now: nobody is to send it anything before this moment.
     Limited {
+        /// Which provider.
+        provider: String,
         /// That moment.
         until: Moment,
         /// What the provider said.
         reason: String,
     },
-    /// The provider has let the request in.
-    Answered,
+    /// This provider has let the request in.
+    Answered(String),
     /// The provider refused the key that this run of the key command has printed: the request waits for another one.
     KeyRefused {
+        /// Which provider.
+        provider: String,
         /// Which run.
         run: u64,
     },
@@ -85,7 +89,7 @@ impl Effect {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
-            Self::Answered => "answered",
+            Self::Answered(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question => "question",
             Self::Ask(..) => "ask",

@@ -217,7 +217,7 @@ impl Agent {
     }
 
     fn read_transfer(&mut self, context: &mut Context) -> Vec<StreamEvent> {
-        let mut events = Vec::new();
+        let (mut events, mut is_let_in) = (Vec::new(), false);
         // Any byte counts, either way: a long request is no stall, and neither is a server that only says that it lives.
         let moved = self.connection.moved();
         if moved != self.exchange.moved {
@@ -229,9 +229,8 @@ impl Agent {
         if let Some(head) = self.connection.head().filter(|head| head.status >= 200 && self.exchange.status.is_none()) {
             decoder.head(head);
             self.exchange.status = Some(head.status);
-            if is_let_in(head.status) {
-                context.outbox.push(self.identity.id, Effect::Answered);
-            }
+            // A provider that limits answers like this only to what it has not let in.
+            is_let_in = head.status < 500 && head.status != 429;
         }
         if !bytes.is_empty() {
             decoder.feed(&bytes, &mut events);
@@ -240,6 +239,9 @@ impl Agent {
             Some(Ok(())) => decoder.end(&mut events),
             Some(Err(error)) => events.push(StreamEvent::Error(error)),
             None => {}
+        }
+        if is_let_in {
+            context.outbox.push(self.id(), Effect::Answered(self.asked_endpoint().provider.clone()));
         }
         events
     }
@@ -257,7 +259,7 @@ impl Agent {
             *due = script.steps.front().map(|next| at + next.wait);
         }
         if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
-            context.outbox.push(self.identity.id, Effect::Answered);
+            context.outbox.push(self.identity.id, Effect::Answered(self.asked_endpoint().provider.clone()));
         }
         events
     }
@@ -353,11 +355,6 @@ impl Agent {
         self.exchange.stall_at = None;
         self.exchange.checkpoint_at = None;
     }
-}
-
-/// Whether a provider that limits has let a request in that it answers like this.
-const fn is_let_in(status: u16) -> bool {
-    status < 500 && status != 429
 }
 
 const fn is_error(event: &StreamEvent) -> bool {

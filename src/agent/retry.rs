@@ -1,8 +1,10 @@
-//! What an agent does when its request fails: sends it again, waits for another key, or tells the person.
+//! What an agent does when its request fails: sends it again, waits for another key, or tells the person. What it waits
+//! for at one provider does not matter to another: who is given a model of that one meanwhile asks at once.
 //!
 //! This is the one layer that tries again, and only while nothing of the reply was shown. Pieces of tool calls are not
 //! shown before the reply is whole: they are thrown away with it.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::agent::exchange::Wait;
@@ -10,6 +12,7 @@ use crate::agent::{Agent, Context, Effect};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
 use crate::base::random::chance;
+use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
@@ -36,10 +39,14 @@ impl Agent {
         let (retries, policy) = (self.exchange.retries, context.settings.retry);
         let until = context.now + self.wait_after(&error, context);
         if is_limit(&error) {
-            context.outbox.push(self.id(), Effect::Limited { until, reason: error.message.clone() });
+            let provider = self.asked_endpoint().provider.clone();
+            context.outbox.push(self.id(), Effect::Limited { provider, until, reason: error.message.clone() });
         }
         if !error.kind.is_transient() || self.exchange.is_shown() {
             return self.fail_turn(error, context);
+        }
+        if self.is_to_ask_elsewhere() {
+            return self.ask_anew(context);
         }
         if retries == policy.retries {
             if retries > 0 {
@@ -72,11 +79,39 @@ impl Agent {
         if run == 0 || self.exchange.renewals == RENEWALS || self.exchange.is_shown() {
             return false;
         }
-        self.exchange.forget_reply();
-        self.exchange.renewals += 1;
-        self.await_key();
-        context.outbox.push(self.id(), Effect::KeyRefused { run });
+        let provider = self.asked_endpoint().provider.clone();
+        if self.is_to_ask_elsewhere() {
+            self.ask_anew(context);
+        } else {
+            self.exchange.forget_reply();
+            self.exchange.renewals += 1;
+            self.await_key();
+        }
+        context.outbox.push(self.id(), Effect::KeyRefused { provider, run });
         true
+    }
+
+    /// Another model from now on. A request that is under way is not touched.
+    pub fn talk_to(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
+        let is_elsewhere = endpoint.provider != self.talk.endpoint.provider;
+        self.talk.endpoint = endpoint;
+        if is_elsewhere && matches!(self.exchange.wait, Wait::Retry { .. } | Wait::Key) {
+            self.ask_anew(context);
+        }
+    }
+
+    /// Whether the next request goes to another provider than the last one.
+    fn is_to_ask_elsewhere(&self) -> bool {
+        self.asked_endpoint().provider != self.talk.endpoint.provider
+    }
+
+    /// The request is made of another provider: how often the one before was asked does not count.
+    fn ask_anew(&mut self, context: &mut Context) {
+        self.exchange.forget_reply();
+        (self.exchange.retries, self.exchange.renewals) = (0, 0);
+        self.exchange.wait = Wait::Place;
+        self.view.touch();
+        context.outbox.push(self.id(), Effect::Request);
     }
 
     /// The request waits until a command has printed a key.

@@ -30,9 +30,9 @@ impl Repl {
             Effect::Finish(bodies) => self.persist(who, bodies, Store::finish_turn),
             Effect::Checkpoint { text, thinking } => self.keep_checkpoints((who, text, thinking)),
             Effect::Request => self.roster.queue_for_place(who),
-            Effect::Limited { until, reason } => self.on_limited(who, until, &reason),
-            Effect::Answered => self.on_answered(who),
-            Effect::KeyRefused { run } => self.on_key_refused(who, run),
+            Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
+            Effect::Answered(provider) => self.limiter.on_answered(&provider, who),
+            Effect::KeyRefused { provider, run } => self.on_key_refused(who, &provider, run),
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::Ask(call, request) => self.on_request(who, call, request),

@@ -11,11 +11,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::agent::Wait;
+use crate::agent::{Agent, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
 use crate::repl::Repl;
+use crate::team::Roster;
 use crate::tools::Running;
 use crate::tools::key_command::KeyRun;
 
@@ -68,12 +69,12 @@ impl Keyring {
     }
 
     /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
-    fn stop_unwanted(&mut self, waits: impl Fn(AgentId) -> bool) -> Vec<Running> {
-        let stop = |ring: &mut Ring| {
-            ring.waiting.retain(|who| waits(*who));
+    fn stop_unwanted(&mut self, waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
+        let stop = |(provider, ring): (&String, &mut Ring)| {
+            ring.waiting.retain(|who| waits(*who, provider));
             ring.run.take_if(|_| ring.waiting.is_empty()).map(KeyRun::stop)
         };
-        self.rings.values_mut().filter_map(stop).collect()
+        self.rings.iter_mut().filter_map(stop).collect()
     }
 }
 
@@ -101,11 +102,12 @@ impl Repl {
     }
 
     /// A provider has refused the key of that run.
-    pub(super) fn on_key_refused(&mut self, who: AgentId, run: u64) {
-        let Some(agent) = self.roster.get(who).filter(|agent| matches!(agent.wait(), Wait::Key)) else { return };
-        let provider = agent.talk.endpoint.provider.clone();
-        self.keyring.forget(&provider, run);
-        if self.keyring.key(&provider).is_some() {
+    pub(super) fn on_key_refused(&mut self, who: AgentId, provider: &str, run: u64) {
+        self.keyring.forget(provider, run);
+        if !waits_for_key(&self.roster, who, provider) {
+            return;
+        }
+        if self.keyring.key(provider).is_some() {
             return self.tell_of_key(&BTreeSet::from([who]), &Ok(()));
         }
         self.await_key(who);
@@ -116,17 +118,12 @@ impl Repl {
         if !self.keyring.is_running() {
             return;
         }
-        for (provider, outcome, waiting) in self.keyring.take_ended() {
-            // Who talks to another provider meanwhile does not want this key, or the news that there is none.
-            let wants =
-                |who: &AgentId| self.roster.get(*who).is_some_and(|agent| agent.talk.endpoint.provider == provider);
-            let (concerned, others) = waiting.into_iter().partition(wants);
-            self.tell_of_key(&concerned, &outcome);
-            self.tell_of_key(&others, &Ok(()));
+        for (provider, outcome, mut waiting) in self.keyring.take_ended() {
+            waiting.retain(|who| waits_for_key(&self.roster, *who, &provider));
+            self.tell_of_key(&waiting, &outcome);
         }
         let roster = &self.roster;
-        let waits = |who| roster.get(who).is_some_and(|agent| matches!(agent.wait(), Wait::Key));
-        self.dying.extend(self.keyring.stop_unwanted(waits));
+        self.dying.extend(self.keyring.stop_unwanted(|who, provider| waits_for_key(roster, who, provider)));
     }
 
     fn tell_of_key(&mut self, waiting: &BTreeSet<AgentId>, outcome: &Result<()>) {
@@ -134,6 +131,12 @@ impl Repl {
             self.with_agent(*who, |agent, context| agent.on_key(outcome.clone(), context));
         }
     }
+}
+
+/// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
+fn waits_for_key(roster: &Roster, who: AgentId, provider: &str) -> bool {
+    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
+    roster.get(who).is_some_and(waits)
 }
 
 /// Names the command by where it is written down, and never what it printed.

@@ -31,18 +31,6 @@ impl Repl {
         self.next_in_line().is_some()
     }
 
-    /// The provider was asked too often: nobody sends it anything before that moment.
-    pub(super) fn on_limited(&mut self, who: AgentId, until: Moment, reason: &str) {
-        let Some(agent) = self.roster.get(who) else { return };
-        self.limiter.pause(&agent.talk.endpoint.provider, until, reason);
-    }
-
-    /// The provider has let a request in.
-    pub(super) fn on_answered(&mut self, who: AgentId) {
-        let Some(agent) = self.roster.get(who) else { return };
-        self.limiter.on_answered(&agent.talk.endpoint.provider, who);
-    }
-
     /// When those who wait for a provider may go on.
     pub(super) fn gate_deadline(&self, now: Moment) -> Option<Moment> {
         self.limiter.deadline(now, |provider| self.roster.is_awaited(provider))

@@ -33,7 +33,10 @@ impl Repl {
             }
             repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
-        self.roster.with(who, |agent| (agent.talk.endpoint, agent.talk.thinking) = (endpoint, thinking));
+        self.with_agent(who, |agent, context| {
+            agent.talk_to(endpoint, context);
+            agent.talk.thinking = thinking;
+        });
         self.show_logged(who, messages);
         Ok(())
     }

@@ -3,5 +3,6 @@
 mod anthropic;
 mod events;
 mod google;
+mod meanwhile;
 mod responses;
 mod switching;
