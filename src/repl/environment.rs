@@ -145,17 +145,20 @@ impl Repl {
         }
     }
 
-    /// Somebody who worked there, or was to, is gone.
+    /// Somebody who worked there, or was to, is gone. Of several who go together one is enough: git is asked once.
     pub(super) fn abandon_worktree(&mut self, root: PathBuf, heir: AgentId) {
-        self.abandoned.push(Abandoned { root, heir });
+        if self.abandoned.iter().all(|abandoned| abandoned.root != root) {
+            self.abandoned.push(Abandoned { root, heir });
+        }
     }
 
     /// A change that waited is not wanted any more: nor is the worktree that was made for it.
     pub(super) fn let_go(&mut self, change: &Change, heir: AgentId) {
         let Change::Environment(text) = change else { return };
         let place = text.parse::<Spec>().ok().and_then(|spec| spec.directory);
-        let root = place.and_then(|place| self.shared.nursery.homes.worktree_around(place.as_ref()));
-        self.abandoned.extend(root.map(|root| Abandoned { root, heir }));
+        if let Some(root) = place.and_then(|place| self.shared.nursery.homes.worktree_around(place.as_ref())) {
+            self.abandon_worktree(root, heir);
+        }
     }
 
     fn clear_away(&mut self, root: PathBuf, heir: AgentId) {

@@ -116,6 +116,22 @@ fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed
 }
 
 #[test]
+fn a_worktree_whose_agents_all_die_together_is_removed_once() {
+    let Some(mut house) = house() else { return };
+    in_worktree(&mut house);
+    house.enter("/fork");
+    house.enter("/fork");
+    house.switch(0);
+    let who = house.id(1);
+    house.ask(0, Change::Kill { who, cascade: true });
+    house.turn_until("git has nothing more to do", |house| house.timeout().why == Why::Nothing);
+    assert_shows(&mut house, "had nothing new");
+    assert_eq!((worktrees(&house).len(), branches(&house)), (0, String::new()));
+    let screen = house.screen_text();
+    assert!(!screen.contains("is kept") && !screen.contains("could not be"), "{screen}");
+}
+
+#[test]
 fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
     let Some(mut house) = house() else { return };
     let changed = in_worktree(&mut house);
