@@ -166,6 +166,10 @@ impl Store {
     /// # Errors
     /// The database cannot be written; nothing of it is kept then.
     pub fn end_together(&self, is_kept: bool) -> Result<()> {
+        // An error such as that of a full disk may have ended it already: then nothing of it is left.
+        if !is_kept && self.conn.is_autocommit() {
+            return Ok(());
+        }
         let kept = self.conn.execute_batch(if is_kept { "COMMIT" } else { "ROLLBACK" });
         if kept.is_err() && !self.conn.is_autocommit() {
             self.conn.execute_batch("ROLLBACK")?;
@@ -241,6 +245,19 @@ mod tests {
         store.conn.execute_batch("PRAGMA max_page_count = 4000").unwrap();
         store.append(agent, vec![Body::User("again".into())], 0).unwrap();
         assert_eq!(store.replay(agent).unwrap().0.len(), accepted + 1);
+    }
+
+    #[test]
+    fn what_an_error_has_undone_already_is_undone_and_the_error_is_what_is_told() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.begin_together().unwrap();
+        store.append(agent, vec![Body::Clear], 0).unwrap();
+        assert!(store.conn.execute("INSERT OR ROLLBACK INTO agents SELECT * FROM agents", []).is_err());
+        assert!(store.end_together(true).is_err(), "nothing is left to keep");
+        assert_eq!(store.end_together(false), Ok(()));
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
     }
 
     #[test]
