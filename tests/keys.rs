@@ -198,6 +198,27 @@ fn leaving_ends_the_command_and_waits_for_its_end() {
 }
 
 #[test]
+fn leaving_ends_a_command_that_only_a_summary_waits_for_and_gives_the_line_of_its_slice_back() {
+    let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
+    go(directory.path());
+    let command = format!("{}; [ $(wc -l < runs) = 1 ] || sleep 98764", counting(directory.path()));
+    let mut house = Harness::new(plan(&peer.url(), &command));
+    house.enter("a question");
+    house.accept(&peer).stream().text("an answer").finish("stop").done();
+    house.turn_until_idle();
+    house.enter("/slice summarize:0:2");
+    house.accept(&peer).error(401, "expired", "the token has expired");
+    house.turn_until("the command", |_| runs("98764"));
+    house.enter("/model echo/echo");
+    house.enter("!hang");
+    house.turn_until("a turn beside the summary", |house| house.state(0) == State::WaitingForLlm);
+    house.repl.leave().expect("it leaves");
+    assert!(!runs("98764"));
+    let house = house.crash_and_restart();
+    assert_eq!(house.agent(0).view.draft.text(), "/slice summarize:0:2");
+}
+
+#[test]
 fn a_key_is_in_the_request_and_nowhere_else() {
     const KEY: &str = "key-that-nobody-sees-4711";
     let (peer, trace) = (Peer::start(), TempDir::new().expect("a directory"));

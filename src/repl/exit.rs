@@ -49,6 +49,7 @@ impl Repl {
         let start = self.shared.clock.now();
         let patience = self.shared.config.settings.exit_patience;
         for id in self.roster.ids() {
+            self.cancel_slice(id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
             drop(self.apply_change(id, Change::Interrupt));
         }

@@ -171,7 +171,7 @@ impl Repl {
         }
     }
 
-    /// Esc on an agent that does nothing else.
+    /// Esc on an agent that does nothing else, or the end of the program.
     pub(super) fn cancel_slice(&mut self, who: AgentId) {
         self.abort_slice(who, LineKind::Mark, "cancelled");
     }
