@@ -12,6 +12,8 @@ use crate::domain::flow::Change;
 use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
+use crate::domain::thinking::Thinking;
+use crate::provider::check_thinking;
 use crate::repl::apply::nobody;
 use crate::repl::{Parked, Repl};
 use crate::store::{Forked, NewAgent};
@@ -100,17 +102,28 @@ impl Repl {
             endpoint: Some(endpoint.full_name()),
             environment: Some(environment.spec.clone()),
         };
-        let (store, now) = (&self.shared.store, self.shared.clock.unix_ms());
-        let (forked, first) = match prompt {
-            Some(prompt) => store.fork_and_begin(&new, prompt, now).map(|(forked, first)| (forked, Some(first)))?,
-            None => (store.fork(&new, now)?, None),
-        };
+        // A child that is given another model keeps the parent's thinking only if that model takes it.
+        let before = parent.talk.thinking;
+        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let (forked, first) = self.together(|repl| {
+            let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
+            let made = match prompt {
+                Some(prompt) => store.fork_and_begin(&new, prompt, now).map(|(forked, first)| (forked, Some(first)))?,
+                None => (store.fork(&new, now)?, None),
+            };
+            if thinking != before {
+                store.set_thinking(new.id, Some(&thinking.to_string()))?;
+            }
+            Ok(made)
+        })?;
         let has_own_words = forked.row.system.is_some();
         self.give_birth(who, endpoint, inherited, forked)?;
-        if let Some(home) = home {
-            self.roster.with(new.id, |child| child.talk.move_to(home.environment, home.system, has_own_words));
-        }
-        self.fit_thinking(new.id)?;
+        self.roster.with(new.id, |child| {
+            child.talk.thinking = thinking;
+            if let Some(home) = home {
+                child.talk.move_to(home.environment, home.system, has_own_words);
+            }
+        });
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
             self.load_before(new.id, first.id)?;

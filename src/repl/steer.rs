@@ -41,17 +41,6 @@ impl Repl {
         Ok(())
     }
 
-    /// A child that was given another model than its parent's keeps the parent's thinking only if that model takes it.
-    pub(super) fn fit_thinking(&mut self, who: AgentId) -> Result<()> {
-        let talk = &self.roster.get(who).ok_or_else(nobody)?.talk;
-        if check_thinking(&talk.endpoint, talk.thinking).is_ok() {
-            return Ok(());
-        }
-        self.shared.store.set_thinking(who, Some(&Thinking::default().to_string()))?;
-        self.roster.with(who, |agent| agent.talk.thinking = Thinking::default());
-        Ok(())
-    }
-
     /// Another amount of thinking; what the model would reject is refused.
     pub(super) fn set_thinking(&mut self, who: AgentId, thinking: Thinking) -> Result<()> {
         check_thinking(&self.roster.get(who).ok_or_else(nobody)?.talk.endpoint, thinking)?;

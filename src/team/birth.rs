@@ -10,6 +10,7 @@ use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
 use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
+use crate::provider::check_thinking;
 use crate::store::AgentRow;
 use crate::team::Homes;
 
@@ -55,10 +56,13 @@ impl Nursery {
     pub fn from_row(&mut self, row: &AgentRow) -> Agent {
         let (home, complaint) = self.homes.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
+        let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
+        // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
+        let thinking = row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking);
         let talk = Talk {
-            endpoint: stored.unwrap_or_else(|| self.endpoints[0].clone()),
-            // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
-            thinking: row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking),
+            // The usual amount is that of the usual model, and a model may be gone.
+            thinking: check_thinking(&endpoint, thinking).map_or(Thinking::default(), |()| thinking),
+            endpoint,
             system: row.system.as_deref().map_or(home.system, Rc::from),
             environment: home.environment,
             has_tools: true,

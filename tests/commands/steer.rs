@@ -14,6 +14,10 @@ const KEY: &str = "sk-of-the-first-0123456789";
 
 /// Agent 0 talks to the first, with a key and a header; the second has neither, and prices.
 fn house(first: &Peer, second: &Peer) -> Harness {
+    Harness::new(plan(first, second))
+}
+
+fn plan(first: &Peer, second: &Peer) -> Plan {
     let mut plan = Plan::peer(&first.url());
     plan.endpoint.key = Some(Secret::new(KEY));
     plan.endpoint.headers = vec![("X-Of-First".into(), "a secret of the first".into())];
@@ -26,7 +30,7 @@ fn house(first: &Peer, second: &Peer) -> Harness {
         models: vec![("small".into(), facts), ("large".into(), ModelFacts::default())],
         ..ProviderEntry::default()
     }];
-    Harness::new(plan)
+    plan
 }
 
 /// Head and body of a request as one text.
@@ -62,6 +66,35 @@ fn nothing_of_the_first_provider_reaches_the_second() {
     house.enter("and now?");
     let exchange = house.accept(&second);
     assert!(!all_of(&exchange).contains(KEY) && exchange.request().json()["model"] == "large");
+}
+
+#[test]
+fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_a_restart() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/model echo/echo");
+    house.enter("/thinking 2000");
+    house.enter("/fork --model second/small");
+    house.switch(0);
+    house.enter("/fork");
+    house.enter("/thinking default");
+    let amounts = |house: &Harness| [0, 1, 2].map(|n| house.agent(n).talk.thinking);
+    let before = [Thinking::Budget(2000), Thinking::Unsaid, Thinking::Unsaid];
+    assert_eq!(amounts(&house), before);
+    let directory = house.close();
+    let plan = Plan { thinking: Thinking::Low, ..plan(&first, &second) };
+    assert_eq!(amounts(&Harness::open(plan, directory)), before);
+}
+
+#[test]
+fn a_usual_amount_of_thinking_that_the_model_of_an_agent_does_not_take_is_left_to_the_model() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut house = house(&first, &second);
+    house.enter("/fork --model second/small");
+    let directory = house.close();
+    let plan = Plan { thinking: Thinking::Budget(2000), endpoint: Endpoint::echo(), ..plan(&first, &second) };
+    let house = Harness::open(plan, directory);
+    assert_eq!(house.agent(1).talk.thinking, Thinking::Unsaid);
 }
 
 #[test]
