@@ -55,7 +55,9 @@ impl Repl {
         while let Some(next) = self.next_queued(who) {
             let outcome = if next.is_command { self.carry_out_queued(who, &next) } else { self.promote(who, &next) };
             if let Err(error) = outcome {
-                let words = format!("{error} - the queue waits at {} (/queue drop 1 lets it go on)", first_line(&next));
+                let at = first_line(&next);
+                let words =
+                    format!("{error} - the queue waits at {at} (/queue drop 1, then Enter, goes on without it)");
                 return self.note(who, LineKind::Error, &words);
             }
         }

@@ -47,6 +47,7 @@ fn a_command_that_fails_stays_where_it_is_and_what_is_behind_it_waits() {
     assert_shows(&mut house, "no mark \"nowhere\"");
     assert_shows(&mut house, "the queue waits at /rewind nowhere");
     assert_eq!((house.state(0), waiting(&house, 0)), (State::Idle, vec!["/rewind nowhere".into(), "behind it".into()]));
+    assert_shows(&mut house, "(/queue drop 1, then Enter,");
     let mut house = house.crash_and_restart();
     house.enter("/queue drop 1");
     house.type_bytes(b"\r");
