@@ -6,3 +6,4 @@ mod google;
 mod meanwhile;
 mod responses;
 mod switching;
+mod walk;

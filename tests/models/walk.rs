@@ -1,0 +1,175 @@
+//! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them. However
+//! that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
+
+use std::time::Duration;
+
+use polylogue::agent::State;
+use polylogue::domain::endpoint::ProviderEntry;
+use polylogue::domain::flow::Change;
+use polylogue::domain::history::History;
+use polylogue::domain::message::Message;
+use polylogue::repl::Why;
+
+use crate::support::dice::Dice;
+use crate::support::harness::{Harness, Plan};
+use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::{assert_valid, house_of};
+
+const MODELS: [&str; 6] = ["openai/test", "openai/other", "second/a", "third/b", "fourth/c", "echo/echo"];
+const TEXTS: [&str; 7] = [
+    "plain words",
+    "!fail 429 retry-after=7",
+    "!fail 503",
+    "!hang",
+    "!tool wait {\"timeout\":20}",
+    "!tool bash {\"command\":\"sleep 0.03\"}\n!tool bash {\"command\":\"true\"}",
+    "!tool fork {\"prompt\":\"words\"}",
+];
+const COMMANDS: [&str; 11] = [
+    "/slice summarize:0:1,summarize:0:2",
+    "/slice 0:1",
+    "/mark a",
+    "/rewind a",
+    "/clear",
+    "/fork",
+    "/fork --model third/z",
+    "/thinking low",
+    "/thinking default",
+    "/env readonly",
+    "/queue drop 1",
+];
+/// How many turns it may take until everybody has come to rest, and how many in a row may have nothing to wait for.
+const PATIENCE: (usize, usize) = (8000, 400);
+
+/// The keys of the third are printed by a command, and those of the fourth are not to be had.
+fn plan(peers: &[Peer; 3], places: usize) -> Plan {
+    let entry = |name: &str, url: String, command: Option<&str>| ProviderEntry {
+        name: name.into(),
+        kind: "openai".into(),
+        base_url: url,
+        key_command: command.map(str::to_owned),
+        ..ProviderEntry::default()
+    };
+    let providers = vec![
+        entry("second", peers[1].url(), None),
+        entry("third", peers[2].url(), Some("echo key-$$")),
+        entry("fourth", peers[2].url(), Some("sleep 0.05; exit 1")),
+        ProviderEntry { name: "echo".into(), kind: "echo".into(), ..ProviderEntry::default() },
+    ];
+    Plan { providers, working_limit: places, ..Plan::peer(&peers[0].url()) }
+}
+
+/// One thing that a person, the machine or time does.
+fn step(mut house: Harness, dice: &mut Dice) -> Harness {
+    let n = dice.below(house.repl.roster().len());
+    let id = house.id(n);
+    match dice.below(12) {
+        0..=2 => house.say(n, "words"),
+        3 => type_to(&mut house, n, TEXTS[dice.below(TEXTS.len())]),
+        4..=5 => type_to(&mut house, n, &format!("/model {}", MODELS[dice.below(MODELS.len())])),
+        6..=7 => type_to(&mut house, n, COMMANDS[dice.below(COMMANDS.len())]),
+        8 => house.ask(n, if dice.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
+        9 if n > 0 && dice.below(2) == 0 => house.ask(0, Change::Kill { who: id, cascade: dice.below(2) == 0 }),
+        9 if dice.below(3) == 0 => house = house.crash_and_restart(),
+        10 => drop(house.advance(Duration::from_millis(dice.below(9000) as u64))),
+        _ => answer_questions(&mut house, |dice| dice.below(3) > 0, dice),
+    }
+    house
+}
+
+/// What is refused does not stay in the draft.
+fn type_to(house: &mut Harness, n: usize, line: &str) {
+    house.switch(n);
+    house.enter(line);
+    house.type_bytes(b"\x15");
+}
+
+fn answer_questions(house: &mut Harness, allows: fn(&mut Dice) -> bool, dice: &mut Dice) {
+    for id in house.repl.roster().asking().clone() {
+        let question = house.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
+        let change = question.map(|question| Change::Answer { question, allowed: allows(dice) });
+        change.map_or(Ok(()), |change| house.repl.ask(id, change)).expect("an answer");
+    }
+}
+
+/// What a server does to a valid request.
+fn play(exchange: &Exchange, dice: &mut Dice) {
+    assert_valid(&exchange.request().json());
+    match dice.below(10) {
+        0..=2 => drop(exchange.stream().text("fine").usage(5, 6).finish("stop").done()),
+        3 => drop(exchange.head(429, &[("retry-after", "7"), ("content-length", "0")])),
+        4 => drop(exchange.head(503, &[("content-length", "0")])),
+        5 => drop(exchange.error(401, "expired", "no")),
+        6 => drop(exchange.error(400, "bad", "no")),
+        7 => exchange.hang_up(),
+        8 => exchange.stream().text("half").hang_up(),
+        _ => drop(exchange.stream().tool_call(0, "c", "wait", "{\"timeout\":5}").finish("tool_calls").done()),
+    }
+}
+
+/// From now on all servers answer and all is allowed: everybody comes to rest.
+fn come_to_rest(house: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, dice: &mut Dice) {
+    let mut restless = 0;
+    for turn in 0..PATIENCE.0 {
+        open.drain(..).chain(peers.iter().filter_map(Peer::try_accept)).for_each(|exchange| {
+            exchange.stream().text("fine").finish("stop").done();
+        });
+        answer_questions(house, |_| true, dice);
+        let timeout = house.timeout();
+        if timeout.why == Why::Nothing && house.repl.roster().busy().is_empty() {
+            return;
+        }
+        restless = if timeout.after == Some(Duration::ZERO) { restless + 1 } else { 0 };
+        assert!(restless < PATIENCE.1, "it turns without end: {timeout:?}\n{}", house.screen_text());
+        house.turn_within(Duration::from_millis(1));
+        if turn % 6 == 0 {
+            house.clock.advance(Duration::from_secs(3));
+        }
+    }
+    panic!("somebody waits for ever: {:?}\n{}", house.timeout(), house.screen_text());
+}
+
+/// What the store has to have of an agent, apart from what was said.
+fn facts(house: &Harness, n: usize) -> String {
+    let agent = house.agent(n);
+    let talk = &agent.talk;
+    let runs_on = (talk.endpoint.full_name(), talk.thinking, &talk.environment.spec, &talk.system);
+    format!("{} {:?} {:?} {runs_on:?}", agent.id(), agent.state(), agent.queue)
+}
+
+fn told(history: &History) -> Vec<Message> {
+    history.conversation().into_iter().cloned().collect()
+}
+
+fn walk(seed: u64) {
+    let (mut dice, peers) = (Dice(seed), [Peer::start(), Peer::start(), Peer::start()]);
+    let mut house = house_of(4, plan(&peers, 1 + (seed % 4) as usize));
+    let mut open = Vec::new();
+    for _ in 0..150 {
+        house = step(house, &mut dice);
+        house.turn_within(Duration::from_millis(2));
+        open.extend(peers.iter().filter_map(Peer::try_accept));
+        if !open.is_empty() && dice.below(3) == 0 {
+            play(&open.swap_remove(dice.below(open.len())), &mut dice);
+        }
+    }
+    come_to_rest(&mut house, &peers, open, &mut dice);
+    let agents = 0..house.repl.roster().len();
+    assert!(agents.clone().all(|n| house.state(n) == State::Idle && !house.agent(n).view.is_spinning()));
+    assert!(house.repl.roster().at_work().is_empty() && house.repl.unsaved() == 0);
+    let before: Vec<_> = agents.clone().map(|n| facts(&house, n)).collect();
+    let known: Vec<_> = agents.clone().map(|n| house.agent(n).talk.history.as_ref().map(told)).collect();
+    let house = house.crash_and_restart();
+    assert_eq!(agents.clone().map(|n| facts(&house, n)).collect::<Vec<_>>(), before);
+    for (n, known) in known.into_iter().enumerate().filter_map(|(n, known)| Some((n, known?))) {
+        assert_eq!(told(&History::from_messages(house.log(n))), known);
+    }
+}
+
+#[test]
+fn whatever_happens_to_agents_and_their_providers_they_come_to_rest_and_the_store_has_what_they_know() {
+    for seed in 1..=6 {
+        println!("seed {seed}");
+        walk(seed);
+    }
+}
