@@ -164,14 +164,6 @@ pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()
 }
 
-/// Looks whether the model of this endpoint can be told to think so much.
-///
-/// # Errors
-/// It would reject that.
-pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
-    find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

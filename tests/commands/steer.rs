@@ -2,7 +2,7 @@
 //! ever reaches another.
 
 use polylogue::agent::State;
-use polylogue::domain::endpoint::{ModelFacts, Prices, ProviderEntry, Secret};
+use polylogue::domain::endpoint::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
 use polylogue::domain::flow::Change;
 use polylogue::domain::thinking::Thinking;
 

@@ -30,12 +30,7 @@ fn endpoint() -> Endpoint {
     Endpoint { provider: "local".into(), ..openai }
 }
 
-fn open(
-    endpoint: &Endpoint,
-    system: &str,
-    bodies: &[Body],
-    tools: &[ToolDeclaration],
-) -> Result<HttpRequest> {
+fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> Result<HttpRequest> {
     let log: Vec<_> =
         bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
     let messages: Vec<_> = log.iter().collect();
