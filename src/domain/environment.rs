@@ -147,14 +147,21 @@ impl Names<'_> {
     }
 
     fn about(&self, entry: &EnvironmentEntry) -> String {
+        self.fault(entry).unwrap_or_else(|| entry.tools.join("+"))
+    }
+
+    /// Every environment of the person that is none, and why.
+    pub fn faults(&self) -> Vec<(String, String)> {
+        self.entries.iter().filter_map(|entry| Some((entry.name.clone(), self.fault(entry)?))).collect()
+    }
+
+    fn fault(&self, entry: &EnvironmentEntry) -> Option<String> {
         let is_shadowed = BUILT_IN.iter().any(|(name, ..)| *name == entry.name) || self.is_tool(&entry.name);
         if is_shadowed {
-            return "cannot be had: the name means something else already".into();
+            return Some("cannot be had: the name means something else already".into());
         }
-        match self.meaning_of(&entry.name, 1, &mut Vec::new()) {
-            Ok(_) => entry.tools.join("+"),
-            Err(error) => format!("cannot be had: {}", error.message),
-        }
+        let meaning = self.meaning_of(&entry.name, &mut Vec::new());
+        meaning.err().map(|words| format!("cannot be had: {words}"))
     }
 
     fn is_tool(&self, name: &str) -> bool {
@@ -169,7 +176,7 @@ impl Names<'_> {
         let mut whole = Meaning::default();
         let mut known: Vec<(&Part, Meaning)> = Vec::new();
         for part in &spec.parts {
-            let meaning = self.meaning_of(&part.name, part.at, &mut Vec::new())?;
+            let meaning = self.meaning_of(&part.name, &mut Vec::new()).map_err(|words| wrong(part.at, &words))?;
             for (before, other) in &known {
                 agree((&before.name, other), (&part.name, &meaning)).map_err(|words| wrong(part.at, &words))?;
             }
@@ -180,7 +187,7 @@ impl Names<'_> {
     }
 
     /// `within` are the user's environments that are being looked into.
-    fn meaning_of(&self, name: &str, at: usize, within: &mut Vec<String>) -> Result<Meaning, Error> {
+    fn meaning_of(&self, name: &str, within: &mut Vec<String>) -> Result<Meaning, String> {
         if let Some(meaning) = built_in(name) {
             return Ok(meaning);
         }
@@ -188,25 +195,25 @@ impl Names<'_> {
             return Ok(Meaning { tools: vec![name.to_owned()], ..Meaning::default() });
         }
         let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
-            return Err(wrong(at, &self.unknown(name, within)));
+            return Err(self.unknown(name, within));
         };
         if within.iter().any(|outer| outer == name) {
-            return Err(wrong(at, &format!("the environment {name} contains itself")));
+            return Err(format!("the environment {name} contains itself"));
         }
         within.push(name.to_owned());
-        let whole = self.sum(entry, at, within);
+        let whole = self.sum(entry, within);
         within.pop();
         whole
     }
 
-    fn sum(&self, entry: &EnvironmentEntry, at: usize, within: &mut Vec<String>) -> Result<Meaning, Error> {
+    fn sum(&self, entry: &EnvironmentEntry, within: &mut Vec<String>) -> Result<Meaning, String> {
         let mut whole = Meaning::default();
         let mut known: Vec<(&String, Meaning)> = Vec::new();
         for name in &entry.tools {
-            let meaning = self.meaning_of(name, at, within)?;
+            let meaning = self.meaning_of(name, within)?;
             for (before, other) in &known {
                 agree((before, other), (name, &meaning))
-                    .map_err(|words| wrong(at, &format!("in the environment {}: {words}", entry.name)))?;
+                    .map_err(|words| format!("in the environment {}: {words}", entry.name))?;
             }
             whole.add(&meaning);
             known.push((name, meaning));

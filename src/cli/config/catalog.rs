@@ -180,7 +180,7 @@ fn url(
     if let Some((_, service)) = usual {
         return Some((service.base_url.to_owned(), "default".to_owned()));
     }
-    if let Some(file) = file {
+    if let Some(file) = file.filter(|file| file.is_sound) {
         complaints.refuse(format!("{}: providers.{}.base_url: is missing: {URL_EXPECTED}", file.place, file.name));
     }
     None

@@ -31,8 +31,10 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
+use crate::domain::environment::{EnvironmentEntry, Names};
 use crate::domain::thinking::Thinking;
 use crate::provider;
+use crate::tools::TOOLS;
 use catalog::Known;
 use custom::CommandFile;
 pub use file::Complaints;
@@ -84,6 +86,7 @@ pub fn load(arguments: &Arguments, around: &Surroundings) -> Loaded {
         wanted.config.environments.retain(|other| other.name != environment.name);
         wanted.config.environments.push(environment);
     }
+    complaints.warnings.extend(faulty_environments(&wanted.config.environments));
     let mut loaded = Loaded { wanted, sources, providers, files, complaints };
     loaded.place_store(around);
     loaded.choose_model();
@@ -276,6 +279,13 @@ fn said(
     let flag = setting.flag.and_then(|(name, asked)| Some((Value::Words(asked(arguments)?), Source::Flag(name))));
     said.extend(flag);
     said
+}
+
+/// Environments that nobody can have: they are told now, and not only to who asks for one.
+fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
+    let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
+    let faults = Names { entries, tools: &tools }.faults();
+    faults.into_iter().map(|(name, words)| format!("environments.{name}: {words}"))
 }
 
 /// The person's own, and the project's if it is trusted, which win.

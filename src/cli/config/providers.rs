@@ -17,6 +17,8 @@ pub struct FileProvider {
     pub place: Place,
     /// Whether a project's file has it.
     pub is_project: bool,
+    /// Whether nothing in it was refused: what is not here otherwise may well be said there, only wrong.
+    pub is_sound: bool,
     /// Which wire protocol it speaks.
     pub kind: Option<String>,
     /// Up to and with the version segment, without a trailing slash; it looks like a URL.
@@ -55,10 +57,12 @@ pub fn read(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
 }
 
 fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
+    let refused_before = reading.complaints.errors.len();
     let mut provider = FileProvider {
         name: entry.name.to_owned(),
         place: reading.place(&entry.span),
         is_project: reading.is_project,
+        is_sound: true,
         kind: None,
         base_url: None,
         key_variable: None,
@@ -81,6 +85,7 @@ fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
     if provider.key_variable.is_some() && provider.key_command.is_some() {
         reading.refuse(entry, "api_key_env and api_key_command exclude each other: keep one of them");
     }
+    provider.is_sound = reading.complaints.errors.len() == refused_before;
     provider
 }
 

@@ -252,7 +252,24 @@ fn a_value_that_does_not_fit_names_file_line_and_key_and_what_is_expected() {
         let place = format!("{}:{place}", scene.user_file().display());
         assert!(message.contains(&place) && message.contains(expected), "{text}\n{message}");
         assert!(!message.contains("planted"), "{message}");
+        assert!(!message.contains('\n'), "one mistake is told once: {message}");
     }
+}
+
+#[test]
+fn an_environment_that_cannot_be_had_is_told_at_the_start() {
+    let text = "[environments.a]\ntools = [\"b\"]\n[environments.b]\ntools = [\"a\"]\n[environments.c]\n\
+                tools = [\"basch\"]\n[environments.coding]\ntools = [\"bash\"]\n[environments.fine]\ntools = [\"bash\"]\n";
+    let notes = Scene::new().user(text).config().notes;
+    for (note, words) in notes.iter().zip([
+        "environments.a: cannot be had: the environment a contains itself",
+        "environments.b: cannot be had: the environment b contains itself",
+        "environments.c: cannot be had: in the environment c: there is no environment or tool called \"basch\"",
+        "environments.coding: cannot be had: the name means something else already",
+    ]) {
+        assert!(note.starts_with(words), "{note}");
+    }
+    assert_eq!(notes.len(), 4, "{notes:?}");
 }
 
 #[test]
