@@ -223,6 +223,8 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
     let mut house = paused(&peer, 4, &[0, 1, 2]);
     house.switch(2);
     assert_shows(&mut house, "openai is paused, again in 30 s");
+    house.enter("/agents");
+    assert_shows(&mut house, "waiting for its turn");
     house.advance(s(30));
     assert_eq!(asker(&house.accept(&peer)), "from 2");
 }

@@ -41,7 +41,8 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == house.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
-        (State::WaitingForLlm, Wait::Place) => "waiting for a place",
+        // For a place, or for the end of its provider's pause: its own screen tells which.
+        (State::WaitingForLlm, Wait::Place) => "waiting for its turn",
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",

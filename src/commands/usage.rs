@@ -30,7 +30,9 @@ fn words(spent: &Spent) -> String {
         priced if priced < *requests => format!(", ${} for {priced} of them", dollars(spent.cost)),
         _ => format!(", ${}", dollars(spent.cost)),
     };
-    format!("{requests} requests, {input} tokens in ({cached} cached), {output} out{cost}")
+    // A provider that counts nothing was asked all the same.
+    let counted = if *requests == 1 { "counted request" } else { "counted requests" };
+    format!("{requests} {counted}, {input} tokens in ({cached} cached), {output} out{cost}")
 }
 
 /// Billionths of a dollar as dollars: cents as usual, and as much more as is needed to see something.
@@ -70,6 +72,16 @@ mod tests {
     fn a_cost_that_is_known_for_some_requests_says_for_how_many() {
         let spent = Spent { requests: 3, cost: 20_000_000, priced: 2, ..Spent::default() };
         assert!(words(&spent).ends_with(", $0.020 for 2 of them"), "{}", words(&spent));
-        assert!(!words(&Spent { requests: 1, ..Spent::default() }).contains('$'));
+        assert!(!words(&spent_on(1)).contains('$'));
+    }
+
+    #[test]
+    fn only_what_was_counted_is_said_to_be() {
+        assert!(words(&spent_on(1)).starts_with("1 counted request, "));
+        assert!(words(&spent_on(2)).starts_with("2 counted requests, "));
+    }
+
+    fn spent_on(requests: u64) -> Spent {
+        Spent { requests, ..Spent::default() }
     }
 }

@@ -167,7 +167,7 @@ fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_
     assert!(all_of(&next).contains("so far and on") && next.request().json()["model"] == "test");
     // 100 tokens at a thousandth of a dollar, 10 at two thousandths.
     house.enter("/usage");
-    assert_shows(&mut house, "this agent  1 requests, 100 tokens in (0 cached), 10 out, $0.12");
+    assert_shows(&mut house, "this agent  1 counted request, 100 tokens in (0 cached), 10 out, $0.12");
     next.stream().text("x").finish("stop").done();
     house.turn_until_idle();
 }
@@ -223,8 +223,8 @@ fn what_was_spent_is_known_after_a_restart_for_one_and_for_all() {
     house.turn_until_idle();
     let mut house = house.crash_and_restart();
     house.enter("/usage");
-    assert_shows(&mut house, "this agent  1 requests, 400 tokens in (0 cached), 50 out, $0.50");
-    assert_shows(&mut house, "all agents  2 requests, 500 tokens in (0 cached), 50 out, $0.60");
+    assert_shows(&mut house, "this agent  1 counted request, 400 tokens in (0 cached), 50 out, $0.50");
+    assert_shows(&mut house, "all agents  2 counted requests, 500 tokens in (0 cached), 50 out, $0.60");
     assert_shows(&mut house, "context     450 of 1000 tokens (45 %)");
 }
 
