@@ -85,7 +85,8 @@ impl Network {
     }
 }
 
-fn is_behind_proxy() -> bool {
+/// Whether requests may go through a proxy, as far as its variables tell.
+pub(super) fn is_behind_proxy() -> bool {
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
         .iter()
         .any(|name| std::env::var_os(name).is_some())

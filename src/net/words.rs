@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::network::is_behind_proxy;
 use crate::base::error::{Error, ErrorKind};
 
 /// Puts a libcurl error into words that name the host and the way out, and never the path or a credential. `patience` is
@@ -14,7 +15,7 @@ pub fn explain(error: &curl::Error, url: &str, patience: Duration) -> Error {
     let (kind, words) = if error.is_couldnt_resolve_proxy() {
         (ErrorKind::Network, "the proxy's name cannot be resolved: check HTTPS_PROXY".to_owned())
     } else if error.is_couldnt_connect() {
-        (ErrorKind::Network, format!("{host} refuses the connection: is the server running?"))
+        (ErrorKind::Network, refused(host, is_behind_proxy()))
     } else if error.is_operation_timedout() {
         (ErrorKind::Timeout, format!("{host} did not answer in {} s", patience.as_secs()))
     } else if error.is_peer_failed_verification() || error.is_ssl_cacert() || error.is_ssl_cacert_badfile() {
@@ -32,6 +33,14 @@ pub fn explain(error: &curl::Error, url: &str, patience: Duration) -> Error {
         (ErrorKind::Network, format!("{host}: {}", error.extra_description().unwrap_or_else(|| error.description())))
     };
     Error::new(kind, words)
+}
+
+/// libcurl does not tell which of the two it could not connect to.
+fn refused(host: &str, is_behind_proxy: bool) -> String {
+    if is_behind_proxy {
+        return format!("{host} or the proxy before it refuses the connection: see HTTPS_PROXY and NO_PROXY");
+    }
+    format!("{host} refuses the connection: is the server running?")
 }
 
 /// The name of the host has no address.

@@ -28,9 +28,12 @@ pub struct Complaints {
 }
 
 impl Complaints {
-    /// Something that must be mended.
+    /// Something that must be mended. It is told once, however many stumble over it.
     pub fn refuse(&mut self, words: impl Into<String>) {
-        self.errors.push(Error::new(ErrorKind::Usage, words));
+        let error = Error::new(ErrorKind::Usage, words);
+        if !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
     }
 }
 

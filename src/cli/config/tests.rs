@@ -319,6 +319,7 @@ fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
 fn a_url_in_a_variable_is_looked_at_too() {
     let error = Scene::new().set("OPENAI_BASE_URL", "localhost:8080").error();
     assert!(error.message.starts_with("OPENAI_BASE_URL: expected a URL"), "{error}");
+    assert_eq!(error.message.lines().count(), 1, "two protocols are spoken there: {error}");
 }
 
 #[test]
