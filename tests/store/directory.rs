@@ -65,7 +65,7 @@ fn a_second_process_is_told_who_holds_the_store_and_gets_it_after_that_one() {
     let first = Store::open(dir.path()).unwrap();
     let refused = second();
     assert!(refused.contains(&format!("held by another polylogue (process {})", std::process::id())), "{refused}");
-    assert!(refused.contains("attach") && refused.contains("another directory"), "{refused}");
+    assert!(refused.contains("--read-only") && refused.contains("another directory"), "{refused}");
     assert_eq!(holder(dir.path()), Some(std::process::id()));
     drop(first);
     assert!(second().contains("outcome: opened"));
