@@ -1,7 +1,6 @@
 //! What has no idea of a chat: identifiers, time, errors, text on a screen.
 
 pub mod clock;
-pub mod digest;
 pub mod error;
 pub mod file;
 pub mod id;

@@ -8,9 +8,10 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use super::custom::{self, CommandFile};
 use super::file;
-use crate::base::digest::sha256;
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// The directory of a project.
@@ -45,17 +46,17 @@ impl Project {
         self.directory.join("config.toml")
     }
 
-    /// What is trusted: names, lengths and contents of all that is used.
+    /// What is trusted: names and contents of all that is used, as the 64 hexadecimal digits of a SHA-256.
     fn digest(&self) -> String {
-        let mut all = Vec::new();
+        let mut all = Sha256::new();
         let config = self.config.iter().map(|config| ("config.toml".to_owned(), config));
         let commands = self.commands.iter().map(|file| (file.path.display().to_string(), &file.bytes));
         for (name, bytes) in config.chain(commands) {
-            let bytes: &[u8] = bytes.as_ref().map_or(&[], Vec::as_slice);
-            all.extend_from_slice(sha256(name.as_bytes()).as_bytes());
-            all.extend_from_slice(sha256(bytes).as_bytes());
+            // Each by itself first: where one ends and the next begins must count too.
+            all.update(Sha256::digest(name));
+            all.update(Sha256::digest(bytes.as_deref().unwrap_or_default()));
         }
-        sha256(&all)
+        all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether these very contents are trusted.
