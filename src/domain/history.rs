@@ -6,6 +6,7 @@
 //!   child                    +---[ m4 m5 ]              the child's own
 //! ```
 //! At a fork the parent's delta is frozen into a segment that both refer to; both go on with an empty delta.
+//! Ids never descend along a conversation: a message that could not be saved has that of the one before it.
 
 use std::rc::Rc;
 
@@ -84,7 +85,7 @@ impl History {
         for message in self.iter().filter(|message| message.id > after) {
             match &message.body {
                 Body::Clear => marks.clear(),
-                Body::Rewind(to) => marks.retain(|(id, _)| id <= to),
+                Body::Rewind(to) => marks.truncate(marks.partition_point(|(id, _)| id <= to)),
                 Body::Mark(text) => marks.push((message.id, text)),
                 _ => {}
             }
@@ -114,7 +115,7 @@ impl History {
         for message in self.iter() {
             match &message.body {
                 Body::Clear => told.clear(),
-                Body::Rewind(to) => told.retain(|earlier| earlier.id <= *to),
+                Body::Rewind(to) => told.truncate(told.partition_point(|earlier| earlier.id <= *to)),
                 body if body.is_conversation() => told.push(message),
                 _ => {}
             }
@@ -167,6 +168,27 @@ mod tests {
         history.push(said(7));
         let told: Vec<i64> = history.conversation().iter().map(|m| m.id.0).collect();
         assert_eq!(told, [7]);
+    }
+
+    #[test]
+    fn what_rewinds_cost_does_not_depend_on_how_much_they_leave() {
+        const MANY: i64 = 100_000;
+        let marked = |id| Message { id: MessageId(id), body: Body::Mark(String::new()), created_at: 0 };
+        let mut history = History::from_messages((1..=MANY).flat_map(|id| [said(id), marked(id)]).collect());
+        // Looked at one by one, what stays would be looked at ten thousand million times.
+        for id in MANY..2 * MANY {
+            history.push(Message { id: MessageId(id), body: Body::Rewind(MessageId(MANY - 1)), created_at: 0 });
+        }
+        assert_eq!(history.conversation().len() as i64, MANY - 1);
+        assert_eq!(history.marks(MessageId(0)).len() as i64, MANY - 1);
+    }
+
+    #[test]
+    fn a_rewind_leaves_what_could_not_be_saved_before_its_mark_and_takes_what_could_not_after_it() {
+        let mut history = History::from_messages(vec![said(1), said(1), said(3), said(3)]);
+        history.push(Message { id: MessageId(4), body: Body::Rewind(MessageId(2)), created_at: 0 });
+        let told: Vec<i64> = history.conversation().iter().map(|m| m.id.0).collect();
+        assert_eq!(told, [1, 1]);
     }
 
     #[test]
