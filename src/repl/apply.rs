@@ -128,7 +128,7 @@ impl Repl {
             InputResult::Message(text) => self.apply_change(who, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
-            self.note(who, LineKind::Note, &note);
+            self.once_kept(move |repl| repl.note(who, LineKind::Note, &note));
         }
         Ok(Turn::Continue)
     }

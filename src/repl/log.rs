@@ -12,7 +12,7 @@ impl Repl {
     pub(super) fn log_event(&mut self, who: AgentId, body: Body) -> Result<()> {
         self.require_idle(who)?;
         let stored = self.shared.store.append(who, vec![body], self.shared.clock.unix_ms())?;
-        self.show_logged(who, stored);
+        self.once_kept(move |repl| repl.show_logged(who, stored));
         Ok(())
     }
 

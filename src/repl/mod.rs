@@ -82,6 +82,8 @@ pub struct Repl {
     seat: Option<Seat>,
     outbox: Outbox,
     parked: Vec<Parked>,
+    /// What happens in memory when what is being stored is kept.
+    once_kept: Vec<queue::OnceKept>,
     /// Cuts that wait for summaries.
     slicings: Vec<slice::Slicing>,
     /// Which providers have to be waited for.
@@ -146,6 +148,7 @@ impl Repl {
             seat: device.map(|device| Seat::new(device, root)),
             outbox: Outbox::default(),
             parked: Vec::new(),
+            once_kept: Vec::new(),
             slicings: Vec::new(),
             limiter: Limiter::default(),
             keyring: Keyring::default(),

@@ -17,6 +17,9 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 
+/// A change of memory that waits for a change of the store.
+pub(super) type OnceKept = Box<dyn FnOnce(&mut Repl)>;
+
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
     pub(super) fn submit(&mut self, who: AgentId, text: String) -> Result<()> {
@@ -94,12 +97,27 @@ impl Repl {
         Ok(())
     }
 
-    /// Carries out `work` so that all that it stores is kept, or, after an error, nothing.
+    /// Carries out `work` so that all that it stores is kept, or, after an error, nothing. What it does in memory it must
+    /// leave to [`Repl::once_kept`]: only then does memory know nothing that the store does not.
     pub(super) fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.shared.store.begin_together()?;
         let done = work(self);
-        self.shared.store.end_together(done.is_ok())?;
+        let ended = self.shared.store.end_together(done.is_ok());
+        let effects = std::mem::take(&mut self.once_kept);
+        ended?;
+        if done.is_ok() {
+            effects.into_iter().for_each(|effect| effect(self));
+        }
         done
+    }
+
+    /// Changes memory when what was stored just now is kept: at once, or at the end of [`Repl::together`].
+    pub(super) fn once_kept(&mut self, effect: impl FnOnce(&mut Self) + 'static) {
+        if self.shared.store.is_together() {
+            self.once_kept.push(Box::new(effect));
+        } else {
+            effect(self);
+        }
     }
 
     /// The newest entry becomes the draft again.

@@ -10,10 +10,13 @@
 //! Each summary is asked for by an *errand*: an agent that is in no list and no store, and otherwise like every agent: it
 //! waits for its place, is sent again, stalls, and can be cut.
 
+use std::rc::Rc;
+
 use crate::agent::Effect;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
+use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
@@ -21,7 +24,7 @@ use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
 use crate::domain::stream::Usage;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
-use crate::store::{NewAgent, Store};
+use crate::store::{Forked, NewAgent, Store};
 use crate::team::Nursery;
 
 /// A cut that waits for its summaries.
@@ -83,13 +86,17 @@ impl Repl {
         if self.slicings.iter().any(|slicing| slicing.who == who) {
             return Err(Error::new(ErrorKind::Usage, "a slice already waits for its summaries: Esc cancels it"));
         }
+        let line = format!("/slice {}", spec.source());
+        self.once_kept(move |repl| repl.send_for_summaries(who, line, cut, requests));
+        Ok(())
+    }
+
+    fn send_for_summaries(&mut self, who: AgentId, line: String, cut: Cut, requests: Vec<String>) {
         let words = if requests.len() == 1 { "a summary".into() } else { format!("{} summaries", requests.len()) };
         self.note(who, LineKind::Note, &format!("the slice waits for {words} (Esc cancels it, you can go on)"));
         let errands = requests.into_iter().filter_map(|request| self.send_errand(who, request)).collect();
-        let line = format!("/slice {}", spec.source());
         self.slicings.push(Slicing { who, line, cut, errands, costs: Vec::new() });
         self.count_summaries(who);
-        Ok(())
     }
 
     fn send_errand(&mut self, who: AgentId, request: String) -> Option<Errand> {
@@ -192,7 +199,7 @@ impl Repl {
         }
     }
 
-    /// The child comes to be: in the store, in memory, and on the screen if the person still looks at its parent.
+    /// The child comes to be in the store, and when it is kept there, in memory.
     fn deliver_slice(&mut self, who: AgentId, cut: Cut, summaries: Vec<String>, costs: &[Usage]) -> Result<()> {
         let parent = self.roster.get(who).ok_or_else(nobody)?;
         let (endpoint, label) = (parent.talk.endpoint.clone(), parent.identity.label());
@@ -209,24 +216,31 @@ impl Repl {
         let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.shared.store.slice(&new, bodies, self.shared.clock.unix_ms())?;
+        let costs = costs.to_vec();
+        self.once_kept(move |repl| repl.welcome_slice(who, endpoint, forked, &costs, &words));
+        Ok(())
+    }
+
+    /// The child is in memory, and on the screen if the person still looks at its parent.
+    fn welcome_slice(&mut self, who: AgentId, endpoint: Rc<Endpoint>, forked: Forked, costs: &[Usage], words: &str) {
+        let Forked { row, in_parent, .. } = forked;
         let child = self.roster.with(who, |parent| {
             // Its rows are read when they are first needed, as after a restart.
-            let mut child = Nursery::fork(parent, &forked.row, endpoint, None);
+            let mut child = Nursery::fork(parent, &row, endpoint, None);
             costs.iter().for_each(|cost| child.used.add(*cost));
-            parent.view.show(&forked.in_parent.body);
-            parent.remember(vec![forked.in_parent]);
+            parent.view.show(&in_parent.body);
+            parent.remember(vec![in_parent]);
             child
         });
-        self.roster.add(child.ok_or_else(nobody)?, Some(who));
-        self.note(new.id, LineKind::Note, &words);
+        self.roster.add(child.expect("who was cut is alive: the store has just said so"), Some(who));
+        self.note(row.id, LineKind::Note, words);
         let is_watched = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
         if is_watched && self.shared.config.follows_forks {
-            self.bring_to_screen(new.id);
+            self.bring_to_screen(row.id);
         } else {
-            let label = self.roster.get(new.id).map(|child| child.identity.label()).unwrap_or_default();
+            let label = self.roster.get(row.id).map(|child| child.identity.label()).unwrap_or_default();
             self.note(who, LineKind::Note, &format!("the slice is there: {label}"));
         }
-        Ok(())
     }
 }
 

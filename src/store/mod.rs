@@ -27,6 +27,7 @@ mod slice;
 mod spent;
 mod typing;
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ const STATEMENTS: usize = 64;
 pub struct Store {
     // The order matters: fields are dropped from the top, and the lock must outlive the connection.
     conn: Connection,
+    /// What has gone wrong between [`Store::begin_together`] and its end, whether or not anybody minds.
+    failed: RefCell<Option<Error>>,
     _lock: Option<lock::Lock>,
 }
 
@@ -70,7 +73,7 @@ impl Store {
         // descriptor of a file gives up all POSIX locks on it.
         drop(lock::private_file(&dir.join(FILE))?);
         let conn = connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let store = Self { conn, _lock: Some(lock) };
+        let store = Self { conn, failed: RefCell::default(), _lock: Some(lock) };
         store.prepare().map_err(|error| at(dir, error))?;
         Ok(store)
     }
@@ -95,7 +98,7 @@ impl Store {
         conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
         schema::require_current(&conn).map_err(|error| at(dir, error))?;
-        Ok(Self { conn, _lock: None })
+        Ok(Self { conn, failed: RefCell::default(), _lock: None })
     }
 
     /// Whether the next start will find a store in this directory: somebody may have removed it meanwhile.
@@ -113,7 +116,7 @@ impl Store {
     /// # Errors
     /// Memory ran out.
     pub fn in_memory() -> Result<Self> {
-        let store = Self { conn: Connection::open_in_memory()?, _lock: None };
+        let store = Self { conn: Connection::open_in_memory()?, failed: RefCell::default(), _lock: None };
         store.prepare()?;
         Ok(store)
     }
@@ -141,6 +144,15 @@ impl Store {
         Ok(())
     }
 
+    /// Asks `may` right before each commit. `false` undoes what was to be committed, as a full disk does: for whoever wants
+    /// to know what is left of it then. It takes the place of what [`Store::on_write`] asks there.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub fn on_commit(&mut self, may: impl Fn() -> bool + Send + 'static) -> Result<()> {
+        Ok(self.conn.commit_hook(Some(move || !may()))?)
+    }
+
     fn prepare(&self) -> Result<()> {
         self.conn.busy_timeout(BUSY)?;
         self.conn.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -161,11 +173,19 @@ impl Store {
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
+    /// Whether what is written now is kept only when [`Store::end_together`] says so.
+    pub fn is_together(&self) -> bool {
+        !self.conn.is_autocommit() || self.failed.borrow().is_some()
+    }
+
     /// Keeps what was written since [`Store::begin_together`], or nothing of it.
     ///
     /// # Errors
-    /// The database cannot be written; nothing of it is kept then.
+    /// The database cannot be written, or a part could not; nothing of it is kept then.
     pub fn end_together(&self, is_kept: bool) -> Result<()> {
+        if let Some(error) = self.failed.take().filter(|_| is_kept) {
+            return self.end_together(false).and(Err(error));
+        }
         // An error such as that of a full disk may have ended it already: then nothing of it is left.
         if !is_kept && self.conn.is_autocommit() {
             return Ok(());
@@ -178,10 +198,13 @@ impl Store {
     }
 
     /// Runs `work` in one transaction: all of it is kept, or, after any error, nothing. Within [`Store::begin_together`]
-    /// it is a part of that one, and an error must end that as a whole.
+    /// it is a part of that one, and an error fails that as a whole, and all parts that follow.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if let Some(error) = &*self.failed.borrow() {
+            return Err(error.clone());
+        }
         if !self.conn.is_autocommit() {
-            return work(&self.conn);
+            return work(&self.conn).inspect_err(|error| drop(self.failed.replace(Some(error.clone()))));
         }
         let transaction = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
         let done = work(&transaction)?;
@@ -258,6 +281,25 @@ mod tests {
         assert!(store.end_together(true).is_err(), "nothing is left to keep");
         assert_eq!(store.end_together(false), Ok(()));
         assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+    }
+
+    #[test]
+    fn a_part_that_fails_half_way_takes_the_whole_with_it_although_nobody_minds() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.begin_together().unwrap();
+        store.append(agent, vec![Body::Clear], 0).unwrap();
+        let half: Result<()> = store.write(|conn| {
+            log::insert(conn, 0, Body::Clear, 0)?;
+            Err(refusal("stop here"))
+        });
+        assert_eq!(store.append(agent, vec![Body::Clear], 0).map(drop), half);
+        assert_eq!(store.end_together(true).unwrap_err().message, "stop here");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+        store.begin_together().unwrap();
+        store.append(agent, vec![Body::Clear], 0).unwrap();
+        assert_eq!(store.end_together(true), Ok(()), "what failed before is over");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Texts and commands in one queue: none is lost, none comes twice, none out of order, whatever happens.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
+use polylogue::domain::history::History;
 use tempfile::TempDir;
 
 use super::{done, waiting};
@@ -53,6 +55,36 @@ fn a_command_that_fails_stays_where_it_is_and_what_is_behind_it_waits() {
     house.type_bytes(b"\r");
     house.turn_until_idle();
     assert_eq!(done(&house, 0), ["first\n!hang", "behind it"]);
+}
+
+/// What the model of agent 0 would be told now, and what after a restart: messages with their ids.
+fn told_and_stored(house: &Harness) -> (String, String) {
+    let stored = History::from_messages(house.repl.store().replay(house.id(0)).expect("a history").0);
+    let known = house.agent(0).talk.history.as_ref().expect("it has spoken");
+    (format!("{:?}", known.conversation()), format!("{:?}", stored.conversation()))
+}
+
+#[test]
+fn a_command_that_is_carried_out_and_cannot_be_committed_has_not_happened() {
+    for line in ["/mark b", "/rewind a", "/slice -1:", "/slice summarize::", "/clear"] {
+        let mut house = Harness::new(Plan::default());
+        house.ask(0, Change::Mark("a".into()));
+        house.say(0, "first\n!hang");
+        house.ask(0, Change::Enqueue(line.into()));
+        house.escape();
+        let seen = |house: &Harness| (house.log(0), house.repl.roster().len(), house.agent(0).summaries());
+        let (before, told) = (seen(&house), told_and_stored(&house).0);
+        house.is_disk_full.store(true, Ordering::Relaxed);
+        house.ask(0, Change::Resume);
+        assert_eq!((seen(&house), told_and_stored(&house)), (before, (told.clone(), told)), "{line}");
+        assert_eq!(waiting(&house, 0), [line]);
+        assert_shows(&mut house, &format!("the queue waits at {line}"));
+
+        house.is_disk_full.store(false, Ordering::Relaxed);
+        house.ask(0, Change::Resume);
+        let (told, stored) = told_and_stored(&house);
+        assert_eq!((told, waiting(&house, 0)), (stored, Vec::new()), "{line}");
+    }
 }
 
 #[test]

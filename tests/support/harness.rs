@@ -2,6 +2,8 @@
 //! test moves (or the real one).
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::agent::{Agent, State};
@@ -119,6 +121,8 @@ pub struct Harness {
     pub repl: Repl,
     /// Its clock.
     pub clock: Clock,
+    /// From now on nothing is committed any more.
+    pub is_disk_full: Arc<AtomicBool>,
     /// The same plan is used after a restart.
     plan: Plan,
     directory: TempDir,
@@ -138,11 +142,14 @@ impl Harness {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = plan.config(directory.path());
         let device = plan.size.map(|size| Device::Memory(MemoryTerminal { size, ..MemoryTerminal::default() }));
-        let store = Store::open(directory.path()).expect("the store opens");
+        let mut store = Store::open(directory.path()).expect("the store opens");
+        let is_disk_full = Arc::<AtomicBool>::default();
+        let is_full = Arc::clone(&is_disk_full);
+        store.on_commit(move || !is_full.load(Ordering::Relaxed)).expect("a store that asks");
         let repl = Repl::open(config, store, clock.clone(), device).expect("the house opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
-        Self { repl, clock, plan, directory, screen, sent: Vec::new() }
+        Self { repl, clock, is_disk_full, plan, directory, screen, sent: Vec::new() }
     }
 
     /// The program dies without a word, and is started again.
