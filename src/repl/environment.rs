@@ -139,9 +139,13 @@ impl Repl {
             }
             return;
         }
-        let spec = spec.in_directory(Some(made.content.as_ref()));
-        if is_unwanted || !self.apply_or_say(who, Change::Environment(spec.to_string())) {
-            self.abandon_worktree(root, who);
+        let there = spec.in_directory(Some(made.content.as_ref()));
+        if is_unwanted || !self.apply_or_say(who, Change::Environment(there.to_string())) {
+            return self.abandon_worktree(root, who);
+        }
+        // Where it has to wait for tools after all, the person has not typed the place that was made meanwhile.
+        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.who == who) {
+            parked.line = Some(format!("/env {spec}"));
         }
     }
 

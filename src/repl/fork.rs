@@ -165,18 +165,18 @@ impl Repl {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
         self.note(who, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
-        self.parked.push(Parked { who, change });
+        let line = line_of(&change);
+        self.parked.push(Parked { who, change, line });
         Ok(())
     }
 
     /// The tools of this agent are done: what waited for them happens.
     pub(super) fn unpark(&mut self, who: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
-            let parked = self.parked.remove(at);
-            let change = parked.change;
+            let Parked { change, line, .. } = self.parked.remove(at);
             if !self.apply_or_say(who, change.clone()) {
                 self.let_go(&change, who);
-                line_of(&change).iter().for_each(|line| self.return_text(who, line));
+                line.iter().for_each(|line| self.return_text(who, line));
             }
         }
     }
@@ -188,7 +188,7 @@ impl Repl {
         let parked = self.parked.remove(at);
         self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
         self.let_go(&parked.change, who);
-        if let Some(line) = line_of(&parked.change) {
+        if let Some(line) = parked.line {
             self.return_text(who, &line);
         }
     }

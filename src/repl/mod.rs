@@ -71,6 +71,8 @@ struct SharedContext {
 struct Parked {
     who: AgentId,
     change: Change,
+    /// What the person typed for it, if that was more than the command.
+    line: Option<String>,
 }
 
 /// The loop and all that it holds.

@@ -203,6 +203,26 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
 }
 
 #[test]
+fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed() {
+    let Some(mut house) = house() else { return };
+    let (repo, pipe) = (house.directory().join("repo"), house.directory().join("pipe"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    fs::write(repo.join(".gitattributes"), "src/f filter=slow\n").unwrap();
+    git(&repo, &["config", "filter.slow.smudge", &format!("read -r go < {}; cat", pipe.display())]);
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "slow"]);
+    house.enter("/env worktree@repo/src");
+    house.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
+    house.turn_until_asked(0);
+    fs::write(&pipe, "go\n").unwrap();
+    house.turn_until("git is done", |house| house.screen_text().contains("/env waits until the tools are done"));
+    house.ask(0, Change::Interrupt);
+    assert_eq!(house.agent(0).view.draft.text(), "/env worktree@repo/src");
+    house.turn_until("the worktree is gone", |house| worktrees(house).is_empty() && branches(house).is_empty());
+    assert_eq!(house.repl.roster().len(), 1);
+}
+
+#[test]
 fn hooks_of_the_repository_are_not_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let Some(mut house) = house() else { return };
