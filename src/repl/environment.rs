@@ -3,6 +3,7 @@
 //! ```text
 //!   /env worktree ──▶ chore: git makes it, on a thread ──▶ /env worktree@PLACE ──▶ a child there
 //!   the last who worked there dies ──▶ abandoned ──▶ chore: git removes it, or it is kept
+//!   the program dies between git and the child ──▶ the next start finds it abandoned
 //! ```
 //!
 //! As long as a chore is under way there is no child; an interrupt ends it and what it made.
@@ -147,6 +148,20 @@ impl Repl {
         if let Some(parked) = self.parked.iter_mut().find(|parked| parked.who == who) {
             parked.line = Some(format!("/env {spec}"));
         }
+    }
+
+    /// At the start: a worktree for somebody whom the store does not know was made right before the program died. Whoever
+    /// only looks leaves it to the process that may be making it.
+    pub(super) fn sweep_worktrees(&mut self, heir: AgentId) {
+        if self.shared.store.is_read_only() {
+            return;
+        }
+        for (id, root) in self.shared.nursery.homes.worktrees() {
+            if self.shared.store.agent(id) == Ok(None) {
+                self.abandon_worktree(root, heir);
+            }
+        }
+        self.run_chores();
     }
 
     /// Somebody who worked there, or was to, is gone. Of several who go together one is enough: git is asked once.

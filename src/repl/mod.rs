@@ -170,6 +170,7 @@ impl Repl {
         repl.read_queues()?;
         repl.count_mail()?;
         repl.greet(root, is_fresh, &damaged, was_cut.len());
+        repl.sweep_worktrees(root);
         repl.bring_to_screen(root);
         repl.render();
         Ok(repl)

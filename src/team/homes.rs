@@ -160,6 +160,13 @@ impl Homes {
         Ok(worktrees.join(agent.to_string()))
     }
 
+    /// The worktrees of our own that are on the disk, with the agents that they were made for.
+    pub fn worktrees(&self) -> Vec<(AgentId, PathBuf)> {
+        let listed = self.worktrees.as_ref().and_then(|place| fs::read_dir(place).ok());
+        let one = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
+        listed.into_iter().flatten().flatten().filter_map(one).collect()
+    }
+
     /// The worktree of our own in which a directory lies.
     pub fn worktree_around(&self, directory: &Path) -> Option<PathBuf> {
         let worktrees = self.worktrees.as_ref()?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use polylogue::base::id::AgentId;
 use polylogue::domain::flow::Change;
 use polylogue::repl::Why;
 use serde_json::json;
@@ -220,6 +221,34 @@ fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed(
     assert_eq!(house.agent(0).view.draft.text(), "/env worktree@repo/src");
     house.turn_until("the worktree is gone", |house| worktrees(house).is_empty() && branches(house).is_empty());
     assert_eq!(house.repl.roster().len(), 1);
+}
+
+#[test]
+fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_start_unless_it_holds_work() {
+    let Some(mut house) = house() else { return };
+    let known = in_worktree(&mut house);
+    let (repo, place) = (house.directory().join("repo"), house.directory().join("worktrees"));
+    let [clean, changed, committed] = [(); 3].map(|()| {
+        let id = AgentId::random();
+        let root = place.join(id.to_string());
+        let branch = format!("polylogue/{}", id.short());
+        git(&repo, &["worktree", "add", "-q", "-b", &branch, root.to_str().unwrap(), "HEAD"]);
+        root
+    });
+    fs::write(changed.join("new"), "work").unwrap();
+    fs::write(committed.join("new"), "work").unwrap();
+    git(&committed, &["add", "."]);
+    git(&committed, &["commit", "-q", "-m", "second"]);
+    fs::create_dir(place.join("of-somebody-else")).unwrap();
+
+    let mut house = house.crash_and_restart();
+    house.turn_until("git has nothing more to do", |house| house.timeout().why == Why::Nothing);
+    let screen = house.screen_text().replace("\n  ", " ");
+    for words in ["had nothing new in it and is removed", "it has changes", "it has commits that are nowhere else"] {
+        assert!(screen.contains(words), "{words}\n{screen}");
+    }
+    assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|place| place.exists()));
+    assert_eq!((worktrees(&house).len(), branches(&house).lines().count()), (4, 3));
 }
 
 #[test]
