@@ -10,6 +10,7 @@
 //! Two parts may not provide the same tool: then one of them is superfluous or not what the person thinks it is, and the
 //! error says which one to leave out.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -138,29 +139,39 @@ pub struct Names<'a> {
     pub tools: &'a [&'a str],
 }
 
+/// A search for what names mean. Each environment is looked into once, however many others it is part of; one that cannot
+/// be had ends the search.
+#[derive(Debug, Default)]
+struct Search {
+    /// The user's environments that are being looked into, the outermost first.
+    within: Vec<String>,
+    /// What those mean that were looked into.
+    known: HashMap<String, Meaning>,
+}
+
 impl Names<'_> {
     /// Every environment and what it is, the built-in ones first.
     pub fn list(&self) -> Vec<(String, String)> {
         let built_in = BUILT_IN.iter().map(|(name, _, _, about)| ((*name).to_owned(), (*about).to_owned()));
-        let own = self.entries.iter().map(|entry| (entry.name.clone(), self.about(entry)));
+        let mut search = Search::default();
+        let mut about = |entry| self.fault(entry, &mut search).unwrap_or_else(|| entry.tools.join("+"));
+        let own = self.entries.iter().map(|entry| (entry.name.clone(), about(entry)));
         built_in.chain(own).collect()
-    }
-
-    fn about(&self, entry: &EnvironmentEntry) -> String {
-        self.fault(entry).unwrap_or_else(|| entry.tools.join("+"))
     }
 
     /// Every environment of the person that is none, and why.
     pub fn faults(&self) -> Vec<(String, String)> {
-        self.entries.iter().filter_map(|entry| Some((entry.name.clone(), self.fault(entry)?))).collect()
+        let mut search = Search::default();
+        let mut fault = |entry: &EnvironmentEntry| Some((entry.name.clone(), self.fault(entry, &mut search)?));
+        self.entries.iter().filter_map(&mut fault).collect()
     }
 
-    fn fault(&self, entry: &EnvironmentEntry) -> Option<String> {
+    fn fault(&self, entry: &EnvironmentEntry, search: &mut Search) -> Option<String> {
         let is_shadowed = BUILT_IN.iter().any(|(name, ..)| *name == entry.name) || self.is_tool(&entry.name);
         if is_shadowed {
             return Some("cannot be had: the name means something else already".into());
         }
-        let meaning = self.meaning_of(&entry.name, &mut Vec::new());
+        let meaning = self.meaning_of(&entry.name, search);
         meaning.err().map(|words| format!("cannot be had: {words}"))
     }
 
@@ -174,9 +185,10 @@ impl Names<'_> {
     /// A name means nothing, or two parts provide the same or contradict each other; the words say at which character.
     pub fn meaning(&self, spec: &Spec) -> Result<Meaning, Error> {
         let mut whole = Meaning::default();
+        let mut search = Search::default();
         let mut known: Vec<(&Part, Meaning)> = Vec::new();
         for part in &spec.parts {
-            let meaning = self.meaning_of(&part.name, &mut Vec::new()).map_err(|words| wrong(part.at, &words))?;
+            let meaning = self.meaning_of(&part.name, &mut search).map_err(|words| wrong(part.at, &words))?;
             for (before, other) in &known {
                 agree((&before.name, other), (&part.name, &meaning)).map_err(|words| wrong(part.at, &words))?;
             }
@@ -186,8 +198,7 @@ impl Names<'_> {
         Ok(whole)
     }
 
-    /// `within` are the user's environments that are being looked into.
-    fn meaning_of(&self, name: &str, within: &mut Vec<String>) -> Result<Meaning, String> {
+    fn meaning_of(&self, name: &str, search: &mut Search) -> Result<Meaning, String> {
         if let Some(meaning) = built_in(name) {
             return Ok(meaning);
         }
@@ -195,22 +206,28 @@ impl Names<'_> {
             return Ok(Meaning { tools: vec![name.to_owned()], ..Meaning::default() });
         }
         let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
-            return Err(self.unknown(name, within));
+            return Err(unknown(name, &search.within));
         };
-        if within.iter().any(|outer| outer == name) {
+        if search.within.iter().any(|outer| outer == name) {
             return Err(format!("the environment {name} contains itself"));
         }
-        within.push(name.to_owned());
-        let whole = self.sum(entry, within);
-        within.pop();
+        if let Some(known) = search.known.get(name) {
+            return Ok(known.clone());
+        }
+        search.within.push(name.to_owned());
+        let whole = self.sum(entry, search);
+        search.within.pop();
+        if let Ok(meaning) = &whole {
+            search.known.insert(name.to_owned(), meaning.clone());
+        }
         whole
     }
 
-    fn sum(&self, entry: &EnvironmentEntry, within: &mut Vec<String>) -> Result<Meaning, String> {
+    fn sum(&self, entry: &EnvironmentEntry, search: &mut Search) -> Result<Meaning, String> {
         let mut whole = Meaning::default();
         let mut known: Vec<(&String, Meaning)> = Vec::new();
         for name in &entry.tools {
-            let meaning = self.meaning_of(name, within)?;
+            let meaning = self.meaning_of(name, search)?;
             for (before, other) in &known {
                 agree((before, other), (name, &meaning))
                     .map_err(|words| format!("in the environment {}: {words}", entry.name))?;
@@ -223,11 +240,11 @@ impl Names<'_> {
         whole.system = entry.system.clone().or(whole.system);
         Ok(whole)
     }
+}
 
-    fn unknown(&self, name: &str, within: &[String]) -> String {
-        let place = within.last().map(|outer| format!("in the environment {outer}: ")).unwrap_or_default();
-        format!("{place}there is no environment or tool called {name:?}: /env list shows them")
-    }
+fn unknown(name: &str, within: &[String]) -> String {
+    let place = within.last().map(|outer| format!("in the environment {outer}: ")).unwrap_or_default();
+    format!("{place}there is no environment or tool called {name:?}: /env list shows them")
 }
 
 fn built_in(name: &str) -> Option<Meaning> {

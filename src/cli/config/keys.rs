@@ -21,6 +21,8 @@ pub struct Layer {
 
 /// The tables of a file.
 const TABLES: [&str; 3] = ["providers", "environments", "limits"];
+/// Environments may be parts of one another, as deep as there are environments: so many can be looked through.
+const MOST_ENVIRONMENTS: usize = 100;
 /// The keys of an environment.
 pub const ENVIRONMENT: [&str; 3] = ["tools", "directory", "system"];
 
@@ -68,7 +70,13 @@ fn is_in_files(setting: &Setting) -> bool {
 
 fn environments(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<EnvironmentEntry> {
     let mut environments = Vec::new();
-    for inner in reading.table(entry) {
+    let written = reading.table(entry);
+    if written.len() > MOST_ENVIRONMENTS {
+        reading
+            .refuse(entry, &format!("there may be {MOST_ENVIRONMENTS} environments, and here are {}", written.len()));
+        return environments;
+    }
+    for inner in written {
         if !is_name(inner.name) {
             reading.refuse(&inner, NO_NAME);
             continue;

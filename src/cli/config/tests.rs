@@ -272,6 +272,17 @@ fn an_environment_that_cannot_be_had_is_told_at_the_start() {
     assert_eq!(notes.len(), 4, "{notes:?}");
 }
 
+/// Each within the next: looking through them all would need a stack of many megabytes.
+#[test]
+fn more_environments_than_anybody_has_are_refused() {
+    let text: String = (0..20_000).map(|n| format!("[environments.e{n}]\ntools = [\"e{}\"]\n", n + 1)).collect();
+    let words = Scene::new().user(text).error().message;
+    assert!(
+        words.ends_with("config.toml:1: environments: there may be 100 environments, and here are 20000"),
+        "{words}"
+    );
+}
+
 #[test]
 fn an_unknown_key_is_a_note_with_the_nearest_name() {
     let text = "modle = \"echo\"\n[limit]\n[limits]\nretrys = 3\n[providers.x]\nbase_ulr = 1\nbase_url = \"http://x\"\n\

@@ -140,3 +140,16 @@ fn the_list_shows_what_can_be_had_and_what_cannot() {
     assert!(about(1).contains("the name means something else"));
     assert!(about(2).contains("contains itself"));
 }
+
+/// Without a memory every layer doubles the work: nobody waits for 2^60 steps.
+#[test]
+fn environments_that_are_part_of_many_others_are_looked_into_once() {
+    let mut mine = vec![entry("a60", &[]), entry("b60", &[]), entry("top", &["a0", "bash"])];
+    for n in 0..60 {
+        let below = [format!("a{}", n + 1), format!("b{}", n + 1)];
+        let below = below.each_ref().map(String::as_str);
+        mine.extend(["a", "b"].map(|side| entry(&format!("{side}{n}"), &below)));
+    }
+    assert_eq!(meaning("top", &mine).unwrap().tools, ["bash"]);
+    assert!(Names { entries: &mine, tools: TOOLS }.faults().is_empty());
+}
