@@ -2,6 +2,7 @@
 //!
 //! Nothing that stands in a file is repeated in an error: it may be a key that was put into the wrong place.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, ErrorKind as IoKind, Read as _};
 use std::ops::Range;
@@ -25,14 +26,16 @@ pub struct Complaints {
     pub warnings: Vec<String>,
     /// What must be mended before it starts.
     pub errors: Vec<Error>,
+    /// The words of all errors.
+    told: HashSet<String>,
 }
 
 impl Complaints {
     /// Something that must be mended. It is told once, however many stumble over it.
     pub fn refuse(&mut self, words: impl Into<String>) {
-        let error = Error::new(ErrorKind::Usage, words);
-        if !self.errors.contains(&error) {
-            self.errors.push(error);
+        let words = words.into();
+        if self.told.insert(words.clone()) {
+            self.errors.push(Error::new(ErrorKind::Usage, words));
         }
     }
 }
@@ -101,6 +104,8 @@ pub struct Reading<'a> {
     pub path: &'a Path,
     /// Its text, in which positions count.
     pub text: &'a str,
+    /// Where its lines are.
+    pub lines: Lines,
     /// The person's home, for `~/`.
     pub home: Option<&'a Path>,
     /// Whether it is a project's.
@@ -121,13 +126,30 @@ pub struct Entry<'t> {
     pub span: Range<usize>,
 }
 
+/// Where the lines of a text begin: each of its faults may ask on which line it stands.
+pub struct Lines(Vec<usize>);
+
+impl Lines {
+    /// Looks through a text once.
+    pub fn of(text: &str) -> Self {
+        Self(std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect())
+    }
+
+    /// Line and column, from 1, of a byte of that text; columns are characters.
+    fn position(&self, text: &str, at: usize) -> (usize, usize) {
+        let line = self.0.partition_point(|start| *start <= at);
+        let before = text.get(self.0[line - 1]..at).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
+
 impl Reading<'_> {
     /// The whole file as a table; nothing, with the place where it goes wrong, if it is not TOML.
     pub fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         match DeTable::parse(text) {
             Ok(table) => Some(table.into_inner()),
             Err(error) => {
-                let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+                let (line, column) = self.lines.position(text, error.span().map_or(0, |span| span.start));
                 let path = self.path.display();
                 self.complaints.refuse(format!("{path}:{line}:{column}: this is not TOML: {}", error.message()));
                 None
@@ -137,7 +159,7 @@ impl Reading<'_> {
 
     /// The line on which something stands.
     pub fn place(&self, at: &Range<usize>) -> Place {
-        Place { file: self.path.to_owned(), line: position(self.text, at.start).0 }
+        Place { file: self.path.to_owned(), line: self.lines.position(self.text, at.start).0 }
     }
 
     /// A value that must be mended.
@@ -218,13 +240,6 @@ pub fn value_of(value: &DeValue<'_>) -> Value {
         }
         DeValue::Array(_) | DeValue::Table(_) | DeValue::Datetime(_) => Value::Other,
     }
-}
-
-/// Line and column, from 1, of a byte; columns are characters.
-fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at.min(text.len())).unwrap_or(text);
-    let line = before.rsplit('\n').next().unwrap_or(before);
-    (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
 /// The file that was read, for those who only want to know that it is there.

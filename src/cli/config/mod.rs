@@ -38,7 +38,7 @@ use crate::tools::TOOLS;
 use catalog::Known;
 use custom::CommandFile;
 pub use file::Complaints;
-use file::Reading;
+use file::{Lines, Reading};
 use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Wanted};
@@ -152,7 +152,7 @@ impl Loaded {
 }
 
 /// A file of nothing but mistakes does not fill the screen.
-const MOST_COMPLAINTS: usize = 20;
+const MOST_COMPLAINTS: usize = 8;
 
 fn some_of(mut complaints: Vec<String>) -> Vec<String> {
     let more = complaints.len().saturating_sub(MOST_COMPLAINTS);
@@ -227,8 +227,9 @@ fn layer(path: &Path, bytes: Vec<u8>, is_project: bool, around: &Surroundings, c
         }
     };
     let home = around.home();
-    let complaints_so_far = std::mem::take(complaints);
-    let mut reading = Reading { path, text: &text, home: home.as_deref(), is_project, complaints: complaints_so_far };
+    let (lines, complaints_so_far) = (Lines::of(&text), std::mem::take(complaints));
+    let mut reading =
+        Reading { path, text: &text, lines, home: home.as_deref(), is_project, complaints: complaints_so_far };
     let layer = keys::read(&mut reading);
     *complaints = reading.complaints;
     layer

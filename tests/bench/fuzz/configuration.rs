@@ -100,7 +100,7 @@ pub fn config() -> Step {
 }
 
 fn complaints(bytes: &[u8], is_project: bool) -> Vec<String> {
-    let Complaints { warnings, errors } = examine(Path::new("here/config.toml"), bytes.to_vec(), is_project);
+    let Complaints { warnings, errors, .. } = examine(Path::new("here/config.toml"), bytes.to_vec(), is_project);
     warnings.into_iter().chain(errors.into_iter().map(|error| error.message)).collect()
 }
 
