@@ -66,7 +66,7 @@ fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_
     house.turn_until("the stream goes on", |house| house.state(3) == State::Idle);
     assert_eq!(house.replies(3), ["half and half"]);
 
-    assert_shows(&mut house, "openai is paused, again in 30 s (Esc cancels) - the provider asks to slow");
+    assert_shows(&mut house, "openai is paused, again in 30 s (Enter tries now, Esc cancels) - the provider");
     house.advance(s(1));
     assert_shows(&mut house, "again in 29 s");
     house.advance(s(29) - Duration::from_millis(19));
@@ -282,6 +282,38 @@ fn a_wait_of_hours_is_shown_as_such_and_one_of_years_is_a_day() {
         house.switch(1);
         assert_shows(&mut house, shown);
     }
+}
+
+#[test]
+fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() {
+    let peer = Peer::start();
+    let mut house = house_of(3, Plan::peer(&peer.url()));
+    limit(&mut house, &peer, 2, "99999999999");
+    house.say(0, "from 0");
+    house.say(1, "from 1");
+    assert_shows(&mut house, "again in 24 h 0 min (Enter tries now, Esc cancels)");
+    house.enter("");
+    let first = house.accept(&peer);
+    assert_eq!(asker(&first), "from 0");
+    let_pass(&mut house);
+    assert!(is_in_line(&house, 1) && peer.try_accept().is_none(), "one request is tried for all");
+    first.head(429, &[("retry-after", "7200"), ("content-length", "0")]);
+    house.turn_until("a retry", |house| matches!(house.agent(0).wait(), Wait::Retry { .. }));
+    assert_shows(&mut house, "again in 2 h 0 min, retry 1 (Enter tries now, Esc cancels)");
+    house.enter("");
+    let second = house.accept(&peer);
+    assert_eq!(asker(&second), "from 0");
+    let_pass(&mut house);
+    assert!(is_in_line(&house, 1) && peer.try_accept().is_none());
+    answer(&second);
+    let other = house.accept(&peer);
+    assert_eq!(asker(&other), "from 1");
+    answer(&other);
+    house.turn_until("both are answered", |house| [0, 1].iter().all(|n| house.state(*n) == State::Idle));
+    house.switch(2);
+    house.enter("");
+    answer(&house.accept(&peer));
+    house.turn_until_idle();
 }
 
 #[test]

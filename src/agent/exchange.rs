@@ -289,12 +289,20 @@ impl Agent {
             context.outbox.push(self.id(), Effect::Checkpoint { text, thinking });
         }
         if matches!(self.exchange.wait, Wait::Retry { at, .. } if at <= context.now) {
-            self.exchange.wait = Wait::Place;
-            context.outbox.push(self.id(), Effect::Request);
+            self.retry_now(context);
         } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
             let seconds = context.settings.stall_timeout.as_secs();
             let words = format!("no byte from {} for {seconds} s", self.asked_endpoint().full_name());
             self.fail(Error::new(ErrorKind::Stalled, words), context);
+        }
+    }
+
+    /// Sends again what waits to be sent again, as soon as it may.
+    pub fn retry_now(&mut self, context: &mut Context) {
+        if matches!(self.exchange.wait, Wait::Retry { .. }) {
+            self.exchange.wait = Wait::Place;
+            self.view.touch();
+            context.outbox.push(self.id(), Effect::Request);
         }
     }
 

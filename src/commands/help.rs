@@ -22,6 +22,7 @@ const COLUMNS: usize = 78;
 /// Keys that are not commands, as help lists them.
 pub const KEYS: &[(&str, &str)] = &[
     ("Enter, Ctrl+J", "send, new line"),
+    ("Enter, nothing typed", "try now what waits; send what is queued"),
     ("Tab", "complete a command or a name"),
     ("Esc", "stop what this agent does; else clear the draft"),
     ("Ctrl+Up, Ctrl+Down", "parent, newest child"),

@@ -116,6 +116,8 @@ pub enum Change {
     Unqueue,
     /// Send the oldest queued text of an idle agent.
     Resume,
+    /// Send at once what waits for a retry or for the end of its provider's pause.
+    TryNow,
 }
 
 /// What becomes of an agent's queue. Places are counted from 0, the next one first.
@@ -169,6 +171,7 @@ impl Change {
             Self::Answer { .. } => "answer",
             Self::Unqueue => "unqueue",
             Self::Resume => "resume",
+            Self::TryNow => "try now",
         }
     }
 }

@@ -179,6 +179,7 @@ impl Repl {
                 self.resume(who);
                 Ok(())
             }
+            Change::TryNow => self.try_now(self.worker(who)).ok_or_else(nobody),
             Change::Model(full_name) => self.set_model(who, &full_name),
             Change::Thinking(thinking) => self.set_thinking(who, thinking),
             Change::System(system) => self.set_system(who, system),

@@ -54,7 +54,11 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
         (_, Wait::Place) => waiting(agent, around),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, around.now));
-            format!("again in {left}, retry {} (Esc cancels) - {}", agent.retries(), one_line(&error.message))
+            format!(
+                "again in {left}, retry {} (Enter tries now, Esc cancels) - {}",
+                agent.retries(),
+                one_line(&error.message)
+            )
         }
         _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.asked_endpoint().model),
         _ => format!("{} writes … {seconds} s (Esc stops it)", agent.asked_endpoint().model),
@@ -66,7 +70,7 @@ fn waiting(agent: &Agent, around: &Surroundings) -> String {
     match around.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, around.now));
-            format!("{provider} is paused, again in {left} (Esc cancels) - {}", one_line(reason))
+            format!("{provider} is paused, again in {left} (Enter tries now, Esc cancels) - {}", one_line(reason))
         }
         Some(Gate::Trial { .. }) => {
             format!("{provider} was paused: waits until another agent is answered (Esc cancels)")

@@ -3,7 +3,7 @@
 //! Who wants to send stands in line. Its turn comes when fewer than the limit are at work, its provider is not paused,
 //! its host is looked up, and its key is there. Behind a pause the agent on the screen goes first.
 
-use crate::agent::Wait;
+use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
@@ -40,6 +40,26 @@ impl Repl {
     pub(super) fn gate_of(&self, who: AgentId) -> Option<&Gate> {
         let provider = self.roster.stands_for(who)?;
         self.limiter.gate(provider, self.shared.clock.now())
+    }
+
+    /// Whether an agent waits for no more than a moment: that of its retry, or the end of its provider's pause.
+    pub(super) fn is_held_up(&self, who: AgentId) -> bool {
+        let waiting = self.roster.get(who).filter(|agent| agent.state() == State::WaitingForLlm);
+        match waiting.map(Agent::wait) {
+            Some(Wait::Retry { .. }) => true,
+            Some(Wait::Place) => matches!(self.gate_of(who), Some(Gate::Paused { .. })),
+            _ => false,
+        }
+    }
+
+    /// A person does not wait for that moment: the request of this agent is tried for all.
+    pub(super) fn try_now(&mut self, who: AgentId) -> Option<()> {
+        if self.is_held_up(who) {
+            let provider = &self.roster.get(who)?.talk.endpoint.provider;
+            self.limiter.end_pause(provider, self.shared.clock.now());
+            self.with_agent(who, Agent::retry_now)?;
+        }
+        Some(())
     }
 
     fn settle_gates(&mut self) {

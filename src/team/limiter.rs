@@ -65,6 +65,13 @@ impl Limiter {
         self.gates.insert(provider.to_owned(), Gate::Paused { until: until.max(known), reason: reason.to_owned() });
     }
 
+    /// A person does not wait for the end of a pause: whoever sends next is tried for the others.
+    pub fn end_pause(&mut self, provider: &str, now: Moment) {
+        if let Some(Gate::Paused { until, .. }) = self.gates.get_mut(provider) {
+            *until = now.min(*until);
+        }
+    }
+
     /// A request of this agent has been let in: if it was tried for the others, they follow.
     pub fn on_answered(&mut self, provider: &str, who: AgentId) {
         if matches!(self.gates.get(provider), Some(Gate::Trial { who: tried, .. }) if *tried == who) {

@@ -13,6 +13,8 @@ pub struct Situation {
     pub is_whole: bool,
     /// The agent on the screen is not idle.
     pub is_busy: bool,
+    /// The agent on the screen waits for a moment at which it sends (again).
+    pub is_held_up: bool,
     /// A slice of the agent on the screen waits for summaries.
     pub is_summarised: bool,
     /// Nothing is typed.
@@ -87,6 +89,7 @@ fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
         KeyCode::Char(c) => Action::Type(c.to_string()),
         KeyCode::Enter if held.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
+        KeyCode::Enter if situation.is_held_up => Action::Change(Change::TryNow),
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
         KeyCode::Escape if situation.is_busy || situation.is_summarised => Action::Change(Change::Interrupt),
         KeyCode::Escape if !situation.is_draft_empty && !situation.has_notice => Action::Edit(clear),

@@ -55,6 +55,7 @@ impl Repl {
             is_asked: agent.question().is_some_and(|asked| seat.has_shown(who, asked.number)),
             is_whole: seat.shows_whole_question,
             is_busy: agent.state() != State::Idle || self.has_chore(who),
+            is_held_up: self.is_held_up(self.worker(who)),
             is_summarised: agent.summaries() > 0,
             is_draft_empty: agent.view.draft.is_empty(),
             has_queue: !agent.queue.is_empty(),
