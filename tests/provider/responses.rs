@@ -58,6 +58,11 @@ fn seal(number: usize, text: usize, calls: usize) -> Seal {
     Seal { text, calls, json }
 }
 
+/// The phase of a message that ends after so many bytes of text.
+fn phase(name: &str, text: usize) -> Seal {
+    Seal { text, calls: 0, json: format!(r#"{{"phase":"{name}"}}"#) }
+}
+
 fn sealed(text: &str, seals: Vec<Seal>) -> Body {
     let by = endpoint("gpt-5").full_name();
     Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), seals, by, ..Reply::default() })
@@ -97,6 +102,21 @@ fn bodies_are_the_golden_ones_and_valid() {
                     sealed("naïve", vec![seal(1, 0, 0), seal(2, 6, 0)]),
                     call("a", "bash", "{}"),
                     result("a", "x"),
+                ],
+                TOOLS,
+            ),
+        ),
+        (
+            "messages-with-phases",
+            body(
+                "",
+                &[
+                    user("go"),
+                    sealed("Naïve.", vec![seal(1, 0, 0), phase("commentary", 7)]),
+                    call("a", "bash", "{}"),
+                    result("a", "x"),
+                    sealed("Hm.\n\nDone.", vec![phase("commentary", 3), phase("final_answer", 10)]),
+                    user("and?"),
                 ],
                 TOOLS,
             ),

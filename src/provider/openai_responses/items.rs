@@ -12,9 +12,21 @@ use crate::provider::turns::{Call, Turn};
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item<'a> {
-    Message { role: &'static str, content: [Part<'a>; 1] },
-    FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
-    FunctionCallOutput { call_id: &'a str, output: &'a str },
+    Message {
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<&'a str>,
+        content: [Part<'a>; 1],
+    },
+    FunctionCall {
+        call_id: &'a str,
+        name: &'a str,
+        arguments: &'a str,
+    },
+    FunctionCallOutput {
+        call_id: &'a str,
+        output: &'a str,
+    },
 }
 
 #[derive(Serialize)]
@@ -39,7 +51,7 @@ impl Items {
     pub fn turn(&mut self, turn: &Turn<'_>) {
         match turn {
             Turn::User(text) => {
-                self.push(&Item::Message { role: "user", content: [Part::InputText { text }] });
+                self.push(&Item::Message { role: "user", phase: None, content: [Part::InputText { text }] });
             }
             Turn::Assistant { text, calls, seals } => self.reply(text, calls, seals),
         }
@@ -50,16 +62,23 @@ impl Items {
         self.texts.join(",")
     }
 
-    /// A reply is cut where reasoning stood. Places that a damaged row names outside of it are brought inside.
+    /// A reply is cut where reasoning stood and where a message with a phase ended. Places that a damaged row names outside of it are brought inside.
     fn reply(&mut self, text: &str, calls: &[Call<'_>], seals: &[&Seal]) {
         let (mut text_at, mut calls_at) = (0, 0);
         for seal in seals {
             let place = (place_in(text, seal.text).max(text_at), seal.calls.clamp(calls_at, calls.len()));
-            self.said(&text[text_at..place.0], &calls[calls_at..place.1]);
+            let sealed = serde_json::from_str::<Value>(&seal.json).unwrap_or_default();
+            let phase = sealed["phase"].as_str();
+            self.said(&text[text_at..place.0], phase, &calls[calls_at..place.1]);
             (text_at, calls_at) = place;
-            self.thought(&seal.json);
+            if phase.is_some() {
+                // The empty line between two messages belongs to neither.
+                text_at += if text[text_at..].starts_with("\n\n") { 2 } else { 0 };
+            } else {
+                self.thought(&sealed, &seal.json);
+            }
         }
-        self.said(&text[text_at..], &calls[calls_at..]);
+        self.said(&text[text_at..], None, &calls[calls_at..]);
         // "Item of type 'reasoning' was provided without its required following item": what followed it was cut away.
         self.texts.truncate(self.texts.len() - std::mem::take(&mut self.trailing));
         for call in calls {
@@ -67,9 +86,9 @@ impl Items {
         }
     }
 
-    fn said(&mut self, text: &str, calls: &[Call<'_>]) {
+    fn said(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
         if !text.trim().is_empty() {
-            self.push(&Item::Message { role: "assistant", content: [Part::OutputText { text }] });
+            self.push(&Item::Message { role: "assistant", phase, content: [Part::OutputText { text }] });
         }
         for call in calls {
             self.push(&Item::FunctionCall { call_id: &call.id, name: &call.name, arguments: call.arguments });
@@ -77,8 +96,7 @@ impl Items {
     }
 
     /// Reasoning as it came. What is none is left out: it would make the whole body useless.
-    fn thought(&mut self, sealed: &str) {
-        let item = serde_json::from_str::<Value>(sealed).unwrap_or_default();
+    fn thought(&mut self, item: &Value, sealed: &str) {
         let name = item["id"].as_str().unwrap_or(sealed);
         if item["type"] == "reasoning" && self.thoughts.insert(name.to_owned()) {
             self.texts.push(sealed.to_owned());

@@ -114,7 +114,7 @@ impl Reply {
         Ok(())
     }
 
-    /// An item is whole: gives what its deltas have not said, and seals reasoning.
+    /// An item is whole: gives what its deltas have not said, and seals reasoning and phases.
     ///
     /// # Errors
     /// `Protocol` if a bound is passed.
@@ -129,8 +129,12 @@ impl Reply {
                 self.name_call(at, item, out)?;
                 self.complete_arguments(at, &item.arguments.0, out)
             }
-            "message" if is_heard => Ok(()),
-            "message" => self.say(at, &parts_of(item.content.as_ref()).concat(), out),
+            "message" => {
+                if !is_heard {
+                    self.say(at, &parts_of(item.content.as_ref()).concat(), out)?;
+                }
+                self.seal_phase(item, out)
+            }
             "reasoning" => {
                 if !is_heard {
                     self.think_whole(at, item, out)?;
@@ -250,6 +254,15 @@ impl Reply {
         (0..).zip(parts).try_for_each(|(part, text)| self.think((at, part), text, out))
     }
 
+    /// The phase of the message that ends here. Without it a model takes what it has said on its way for its answer, and
+    /// stops early ("preserve and resend phase on all assistant messages").
+    fn seal_phase(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        if item.phase.0.is_empty() {
+            return Ok(());
+        }
+        self.push_seal(&json!({"phase": *item.phase.0}), out)
+    }
+
     /// Reasoning as it goes back: with its encrypted form, or in clear text where a server gives that instead. Without
     /// either there is nothing to give back: by its id alone nobody finds it, as nothing is stored. Its `status` is left
     /// out: OpenAI sends it and does not take it (`Unknown parameter: 'input[1].status'`).
@@ -267,6 +280,10 @@ impl Reply {
         if let Some(content) = content {
             sealed["content"] = content.clone();
         }
+        self.push_seal(&sealed, out)
+    }
+
+    fn push_seal(&mut self, sealed: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
         let sealed = sealed.to_string();
         self.said.count(sealed.len())?;
         out.push(StreamEvent::Sealed(sealed));

@@ -78,6 +78,9 @@ pub(super) struct Item<'a> {
     pub summary: Option<Value>,
     #[serde(borrow)]
     pub encrypted_content: Text<'a>,
+    /// Of a message: whether the model goes on after it (`commentary`) or not (`final_answer`).
+    #[serde(borrow)]
+    pub phase: Text<'a>,
 }
 
 /// Tokens, as counted by the server.

@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         }
         match kind {
             ("message", "user") => self.person(item)?,
-            ("message", "assistant") => text_of(item, "output_text")?,
+            ("message", "assistant") => said(item)?,
             ("function_call", _) => self.call(item)?,
             ("function_call_output", _) => self.result(item)?,
             ("reasoning", _) => self.reasoning(item)?,
@@ -95,6 +95,9 @@ impl<'a> Walk<'a> {
     }
 
     fn person(&mut self, item: &Value) -> Result<(), &'static str> {
+        if item.get("phase").is_some() {
+            return Err("a person has no phase");
+        }
         if self.is_after_user {
             return Err("two messages of a person in a row");
         }
@@ -137,6 +140,13 @@ impl<'a> Walk<'a> {
             true => Ok(()),
             false => Err("the same reasoning twice"),
         }
+    }
+}
+
+fn said(item: &Value) -> Result<(), &'static str> {
+    match item.get("phase").is_none_or(|phase| phase == "commentary" || phase == "final_answer") {
+        true => text_of(item, "output_text"),
+        false => Err("a phase that OpenAI does not know"),
     }
 }
 
