@@ -140,6 +140,19 @@ fn a_bad_value_keeps_the_chat_from_starting_and_names_its_place() {
 }
 
 #[test]
+fn a_trace_that_cannot_be_written_is_told_once() {
+    let home = Home::new();
+    let mut pty = home.chat("--ephemeral --trace /dev/full");
+    pty.wait_for_text("/help tells the rest");
+    pty.send("a word\r");
+    pty.wait_for_text("the trace ends here: No space left on device");
+    pty.wait_until(|pty| pty.screen_text().matches("a word").count() > 1, "the answer");
+    assert_eq!(pty.screen_text().matches("the trace ends here").count(), 1);
+    pty.send("\x04");
+    assert!(pty.wait_exit().success());
+}
+
+#[test]
 fn unknown_keys_are_notes_on_the_screen() {
     let home = Home::new().configure("modle = \"echo\"");
     let mut pty = home.chat("");

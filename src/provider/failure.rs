@@ -123,7 +123,8 @@ pub(super) fn prose_of(body: &str) -> String {
 
 fn append(message: &mut String, words: &str) {
     let words = excerpt(words);
-    if !words.is_empty() {
+    // Some servers send an empty object, which says nothing.
+    if words.chars().any(char::is_alphanumeric) {
         message.push_str(": ");
         message.push_str(&words);
     }
@@ -198,6 +199,13 @@ fn looks_like_key(part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_that_says_nothing_is_not_shown() {
+        for body in ["{}", "[]", " \n", "{ }"] {
+            assert_eq!(of_status(429, None, body).message, "the provider asks to slow down (429)");
+        }
+    }
 
     #[test]
     fn each_status_has_the_kind_that_the_agent_acts_on() {

@@ -209,7 +209,7 @@ impl Repl {
         self.reactor.wait(timeout.within(limit), &mut news)?;
         self.shared.trace.begin(&timeout, &news);
         if self.handle_signals(&news)? == Turn::Exit || self.handle_input(&news)? == Turn::Exit {
-            self.shared.trace.end();
+            drop(self.shared.trace.end());
             return Ok(Turn::Exit);
         }
         let named = self.handle_curl_events(&news);
@@ -227,8 +227,18 @@ impl Repl {
         self.shared.trace.heard(self.outbox.take_heard());
         self.apply_outbox();
         self.render();
-        self.shared.trace.end();
+        if let Some(error) = self.shared.trace.end() {
+            self.tell_of_trace(&error);
+        }
         Ok(Turn::Continue)
+    }
+
+    /// Who looks on is told that the trace has ended: from now on nothing is written.
+    fn tell_of_trace(&mut self, error: &std::io::Error) {
+        if let Some(focus) = self.seat.as_ref().map(|seat| seat.focus) {
+            self.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
+            self.render();
+        }
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.

@@ -2,7 +2,7 @@
 //! conversation and no credential.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -83,12 +83,14 @@ impl Trace {
         }
     }
 
-    /// The turn is over. A trace that can no longer be written ends, and the loop goes on.
-    pub fn end(&mut self) {
-        let (Some(file), Some(line)) = (&mut self.file, self.line.take()) else { return };
-        if writeln!(file, "{line}").and_then(|()| file.flush()).is_err() {
+    /// The turn is over. A trace that can no longer be written ends, with the reason, and the loop goes on.
+    pub fn end(&mut self) -> Option<io::Error> {
+        let (Some(file), Some(line)) = (&mut self.file, self.line.take()) else { return None };
+        let ended = writeln!(file, "{line}").and_then(|()| file.flush()).err();
+        if ended.is_some() {
             self.file = None;
         }
+        ended
     }
 }
 

@@ -57,7 +57,9 @@ fn mend(name: &str, value: &mut Value, expected: &Value) -> Result<(), String> {
         _ => true,
     };
     if !fits {
-        return Err(format!("`{name}` must be {}, not {}", article(kind), describe(value)));
+        let is_whole = kind == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        let found = if is_whole { "one so large" } else { describe(value) };
+        return Err(format!("`{name}` must be {}, not {found}", article(kind)));
     }
     within_bounds(name, value, expected)
 }
@@ -133,7 +135,8 @@ mod tests {
             (r#"{"path":5}"#, "`path` must be a string, not a number"),
             (r#"{"path":"a","limit":"3"}"#, "`limit` must be an integer, not a string"),
             (r#"{"path":"a","limit":3.5}"#, "`limit` must be an integer, not a fraction"),
-            (r#"{"path":"a","limit":1e300}"#, "`limit` must be an integer"),
+            (r#"{"path":"a","limit":1e300}"#, "`limit` must be an integer, not one so large"),
+            (r#"{"path":"a","limit":1e20}"#, "`limit` must be an integer, not one so large"),
             (r#"{"path":"a","limit":0}"#, "`limit` must be at least 1, not 0"),
             (r#"{"path":"a","limit":10}"#, "`limit` must be at most 9, not 10"),
             (r#"{"path":"a","deep":"yes"}"#, "`deep` must be a boolean, not a string"),

@@ -97,6 +97,12 @@ fn added(directory: &Path, root: &Path, git: &Git) -> Output {
     }
 }
 
+/// The line in which git says why it failed: the first that says so, for hints may follow (`Stopping at filesystem
+/// boundary`), else the last.
+fn reason_in(said: &str) -> Option<&str> {
+    said.lines().find(|line| line.starts_with("fatal: ")).or_else(|| said.lines().last())
+}
+
 /// Where a directory lies in its repository, if a worktree can be made of that.
 fn prefix_in_repository(directory: &Path, git: &Git) -> Result<String, String> {
     let place = directory.display();
@@ -179,10 +185,24 @@ impl Git<'_> {
         match ending {
             Ending::Exited(Some(0)) => Ok(said),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
-            Ending::Exited(_) => Err(said.lines().last().unwrap_or("git failed without words").to_owned()),
+            Ending::Exited(_) => Err(reason_in(&said).unwrap_or("git failed without words").to_owned()),
             Ending::TimedOut => Err(format!("git took longer than {PATIENCE:?}")),
             Ending::Interrupted => Err("interrupted".into()),
             Ending::Lost(why) => Err(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_line_that_says_so_and_not_a_hint_behind_it() {
+        let said = "fatal: not a git repository (or any parent up to mount point /mnt)\nStopping at filesystem boundary \
+                    (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).";
+        assert!(reason_in(said).is_some_and(|why| why.contains("not a git repository")));
+        assert_eq!(reason_in("Preparing\nerror: no"), Some("error: no"));
+        assert_eq!(reason_in(""), None);
     }
 }

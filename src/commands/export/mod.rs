@@ -40,6 +40,9 @@ fn path_of(file: &str) -> Result<Option<PathBuf>> {
     let rest = match file.strip_prefix('~') {
         _ if file.is_empty() => return Ok(None),
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+        Some(rest) if rest.contains('/') => {
+            return Err(usage("only your own home is known: begin with ~/, or write the path out"));
+        }
         _ => return Ok(Some(file.into())),
     };
     let home = std::env::var_os("HOME").ok_or_else(|| usage("nobody knows where ~ is: HOME is not set"))?;
@@ -89,6 +92,7 @@ mod tests {
         let home = PathBuf::from(std::env::var_os("HOME").expect("a home"));
         assert_eq!(path_of("~/a.md").unwrap(), Some(home.join("a.md")));
         assert_eq!(path_of("~a.md").unwrap(), Some("~a.md".into()));
+        assert!(path_of("~nobody/x").unwrap_err().message.contains("only your own home"));
         assert_eq!(path_of("").unwrap(), None);
     }
 }
