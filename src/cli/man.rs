@@ -15,8 +15,8 @@ use crate::provider::PROVIDERS;
 /// Which files there are, and which of them wins.
 const FILES: &str = "\
 config.toml in $XDG_CONFIG_HOME/polylogue, or what --config names, is in TOML; polylogue config edit opens it. \
-commands/*.md beside it are commands of your own: /NAME sends the text, in which $1 to $9 are the words that stand \
-behind it and $@ is all of them. A project may bring the same along in .polylogue, which is read once you have said \
+commands/*.md in that directory, whatever --config names, are commands of your own: /NAME sends the text, in which \
+$1 to $9 are the words that stand behind it and $@ is all of them. A project may bring the same along in .polylogue, which is read once you have said \
 polylogue config trust, and again after each change. The command line wins over the environment, that over the \
 project, and the project over your own file. These are the keys:";
 
