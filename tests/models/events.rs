@@ -1,7 +1,7 @@
 //! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all, with
 //! the real loop. Each protocol has a peer of its own, which looks at its requests.
 
-use polylogue::agent::State;
+use polylogue::agent::{Agent, State};
 use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};
 use polylogue::domain::flow::Change;
 use serde_json::{Value, json};
@@ -458,7 +458,11 @@ const EVENTS: &[Event] = &[
     },
 ];
 
+/// What came since the last checkpoint is gone with a crash, and how the bytes were cut decides what that is: here all
+/// that was seen is kept.
 fn crash(scene: &mut Scene) {
+    let is_kept = |agent: &Agent| agent.deadline().is_none_or(|(_, why)| why != "checkpoint");
+    scene.house.turn_until("all to be kept", |house| is_kept(house.agent(0)));
     let spare = Harness::new(Plan::default());
     let house = std::mem::replace(&mut scene.house, spare);
     scene.house = house.crash_and_restart();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::complete::behind_first;
 use super::{CommandSpec, House, WhenBusy, nothing, unquoted, usage};
 use crate::base::error::Result;
+use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 
 /// `/export`.
@@ -31,7 +32,8 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(house, is_json));
     let (messages, damaged) = house.store.whole_log(house.current)?;
     let text = if is_json { json::of(house, &messages, &damaged) } else { markdown::of(house, &messages, &damaged) };
-    let note = format!("{} messages are in {}", messages.len(), path.display());
+    let is = if messages.len() == 1 { "is" } else { "are" };
+    let note = format!("{} {is} in {}", text::counted(messages.len(), "message", "messages"), path.display());
     Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))
 }
 
