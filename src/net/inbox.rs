@@ -20,14 +20,15 @@ pub struct Inbox {
     /// Bytes that came or were sent, headers included.
     pub moved: u64,
     received: Vec<u8>,
-    body: Rc<[u8]>,
+    /// Let go when the answer begins: a reply may stream for minutes, and nothing is sent again then.
+    body: Option<Rc<[u8]>>,
     sent: usize,
 }
 
 impl Inbox {
     pub fn new(url: &str, body: Rc<[u8]>) -> Self {
         let (head, received) = (HttpHead::default(), Vec::new());
-        Self { url: url.to_owned(), head, is_paused: false, moved: 0, received, body, sent: 0 }
+        Self { url: url.to_owned(), head, is_paused: false, moved: 0, received, body: Some(body), sent: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -106,6 +107,7 @@ impl Handler for Inbox {
             return Err(WriteError::Pause);
         }
         self.received.extend_from_slice(data);
+        self.body.take_if(|body| self.sent == body.len());
         self.moved += data.len() as u64;
         Ok(data.len())
     }
@@ -117,7 +119,7 @@ impl Handler for Inbox {
     }
 
     fn read(&mut self, data: &mut [u8]) -> Result<usize, ReadError> {
-        let rest = &self.body[self.sent..];
+        let rest = self.body.as_deref().map_or(&[][..], |body| &body[self.sent..]);
         let count = rest.len().min(data.len());
         data[..count].copy_from_slice(&rest[..count]);
         self.sent += count;
@@ -127,8 +129,8 @@ impl Handler for Inbox {
 
     fn seek(&mut self, whence: SeekFrom) -> SeekResult {
         match whence {
-            SeekFrom::Start(at) if at <= self.body.len() as u64 => {
-                self.sent = usize::try_from(at).unwrap_or(self.body.len());
+            SeekFrom::Start(at) if self.body.as_ref().is_some_and(|body| at <= body.len() as u64) => {
+                self.sent = usize::try_from(at).unwrap_or(usize::MAX);
                 SeekResult::Ok
             }
             _ => SeekResult::Fail,
@@ -208,5 +210,20 @@ mod tests {
         assert!(matches!(inbox.read(&mut data), Ok(3)));
         assert_eq!(&data, b"bod");
         assert!(matches!(inbox.seek(SeekFrom::Start(5)), SeekResult::Fail));
+    }
+
+    #[test]
+    fn a_body_is_let_go_when_its_answer_begins_but_not_before_all_of_it_is_sent() {
+        let body: Rc<[u8]> = Rc::from(&b"body"[..]);
+        let mut inbox = Inbox::new("http://localhost", body.clone());
+        let mut data = [0; 3];
+        assert!(matches!(inbox.read(&mut data), Ok(3)));
+        assert!(matches!(inbox.write(b"early"), Ok(5)));
+        assert_eq!(Rc::strong_count(&body), 2);
+        assert!(matches!(inbox.read(&mut data), Ok(1)));
+        assert!(matches!(inbox.write(b"more"), Ok(4)));
+        assert_eq!(Rc::strong_count(&body), 1);
+        assert!(matches!(inbox.read(&mut data), Ok(0)));
+        assert!(matches!(inbox.seek(SeekFrom::Start(0)), SeekResult::Fail));
     }
 }

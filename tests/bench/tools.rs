@@ -51,7 +51,7 @@ fn serve_rounds(peer: &Peer, rounds: usize, done: &mpsc::Sender<Vec<Duration>>) 
     let mut sent = None;
     for _ in 0..=rounds {
         let exchange = peer.accept();
-        times.extend(sent.map(|sent: Instant| sent.elapsed()));
+        times.extend(sent.map(|sent: Instant| exchange.arrived() - sent));
         exchange.stream().tool_call(0, "call", "read_file", "{\"path\":\"note\"}").finish("tool_calls").done();
         sent = Some(Instant::now());
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -180,7 +180,12 @@ impl Link {
             let line = format!("{} {} with {} bytes", request.method, request.path, request.body.len());
             locked(&self.story).requests.push(line);
             // A peer that was dropped takes no more requests.
-            let _ = announce.send(Exchange { request, link: Arc::clone(self), chunked: Cell::new(false) });
+            let _ = announce.send(Exchange {
+                request,
+                arrived: Instant::now(),
+                link: Arc::clone(self),
+                chunked: Cell::new(false),
+            });
         }
         locked(&self.story).unfinished = reader.describe();
         Ok(())
@@ -223,11 +228,17 @@ fn reset(stream: Arc<TcpStream>, reader: thread::JoinHandle<()>) {
 /// One request and the script of its answer. Left alone it is a server that never answers.
 pub struct Exchange {
     request: Request,
+    arrived: Instant,
     link: Arc<Link>,
     chunked: Cell<bool>,
 }
 
 impl Exchange {
+    /// When its request was there as a whole.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
     /// Itself, if a strict server would take its request.
     fn checked(self) -> Exchange {
         let Request { path, body, .. } = &self.request;
