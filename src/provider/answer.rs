@@ -12,8 +12,8 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::HttpHead;
 use crate::domain::stream::StreamEvent;
-use crate::provider::Decode;
 use crate::provider::sse::Sse;
+use crate::provider::{Decode, refusal};
 
 /// So much of an error's body is read, in bytes; the rest says nothing more.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -33,7 +33,9 @@ pub(super) trait Read: Default {
     /// Takes an answer that is no stream although one was asked for. After `Ok` the reply is whole.
     fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()>;
     /// The error of a response whose status is no success. A time to wait that the headers name counts before its own.
-    fn refusal(status: u16, body: &str) -> Error;
+    fn refusal(status: u16, body: &str) -> Error {
+        refusal::of_response(status, body)
+    }
     /// Whether any part of a reply came.
     fn has_begun(&self) -> bool;
     /// Whether the model has said why it stopped: then a stream may end without its last event.

@@ -60,9 +60,8 @@ impl Store {
     pub fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
-            drop_partial(conn, ordinal)?;
             conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([ordinal])?;
-            insert_all(conn, ordinal, bodies, now_ms)
+            settle(conn, ordinal, bodies, now_ms)
         })
     }
 
@@ -71,12 +70,14 @@ impl Store {
     /// # Errors
     /// As for [`Store::append`].
     pub fn settle_reply(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            drop_partial(conn, ordinal)?;
-            insert_all(conn, ordinal, bodies, now_ms)
-        })
+        self.write(|conn| settle(conn, agents::running(conn, agent)?, bodies, now_ms))
     }
+}
+
+/// Puts a whole reply in the place of its pieces. The caller holds the transaction.
+fn settle(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
+    drop_partial(conn, agent)?;
+    insert_all(conn, agent, bodies, now_ms)
 }
 
 fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {

@@ -89,10 +89,6 @@ impl Read for Reply {
         }
     }
 
-    fn refusal(status: u16, body: &str) -> Error {
-        refusal::of_response(status, body)
-    }
-
     fn has_begun(&self) -> bool {
         self.has_begun
     }

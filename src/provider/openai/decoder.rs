@@ -1,6 +1,6 @@
 //! The pieces of a Chat Completions answer: events of a stream until `[DONE]`, or a whole completion.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::domain::stream::StreamEvent;
 use crate::provider::answer::{Answer, IsWhole, Read, cut, silence};
 use crate::provider::openai::reply::Reply;
@@ -36,10 +36,6 @@ impl Read for Reply {
         }
     }
 
-    fn refusal(status: u16, body: &str) -> Error {
-        refusal::of_response(status, body)
-    }
-
     fn has_begun(&self) -> bool {
         self.has_begun()
     }
@@ -56,7 +52,7 @@ impl Read for Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::ErrorKind;
+    use crate::base::error::{Error, ErrorKind};
     use crate::domain::http::HttpHead;
     use crate::provider::Decode;
 
