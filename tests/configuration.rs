@@ -96,8 +96,7 @@ fn a_project_is_read_once_it_is_trusted_and_until_then_one_note_names_the_comman
     let mut pty = home.chat("");
     let flat = |pty: &Pty| pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
     pty.wait_until(|pty| flat(pty).contains("if you trust it, say polylogue config trust"), "the command");
-    pty.send("\x04");
-    assert!(pty.wait_exit().success());
+    pty.leave();
     assert!(home.run(&["config", "path"]).out.contains("config.toml (not trusted: polylogue config trust)"));
     assert_eq!(home.run(&["config", "trust"]).code, Some(0));
     let shown = home.run(&["config", "show"]);
@@ -118,8 +117,7 @@ fn the_subcommands_leave_free_words_alone() {
     {
         let mut pty = home.chat(&format!("--ephemeral {words}"));
         pty.wait_for_text(&format!("> {sent}\n\n  {sent}\n"));
-        pty.send("\x04");
-        assert!(pty.wait_exit().success());
+        pty.leave();
     }
     let mixed = home.run(&["explain", "--stay", "doctor"]);
     assert_eq!(mixed.code, Some(2));
@@ -148,8 +146,7 @@ fn a_trace_that_cannot_be_written_is_told_once() {
     pty.wait_for_text("the trace ends here: No space left on device");
     pty.wait_until(|pty| pty.screen_text().matches("a word").count() > 1, "the answer");
     assert_eq!(pty.screen_text().matches("the trace ends here").count(), 1);
-    pty.send("\x04");
-    assert!(pty.wait_exit().success());
+    pty.leave();
 }
 
 #[test]
@@ -157,8 +154,7 @@ fn unknown_keys_are_notes_on_the_screen() {
     let home = Home::new().configure("modle = \"echo\"");
     let mut pty = home.chat("");
     pty.wait_for_text("modle is not known and ignored: did you mean model?");
-    pty.send("\x04");
-    assert!(pty.wait_exit().success());
+    pty.leave();
 }
 
 #[test]
@@ -172,8 +168,7 @@ fn new_agents_think_as_much_as_the_configuration_says() {
     assert_eq!(exchange.request().header("authorization"), None, "a server without keys gets none");
     exchange.stream().text("well").finish("stop").done();
     pty.wait_for_text("well");
-    pty.send("\x04");
-    assert!(pty.wait_exit().success());
+    pty.leave();
 }
 
 #[test]

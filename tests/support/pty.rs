@@ -157,6 +157,14 @@ impl Pty {
         self.wait_for(|screen| screen.contents().contains(text), text);
     }
 
+    /// Leaves by Ctrl+D once nobody works any more, which a person would have to say twice, and checks that it ended well.
+    /// What an agent says is seen before the end of its turn is: its last word is no sign of it.
+    pub fn leave(&mut self) {
+        self.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");
+        self.send("\x04");
+        assert!(self.wait_exit().success());
+    }
+
     /// Reads until `holds` is true of the whole terminal: its raw output, its screen, its exit.
     pub fn wait_until(&mut self, mut holds: impl FnMut(&Pty) -> bool, what: &str) {
         let give_up = Instant::now() + PATIENCE;

@@ -87,8 +87,7 @@ fn stdin_that_is_a_file_does_not_matter_where_a_terminal_is() {
     pty.wait_for_text("/help");
     pty.send("hello\r");
     pty.wait_for_text("> hello\n\n  hello\n");
-    pty.send("\x04");
-    assert!(pty.wait_exit().success());
+    pty.leave();
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
 }
 

@@ -69,8 +69,7 @@ fn a_long_past_is_read_from_the_store_as_one_scrolls() {
         chat.pty.send(format!("past {n}\r"));
         chat.sees(&format!("> past {n}\n\n  past {n}\n"));
     }
-    chat.pty.send("\x04");
-    chat.ends_well();
+    chat.pty.leave();
     chat.start_again();
     chat.sees("  past 119\n");
     for _ in 0..60 {
