@@ -8,10 +8,10 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
+use crate::domain::chunk::Chunk;
 use crate::domain::endpoint::{Credential, Endpoint};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
-use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::{self, Conversation, Decode, Opening, Script, credentials};
@@ -311,7 +311,7 @@ impl Agent {
         self.exchange = self.exchange.next(context.now);
         if self.exchange.iterations == context.settings.tool_iterations {
             let note = format!("{} rounds of tools: the last request is sent without tools", self.exchange.iterations);
-            self.view.push(LineKind::Note, &note);
+            self.emit(&Chunk::Note(note));
         }
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);

@@ -7,6 +7,7 @@
 mod advice;
 mod context;
 mod exchange;
+mod output;
 mod retry;
 mod state;
 mod view;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::chunk::{Chunk, Status};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
@@ -31,6 +33,7 @@ use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Heard, Outbox, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
+pub use output::{FIRST, KEPT, Output};
 pub use state::State;
 pub use view::View;
 pub use work::Asked;
@@ -94,6 +97,8 @@ pub struct Agent {
     pub talk: Talk,
     /// What a person is shown.
     pub view: View,
+    /// What it has produced and received, for whoever looks.
+    pub output: Output,
     /// What is to be said next, oldest first.
     pub queue: VecDeque<Queued>,
     /// Letters that it has not read.
@@ -103,6 +108,8 @@ pub struct Agent {
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
     state: State,
+    /// The last turn was interrupted.
+    was_cut: bool,
     exchange: Exchange,
     work: Work,
     connection: Connection,
@@ -115,11 +122,13 @@ impl Agent {
             identity,
             talk,
             view: View::default(),
+            output: Output::default(),
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
             used: Usage::default(),
             state: State::Idle,
+            was_cut: false,
             exchange: Exchange::default(),
             work: Work::default(),
             connection: Connection::default(),
@@ -134,6 +143,33 @@ impl Agent {
     /// What it is doing.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// What it is doing, for whoever looks from outside.
+    pub fn status(&self) -> Status {
+        match self.state {
+            State::Idle if self.was_cut => Status::Interrupted,
+            State::Idle => Status::Idle,
+            State::WaitingForLlm | State::ExecutingTool => Status::Running,
+            State::AwaitingApproval => Status::AwaitingApproval,
+        }
+    }
+
+    /// Something happened: it gets its number, then it is shown.
+    pub(crate) fn emit(&mut self, chunk: &Chunk) {
+        self.output.push(chunk);
+        self.view.on_chunk(chunk, false);
+    }
+
+    /// The same for what happens beside the reply that is being written.
+    pub fn emit_aside(&mut self, chunk: &Chunk) {
+        self.output.push(chunk);
+        self.view.on_chunk(chunk, true);
+    }
+
+    /// What was entered into its log happened just now.
+    pub fn emit_logged(&mut self, body: &Body) {
+        Chunk::of_body(body).iter().for_each(|chunk| self.emit_aside(chunk));
     }
 
     /// Whether what a person enters now has to wait: it works, or something waits already.
@@ -230,6 +266,7 @@ impl Agent {
     pub fn remember(&mut self, messages: Vec<Message>) {
         if let Some(first) = messages.first() {
             self.view.note_oldest(first.id);
+            self.output.note_oldest(first.id);
         }
         let Some(history) = &mut self.talk.history else { return };
         for message in messages {
@@ -240,7 +277,7 @@ impl Agent {
     /// A person's message is stored: shows it and asks for an answer.
     pub fn begin(&mut self, message: Message, context: &mut Context) {
         assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
-        self.view.show(&message.body);
+        self.emit_logged(&message.body);
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
         self.exchange = Exchange::begun(context.now, Some((message.id, text)));
         self.remember(vec![message]);
@@ -268,7 +305,12 @@ impl Agent {
     fn enter(&mut self, next: State, context: &mut Context) {
         assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
         context.outbox.push(self.id(), Effect::Moved(self.state, next));
+        let before = self.status();
+        self.was_cut &= next == State::Idle;
         self.state = next;
+        if self.status() != before {
+            self.emit(&Chunk::Status(self.status()));
+        }
         self.show_work();
     }
 
@@ -280,6 +322,7 @@ impl Agent {
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
         context.outbox.push(self.id(), Effect::Finish(bodies));
+        self.was_cut = matches!(outcome, AgentOutcome::Interrupted { .. });
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

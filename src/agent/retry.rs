@@ -12,10 +12,10 @@ use crate::agent::{Agent, Context, Effect};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
 use crate::base::random::chance;
+use crate::domain::chunk::Chunk;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
-use crate::domain::scrollback::LineKind;
 use crate::provider::credentials;
 
 /// A provider that asks for a longer wait is asked again after a day: quotas are counted by the day at the longest, and
@@ -139,12 +139,12 @@ impl Agent {
         let error = self.with_way_out(error);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
-            self.view.push(LineKind::Mark, "the reply ends here");
+            self.emit(&Chunk::Mark("the reply ends here".into()));
             bodies.push(Body::Interrupted(error.kind.name().into()));
         } else if error.kind == ErrorKind::Auth && self.exchange.is_first_request() {
             bodies.extend(self.take_message_back(context));
         }
-        self.view.push(LineKind::Error, &error.message);
+        self.emit(&Chunk::Error { kind: error.kind.name().into(), message: error.message.clone() });
         bodies.push(Body::Error(error.message.clone()));
         self.settle(bodies, AgentOutcome::Error(error), context);
     }

@@ -2,6 +2,7 @@
 //! bringing an agent to a screen is a change of pointer.
 
 use crate::base::id::MessageId;
+use crate::domain::chunk::Chunk;
 use crate::domain::draft::Draft;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
@@ -76,39 +77,40 @@ impl View {
     }
 
     /// Adds a whole block.
-    pub fn push(&mut self, kind: LineKind, text: &str) {
+    fn push(&mut self, kind: LineKind, text: &str) {
         self.scrollback.push(kind, text);
         self.touch();
     }
 
     /// Adds a whole block that is no part of the conversation: above a reply that is being written, never in it.
-    pub fn insert(&mut self, kind: LineKind, text: &str) {
+    fn insert(&mut self, kind: LineKind, text: &str) {
         self.scrollback.insert(kind, text);
         self.touch();
     }
 
     /// Adds to the block that is being written.
-    pub fn extend(&mut self, kind: LineKind, text: &str) {
+    fn extend(&mut self, kind: LineKind, text: &str) {
         self.scrollback.extend(kind, text);
         self.touch();
     }
 
     /// The block that was being written is whole.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.scrollback.close();
         self.touch();
     }
 
-    /// Adds a message as it happens: above a reply that is being written, as in the log.
-    pub fn show(&mut self, body: &Body) {
-        for (kind, text) in lines_of(body) {
-            self.insert(kind, &text);
+    /// Shows what happened. What happens beside the reply that is being written stands above it, never in it.
+    pub(super) fn on_chunk(&mut self, chunk: &Chunk, is_aside: bool) {
+        match chunk {
+            Chunk::Text(text) => self.extend(LineKind::Assistant, text),
+            Chunk::Thinking(text) => self.extend(LineKind::Thinking, text),
+            _ => match line_of(chunk) {
+                Some((kind, text)) if is_aside => self.insert(kind, &text),
+                Some((kind, text)) => self.push(kind, &text),
+                None => self.touch(),
+            },
         }
-    }
-
-    /// Adds what a tool answered, shortened.
-    pub fn show_result(&mut self, result: &ToolResult) {
-        self.push(LineKind::ToolOutput, &summary(result));
     }
 
     /// A message became part of the log while the agent was in memory: what is older is in the store.
@@ -134,34 +136,23 @@ impl View {
 
 /// A message as a person reads it.
 fn lines_of(body: &Body) -> Vec<(LineKind, String)> {
-    match body {
-        Body::System(text) => vec![(LineKind::Note, text.clone())],
-        Body::User(text) => vec![(LineKind::Person, text.clone())],
-        Body::Assistant(reply) => [(LineKind::Thinking, &reply.thinking), (LineKind::Assistant, &reply.text)]
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .map(|(kind, text)| (kind, text.clone()))
-            .collect(),
-        Body::ToolCall(call) => vec![(LineKind::ToolCall, title_of(&call.name, &call.arguments))],
-        Body::ToolResult(result) => vec![(LineKind::ToolOutput, summary(result))],
-        Body::Clear => vec![(LineKind::Mark, "cleared: what is above is no longer told to the model".into())],
-        Body::Mark(label) => vec![(LineKind::Mark, format!("mark {label}"))],
-        Body::Rewind(_) => vec![(LineKind::Mark, "rewound".into())],
-        // In a parent's log the id is the child's, in a child's log the parent's.
-        Body::Fork(other) => vec![(LineKind::Mark, format!("fork, {}", other.get(..6).unwrap_or(other)))],
-        Body::Interrupted(why) => vec![(LineKind::Mark, why.clone())],
-        Body::AgentKilled => vec![(LineKind::Mark, "killed".into())],
-        Body::Command(text) => vec![(LineKind::Note, text.clone())],
-        Body::Usage(_) => Vec::new(),
-        Body::Error(words) => vec![(LineKind::Error, words.clone())],
-    }
+    Chunk::of_body(body).iter().filter_map(line_of).collect()
 }
 
-/// A stored call in one line: the tool checks and words live calls, but an old call may name a tool that is gone.
-fn title_of(name: &str, arguments: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-    let main = ["command", "path"].iter().find_map(|key| value.get(key)?.as_str());
-    format!("{name}: {}", main.unwrap_or(arguments))
+/// A chunk as a person reads it, if there is anything to read.
+fn line_of(chunk: &Chunk) -> Option<(LineKind, String)> {
+    match chunk {
+        Chunk::User(text) => Some((LineKind::Person, text.clone())),
+        Chunk::Text(text) => Some((LineKind::Assistant, text.clone())),
+        Chunk::Thinking(text) => Some((LineKind::Thinking, text.clone())),
+        Chunk::ToolCall { title, .. } => Some((LineKind::ToolCall, title.clone())),
+        Chunk::ToolResult(result) => Some((LineKind::ToolOutput, summary(result))),
+        Chunk::Note(text) => Some((LineKind::Note, text.clone())),
+        Chunk::Mark(text) => Some((LineKind::Mark, text.clone())),
+        Chunk::Error { message, .. } => Some((LineKind::Error, message.clone())),
+        // A question, a state and a letter stand elsewhere on the screen.
+        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Mail { .. } => None,
+    }
 }
 
 fn summary(result: &ToolResult) -> String {

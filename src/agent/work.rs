@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, State, View};
+use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
+use crate::base::error::ErrorKind;
+use crate::domain::chunk::Chunk;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
-use crate::domain::scrollback::LineKind;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
 
@@ -142,12 +143,17 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     }
 }
 
-/// A call that was answered without being run is shown with its answer, as others are.
-fn show_unrunnable(view: &mut View, call: &Call) {
-    if let Progress::Answered(result) = &call.progress {
-        view.push(LineKind::ToolCall, &format!("{}: {}", call.call.name, call.call.arguments));
-        view.show_result(result);
-    }
+/// A call as it happens; `title` is the call in one line.
+fn called(call: &ToolCall, title: &str) -> Chunk {
+    let ToolCall { id, name, arguments } = call.clone();
+    Chunk::ToolCall { id, name, arguments, title: title.into() }
+}
+
+/// What a call that was answered without being run is seen as: the call with its answer, as others are.
+fn unrunnable(call: &Call) -> Vec<Chunk> {
+    let Progress::Answered(result) = &call.progress else { return Vec::new() };
+    let title = format!("{}: {}", call.call.name, call.call.arguments);
+    vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
 fn failed(call: &ToolCall, words: &str) -> ToolResult {
@@ -166,7 +172,8 @@ impl Agent {
         self.work.stopping = None;
         let environment = &self.talk.environment;
         self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
-        self.work.calls.iter().for_each(|call| show_unrunnable(&mut self.view, call));
+        let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
+        unrunnable.iter().for_each(|chunk| self.emit(chunk));
     }
 
     /// Goes on with the calls as far as it can without waiting.
@@ -182,9 +189,11 @@ impl Agent {
     }
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
+        let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
+        let seen = called(&self.work.calls[at].call, &prepared.question.title);
+        self.emit(&seen);
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
-        self.view.push(LineKind::ToolCall, &prepared.question.title);
         if let Run::ByHouse(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::Ask(call.call.id.clone(), request));
@@ -198,8 +207,8 @@ impl Agent {
             Ok(running) => Progress::Running(running),
             Err(error) => {
                 let result = failed(&call.call, &error.message);
-                self.view.show_result(&result);
-                Progress::Answered(result)
+                call.progress = Progress::Answered(result.clone());
+                return self.emit(&Chunk::ToolResult(result));
             }
         };
     }
@@ -209,12 +218,15 @@ impl Agent {
         // What ran before it may have changed what the question has to show.
         call.progress = plan(&call.call, &self.talk.environment);
         let Progress::Waiting(_, prepared, _) = &call.progress else {
-            show_unrunnable(&mut self.view, call);
+            let unrunnable = unrunnable(call);
+            unrunnable.iter().for_each(|chunk| self.emit(chunk));
             return self.advance_tools(context);
         };
         self.work.questions += 1;
         let question = prepared.question.clone();
-        self.work.asked = Some(Asked { number: self.work.questions, question, call: at });
+        let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
+        self.emit(&Chunk::Question { number, title, detail });
+        self.work.asked = Some(Asked { number, question, call: at });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);
     }
@@ -227,14 +239,13 @@ impl Agent {
         }
         let asked = self.work.asked.take().expect("there is a question");
         let call = &mut self.work.calls[asked.call];
-        if allowed {
-            if let Progress::Waiting(_, _, permission) = &mut call.progress {
-                *permission = Permission::Given;
-            }
-        } else {
-            self.view.push(LineKind::ToolCall, &asked.question.title);
-            self.view.push(LineKind::Mark, "refused");
+        if !allowed {
+            let seen = called(&call.call, &asked.question.title);
             call.progress = Progress::Answered(failed(&call.call, "the person refused this call"));
+            self.emit(&seen);
+            self.emit(&Chunk::Mark("refused".into()));
+        } else if let Progress::Waiting(_, _, permission) = &mut call.progress {
+            *permission = Permission::Given;
         }
         self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
@@ -249,8 +260,8 @@ impl Agent {
         let content = answer.unwrap_or_else(|words| words);
         let result = ToolResult { is_error, ..failed(&call.call, &content) };
         context.outbox.note_heard(self.identity.id, "tool_result", content.len());
-        self.view.show_result(&result);
-        call.progress = Progress::Answered(result);
+        call.progress = Progress::Answered(result.clone());
+        self.emit(&Chunk::ToolResult(result));
         self.advance_tools(context);
         true
     }
@@ -288,7 +299,8 @@ impl Agent {
                 call.progress = Progress::Answered(failed(&call.call, "it could not be stopped and may still run"));
             }
         }
-        self.view.push(LineKind::Error, "a tool could not be stopped and may still run");
+        let message = "a tool could not be stopped and may still run".to_owned();
+        self.emit(&Chunk::Error { kind: ErrorKind::Tool.name().into(), message });
         self.finish_tools(context);
     }
 
@@ -297,7 +309,7 @@ impl Agent {
         if self.state != State::ExecutingTool {
             return;
         }
-        let mut is_news = false;
+        let mut results = Vec::new();
         for call in &mut self.work.calls {
             if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
                 continue;
@@ -305,10 +317,13 @@ impl Agent {
             let empty = Progress::Answered(failed(&call.call, "the answer is being collected"));
             let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
             let result = running.collect();
+            call.progress = Progress::Answered(result.clone());
+            results.push(result);
+        }
+        let is_news = !results.is_empty();
+        for result in results {
             context.outbox.note_heard(self.identity.id, "tool_result", result.content.len());
-            self.view.show_result(&result);
-            call.progress = Progress::Answered(result);
-            is_news = true;
+            self.emit(&Chunk::ToolResult(result));
         }
         if is_news {
             self.advance_tools(context);
@@ -339,7 +354,7 @@ impl Agent {
         let calls = std::mem::take(&mut self.work.calls);
         let mut results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
         if self.work.stopping.take().is_some() {
-            self.view.push(LineKind::Mark, "interrupted");
+            self.emit(&Chunk::Mark("interrupted".into()));
             results.push(Body::Interrupted("interrupted".into()));
             return self.settle(results, AgentOutcome::Interrupted { partial: true }, context);
         }

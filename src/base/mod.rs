@@ -1,8 +1,9 @@
-//! What has no idea of a chat: identifiers, time, errors, text on a screen.
+//! What has no idea of a chat: identifiers, time, errors, rings, text on a screen.
 
 pub mod clock;
 pub mod error;
 pub mod file;
 pub mod id;
 pub mod random;
+pub mod ring;
 pub mod text;

@@ -1,5 +1,6 @@
 //! Plain data that several floors share. Nothing here does I/O or knows who uses it.
 
+pub mod chunk;
 pub mod config;
 pub mod custom;
 pub mod draft;

@@ -3,6 +3,7 @@
 use crate::agent::{Agent, Effect, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::chunk::Chunk;
 use crate::domain::flow::{AgentOutcome, Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
@@ -222,7 +223,7 @@ impl Repl {
         self.roster.with(who, |agent| {
             agent.talk.history = Some(History::from_messages(messages));
             for words in damaged {
-                agent.view.push(LineKind::Error, &words);
+                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message: words });
             }
         });
         Ok(())

@@ -140,9 +140,9 @@ impl Repl {
                 Inherited::BeforeTurn => parent.fork_history_before_turn(),
             };
             let mut child = Nursery::fork(parent, &forked.row, endpoint, history);
-            parent.view.show(&forked.in_parent.body);
+            parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
-            child.view.show(&forked.in_child.body);
+            child.emit_logged(&forked.in_child.body);
             child.remember(vec![forked.in_child]);
             child
         });

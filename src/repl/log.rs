@@ -19,7 +19,7 @@ impl Repl {
     /// What was entered into the log is shown, and part of the conversation.
     pub(super) fn show_logged(&mut self, who: AgentId, messages: Vec<Message>) {
         self.roster.with(who, |agent| {
-            messages.iter().for_each(|message| agent.view.show(&message.body));
+            messages.iter().for_each(|message| agent.emit_logged(&message.body));
             agent.remember(messages);
         });
     }

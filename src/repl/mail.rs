@@ -4,6 +4,7 @@ use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands;
+use crate::domain::chunk::Chunk;
 use crate::domain::mail::{Mail, MailId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
@@ -26,7 +27,7 @@ impl Repl {
         let id = self.shared.store.deliver(from, to, body, self.shared.clock.unix_ms())?;
         self.roster.with(to, |agent| {
             agent.unread += 1;
-            agent.view.touch();
+            agent.emit_aside(&Chunk::Mail { from, id });
         });
         self.look_at_waits();
         Ok(id)

@@ -33,6 +33,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::House;
+use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::environment::USUAL;
 use crate::domain::flow::Change;
@@ -332,7 +333,13 @@ impl Repl {
 
     /// Says something to whoever looks at this agent; no model is told.
     fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
-        self.roster.with(id, |agent| agent.view.insert(kind, text));
+        let text = text.to_owned();
+        let chunk = match kind {
+            LineKind::Error => Chunk::Error { kind: "house".into(), message: text },
+            LineKind::Mark => Chunk::Mark(text),
+            _ => Chunk::Note(text),
+        };
+        self.roster.with(id, |agent| agent.emit_aside(&chunk));
     }
 
     /// The house as a command may see it.

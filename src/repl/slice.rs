@@ -228,7 +228,7 @@ impl Repl {
             // Its rows are read when they are first needed, as after a restart.
             let mut child = Nursery::fork(parent, &row, endpoint, None);
             costs.iter().for_each(|cost| child.used.add(*cost));
-            parent.view.show(&in_parent.body);
+            parent.emit_logged(&in_parent.body);
             parent.remember(vec![in_parent]);
             child
         });

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use crate::agent::{Agent, Identity, Talk};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
-use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::store::AgentRow;
@@ -70,7 +70,7 @@ impl Nursery {
         };
         let mut agent = Agent::new(identity_of(row), talk);
         if let Some(words) = complaint {
-            agent.view.insert(LineKind::Error, &words);
+            agent.emit_aside(&Chunk::Error { kind: "house".into(), message: words });
         }
         agent
     }

@@ -3,9 +3,9 @@
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
+use crate::domain::chunk::Chunk;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Seal};
-use crate::domain::scrollback::LineKind;
 use crate::domain::stream::{Finish, StreamEvent};
 use crate::domain::tool::ToolCall;
 
@@ -14,12 +14,12 @@ impl Agent {
         context.outbox.note_heard(self.id(), event.name(), event.len());
         match event {
             StreamEvent::Text(text) => {
-                self.view.extend(LineKind::Assistant, &text);
                 self.exchange.reply.text.push_str(&text);
+                self.emit(&Chunk::Text(text));
             }
             StreamEvent::Thinking(text) => {
-                self.view.extend(LineKind::Thinking, &text);
                 self.exchange.reply.thinking.push_str(&text);
+                self.emit(&Chunk::Thinking(text));
             }
             StreamEvent::Sealed(json) => {
                 let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
@@ -74,6 +74,7 @@ impl Agent {
             usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
             self.used.add(usage);
             self.view.context_tokens = usage.input + usage.output;
+            self.emit(&Chunk::Usage(usage));
             bodies.push(Body::Usage(usage));
         }
     }
@@ -91,7 +92,7 @@ impl Agent {
             _ => None,
         };
         if let Some(note) = note {
-            self.view.push(LineKind::Mark, note);
+            self.emit(&Chunk::Mark(note.into()));
             bodies.push(Body::Interrupted(note.to_owned()));
         }
         let outcome = match finish {
@@ -107,7 +108,7 @@ impl Agent {
         self.stop_transfer(context);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         let partial = !bodies.is_empty();
-        self.view.push(LineKind::Mark, "interrupted");
+        self.emit(&Chunk::Mark("interrupted".into()));
         bodies.push(Body::Interrupted("interrupted".into()));
         self.settle(bodies, AgentOutcome::Interrupted { partial }, context);
     }

@@ -1,0 +1,72 @@
+//! What an agent has produced and received, numbered, for whoever looks: the ring and nothing of who reads it. A chunk is in
+//! here before anybody sees it.
+
+use crate::base::id::MessageId;
+use crate::base::ring::{Limits, Ring};
+use crate::domain::chunk::Chunk;
+use crate::domain::message::Message;
+
+/// What an agent keeps for those who look later.
+pub const KEPT: Limits = Limits { records: 10_000, bytes: 10_000_000 };
+/// The number of the first chunk of a process. So many older ones fit before it: those that only the store has.
+pub const FIRST: u64 = KEPT.records as u64;
+
+/// One agent's chunks.
+#[derive(Debug)]
+pub struct Output {
+    ring: Ring,
+    /// What the store has of the time before this process stands in front, as far as it fits.
+    is_filled: bool,
+    /// The first message of this process: what is older is only in the store.
+    since: Option<MessageId>,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self { ring: Ring::new(KEPT, FIRST), is_filled: false, since: None }
+    }
+}
+
+impl Output {
+    /// The number of the oldest chunk that is kept.
+    pub fn oldest(&self) -> u64 {
+        self.ring.first()
+    }
+
+    /// The number that the next chunk will have.
+    pub fn next(&self) -> u64 {
+        self.ring.next()
+    }
+
+    /// The chunk with this number, if it is still there.
+    pub fn get(&self, number: u64) -> Option<Chunk> {
+        let (tag, content) = self.ring.get(number)?;
+        Chunk::decode(tag, content)
+    }
+
+    /// Before which message (`None`: before the end) the stored ones are to be put in front; `None` when they are.
+    pub fn wants_older_than(&self) -> Option<Option<MessageId>> {
+        (!self.is_filled).then_some(self.since)
+    }
+
+    /// Puts the messages before these in front, given from old to new; the newest that fit.
+    pub fn fill(&mut self, older: &[Message]) {
+        self.is_filled = true;
+        for chunk in older.iter().rev().flat_map(|message| Chunk::of_body(&message.body).into_iter().rev()) {
+            let (tag, content) = chunk.encode();
+            if !self.ring.push_front(tag, &content) {
+                return;
+            }
+        }
+    }
+
+    /// A message became part of the log while the agent was in memory.
+    pub(super) fn note_oldest(&mut self, id: MessageId) {
+        self.since.get_or_insert(id);
+    }
+
+    pub(super) fn push(&mut self, chunk: &Chunk) {
+        let (tag, content) = chunk.encode();
+        self.ring.push(tag, &content);
+    }
+}

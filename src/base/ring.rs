@@ -1,0 +1,195 @@
+//! A ring of numbered records: what is added gets the next number, and the oldest go when there are too many or too much.
+//! Who reads holds a number, never a reference; a number that is gone is told from one that is not there yet.
+//!
+//! ```text
+//!   records   tag,end  tag,end  tag,end         8 bytes each, whatever they hold
+//!             ▲ first                    ▲ next
+//!   bytes     aaaaaaaa|bbb|cccccccccccc         all contents behind each other
+//! ```
+
+use std::collections::VecDeque;
+
+/// How much a ring keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Records.
+    pub records: usize,
+    /// Bytes of all contents together. The newest record is kept even if it alone is larger.
+    pub bytes: usize,
+}
+
+/// One record without its content.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    tag: u8,
+    /// Where its content ends, counted from an arbitrary start and wrapping: what is kept is far less than 4 GiB.
+    end: u32,
+}
+
+/// The records of one writer.
+#[derive(Debug)]
+pub struct Ring {
+    records: VecDeque<Record>,
+    bytes: VecDeque<u8>,
+    /// Where the content of the first record begins, counted as in [`Record::end`].
+    start: u32,
+    /// The number of the first record.
+    first: u64,
+    limits: Limits,
+}
+
+impl Ring {
+    /// An empty ring whose first record will have the number `first`: so many may be put in front of it later.
+    pub fn new(limits: Limits, first: u64) -> Self {
+        Self { records: VecDeque::new(), bytes: VecDeque::new(), start: 0, first, limits }
+    }
+
+    /// The number of the oldest record that is kept; that of the next one if there is none.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number that the next record will have.
+    pub fn next(&self) -> u64 {
+        self.first + self.records.len() as u64
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of all contents.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds a record at the end, and drops as many of the oldest as have to go for it.
+    pub fn push(&mut self, tag: u8, content: &[u8]) {
+        let has_room = |ring: &Self| {
+            ring.records.len() < ring.limits.records && ring.bytes.len() + content.len() <= ring.limits.bytes
+        };
+        while !self.records.is_empty() && !has_room(self) {
+            self.drop_oldest();
+        }
+        self.bytes.extend(content);
+        let end = self.start.wrapping_add(wrapped(self.bytes.len()));
+        self.records.push_back(Record { tag, end });
+    }
+
+    /// Puts a record in front of all others. False, and nothing is done, if there is no room or no number for it.
+    pub fn push_front(&mut self, tag: u8, content: &[u8]) -> bool {
+        let has_room =
+            self.records.len() < self.limits.records && self.bytes.len() + content.len() <= self.limits.bytes;
+        if !has_room || self.first == 0 {
+            return false;
+        }
+        self.records.push_front(Record { tag, end: self.start });
+        content.iter().rev().for_each(|byte| self.bytes.push_front(*byte));
+        self.start = self.start.wrapping_sub(wrapped(content.len()));
+        self.first -= 1;
+        true
+    }
+
+    /// The record with this number: its tag and its content.
+    pub fn get(&self, number: u64) -> Option<(u8, Vec<u8>)> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let record = self.records.get(at)?;
+        let begin = at.checked_sub(1).map_or(self.start, |before| self.records[before].end);
+        let from = begin.wrapping_sub(self.start) as usize;
+        let length = record.end.wrapping_sub(begin) as usize;
+        Some((record.tag, self.copy(from, length)))
+    }
+
+    fn copy(&self, from: usize, length: usize) -> Vec<u8> {
+        let (front, back) = self.bytes.as_slices();
+        let mut content = Vec::with_capacity(length);
+        let in_front = &front[from.min(front.len())..(from + length).min(front.len())];
+        content.extend_from_slice(in_front);
+        let behind = (from + in_front.len()).saturating_sub(front.len());
+        content.extend_from_slice(&back[behind..behind + length - in_front.len()]);
+        content
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(record) = self.records.pop_front() else { return };
+        self.bytes.drain(..record.end.wrapping_sub(self.start) as usize);
+        self.start = record.end;
+        self.first += 1;
+    }
+}
+
+/// A length as it is counted in [`Record::end`].
+fn wrapped(length: usize) -> u32 {
+    (length as u64 & u64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(records: usize, bytes: usize) -> Ring {
+        Ring::new(Limits { records, bytes }, 100)
+    }
+
+    fn kept(ring: &Ring) -> Vec<(u64, u8, Vec<u8>)> {
+        (ring.first()..ring.next())
+            .map(|number| (number, ring.get(number).unwrap()))
+            .map(|(n, (t, c))| (n, t, c))
+            .collect()
+    }
+
+    #[test]
+    fn at_the_limit_nothing_goes_and_one_more_drops_the_oldest() {
+        let mut ring = ring(3, 100);
+        for tag in 0..3 {
+            ring.push(tag, &[tag; 4]);
+        }
+        assert_eq!(ring.first(), 100);
+        ring.push(3, b"new");
+        assert_eq!((ring.first(), ring.next()), (101, 104));
+        assert_eq!(ring.get(100), None);
+        assert_eq!(ring.get(101), Some((1, vec![1; 4])));
+        assert_eq!(ring.get(103), Some((3, b"new".to_vec())));
+        assert_eq!(ring.get(104), None);
+    }
+
+    #[test]
+    fn bytes_are_counted_to_the_last_one_and_the_newest_always_stays() {
+        let mut ring = ring(100, 10);
+        ring.push(0, &[0; 6]);
+        ring.push(1, &[1; 4]);
+        assert_eq!((ring.first(), ring.bytes()), (100, 10));
+        ring.push(2, &[2; 1]);
+        assert_eq!((ring.first(), ring.bytes()), (101, 5));
+        ring.push(3, &[3; 50]);
+        assert_eq!(kept(&ring), [(103, 3, vec![3; 50])]);
+        ring.push(4, b"");
+        assert_eq!(kept(&ring), [(104, 4, vec![])]);
+    }
+
+    #[test]
+    fn what_is_put_in_front_has_the_numbers_before_as_far_as_there_is_room() {
+        let mut ring = ring(4, 10);
+        ring.push(9, b"now");
+        assert!(ring.push_front(8, b"before"));
+        assert!(!ring.push_front(7, b"too much"));
+        assert!(ring.push_front(7, b"1"));
+        assert_eq!(kept(&ring), [(98, 7, b"1".to_vec()), (99, 8, b"before".to_vec()), (100, 9, b"now".to_vec())]);
+        let mut ring = Ring::new(Limits { records: 4, bytes: 10 }, 0);
+        assert!(!ring.push_front(0, b""), "there is no number before 0");
+    }
+
+    #[test]
+    fn contents_are_whole_wherever_the_ring_wraps() {
+        let mut ring = ring(50, 700);
+        let content = |n: u64| (0..n % 41).map(|at| (n + at) as u8).collect::<Vec<u8>>();
+        for n in 100..5_000 {
+            ring.push((n % 251) as u8, &content(n));
+            assert_eq!(ring.next(), n + 1);
+            for number in ring.first()..ring.next() {
+                assert_eq!(ring.get(number), Some(((number % 251) as u8, content(number))));
+            }
+        }
+    }
+}
