@@ -19,3 +19,4 @@ pub mod socket;
 pub mod stream;
 pub mod thinking;
 pub mod tool;
+pub mod wire;
