@@ -35,3 +35,4 @@ mod terminal;
 mod timeouts;
 mod tools;
 mod tools_and_approvals;
+mod viewers;

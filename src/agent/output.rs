@@ -15,6 +15,8 @@ pub const FIRST: u64 = KEPT.records as u64;
 #[derive(Debug)]
 pub struct Output {
     ring: Ring,
+    /// The number of the oldest chunk that was ever in here.
+    begin: u64,
     /// What the store has of the time before this process stands in front, as far as it fits.
     is_filled: bool,
     /// The first message of this process: what is older is only in the store.
@@ -23,7 +25,7 @@ pub struct Output {
 
 impl Default for Output {
     fn default() -> Self {
-        Self { ring: Ring::new(KEPT, FIRST), is_filled: false, since: None }
+        Self { ring: Ring::new(KEPT, FIRST), begin: FIRST, is_filled: false, since: None }
     }
 }
 
@@ -33,31 +35,40 @@ impl Output {
         self.ring.first()
     }
 
+    /// The number of the oldest chunk that was ever kept: those from here to the oldest were dropped.
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
     /// The number that the next chunk will have.
     pub fn next(&self) -> u64 {
         self.ring.next()
     }
 
-    /// The chunk with this number, if it is still there.
-    pub fn get(&self, number: u64) -> Option<Chunk> {
+    /// The chunk with this number, if it is still there, and how many bytes it takes.
+    pub fn get(&self, number: u64) -> Option<(Chunk, usize)> {
         let (tag, content) = self.ring.get(number)?;
-        Chunk::decode(tag, content)
+        let length = content.len();
+        Some((Chunk::decode(tag, content)?, length))
     }
 
-    /// Before which message (`None`: before the end) the stored ones are to be put in front; `None` when they are.
+    /// Before which message (`None`: before the end) stored ones are to be put in front; `None` when none are. Where
+    /// something was dropped already, what is older than that is past: it would follow a gap that nobody could tell.
     pub fn wants_older_than(&self) -> Option<Option<MessageId>> {
-        (!self.is_filled).then_some(self.since)
+        (!self.is_filled && self.begin == self.ring.first()).then_some(self.since)
     }
 
-    /// Puts the messages before these in front, given from old to new; the newest that fit.
-    pub fn fill(&mut self, older: &[Message]) {
-        self.is_filled = true;
-        for chunk in older.iter().rev().flat_map(|message| Chunk::of_body(&message.body).into_iter().rev()) {
+    /// Puts the messages before these in front, given from old to new; the newest that fit. `is_all`: there are no older
+    /// ones.
+    pub fn fill(&mut self, older: &[Message], is_all: bool) {
+        let mut chunks = older.iter().rev().flat_map(|message| Chunk::of_body(&message.body).into_iter().rev());
+        let is_full = chunks.any(|chunk| {
             let (tag, content) = chunk.encode();
-            if !self.ring.push_front(tag, &content) {
-                return;
-            }
-        }
+            !self.ring.push_front(tag, &content)
+        });
+        self.is_filled = is_all || is_full;
+        self.begin = self.ring.first();
+        self.since = older.first().map(|message| message.id).or(self.since);
     }
 
     /// A message became part of the log while the agent was in memory.

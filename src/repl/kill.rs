@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::agent::Agent;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
 use crate::repl::apply::nobody;
 use crate::repl::{Parked, Repl};
@@ -22,7 +24,9 @@ impl Repl {
         let of_victim = |victim: &AgentId| self.roster.get(*victim)?.talk.environment.worktree.clone();
         let worktrees: Vec<PathBuf> = victims.iter().filter_map(of_victim).collect();
         for victim in &victims {
-            self.bury(*victim);
+            if let Some(dead) = self.bury(*victim) {
+                self.keep_last_words(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            }
         }
         for root in worktrees {
             self.abandon_worktree(root, heir);
@@ -46,7 +50,7 @@ impl Repl {
     }
 
     /// Takes a dead agent out of everything; what it still runs was told to stop and is joined as it ends.
-    pub(super) fn bury(&mut self, id: AgentId) {
+    pub(super) fn bury(&mut self, id: AgentId) -> Option<Agent> {
         let now = self.shared.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.dying.extend(running);
@@ -59,7 +63,7 @@ impl Repl {
         self.drop_slice(id);
         self.resting.retain(|one| *one != id);
         self.waits.retain(|waiting| waiting.who != id);
-        self.roster.remove(id);
+        self.roster.remove(id)
     }
 
     /// Joins the threads of the dead that have ended.

@@ -14,6 +14,7 @@ mod fork;
 mod input;
 mod keyring;
 mod kill;
+mod library;
 mod log;
 mod mail;
 mod queue;
@@ -24,6 +25,7 @@ mod slice;
 mod steer;
 mod timeout;
 mod trace;
+mod viewers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -44,9 +46,11 @@ use crate::store::Store;
 use crate::team::{Limiter, Nursery, Roster};
 use crate::tools::Running;
 use keyring::Keyring;
+pub use library::Listed;
 pub use seat::{Device, MemoryTerminal, Seat};
 pub use timeout::{Timeout, Why};
 use trace::Trace;
+pub use viewers::{OnChunks, Seen, ViewerId};
 
 /// Whether the loop goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +111,8 @@ pub struct Repl {
     abandoned: Vec<environment::Abandoned>,
     /// Calls that wait for letters.
     waits: Vec<mail::Waiting>,
+    /// Who reads what agents say.
+    viewers: viewers::Viewers,
     tools_looked_at: Moment,
 }
 
@@ -163,6 +169,7 @@ impl Repl {
             chores: Vec::new(),
             abandoned: Vec::new(),
             waits: Vec::new(),
+            viewers: viewers::Viewers::default(),
             tools_looked_at,
         };
         if repl.shared.trace.is_open() {
@@ -227,6 +234,7 @@ impl Repl {
         }
         self.shared.trace.heard(self.outbox.take_heard());
         self.apply_outbox();
+        self.tell_viewers();
         self.render();
         if let Some(error) = self.shared.trace.end() {
             self.tell_of_trace(&error);

@@ -187,7 +187,7 @@ impl Repl {
     pub(super) fn drop_slice(&mut self, who: AgentId) -> Option<Slicing> {
         let at = self.slicings.iter().position(|slicing| slicing.who == who)?;
         let slicing = self.slicings.remove(at);
-        slicing.errands.iter().for_each(|errand| self.bury(errand.id));
+        slicing.errands.iter().for_each(|errand| drop(self.bury(errand.id)));
         self.count_summaries(who);
         Some(slicing)
     }

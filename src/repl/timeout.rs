@@ -53,6 +53,7 @@ impl Repl {
         let is_leftover = !self.roster.with_leftover().is_empty()
             || !self.outbox.is_empty()
             || self.can_send()
+            || self.has_to_tell()
             || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };

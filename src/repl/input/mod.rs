@@ -66,7 +66,7 @@ impl Repl {
             Action::Edit(edit) => self.edit(who, edit),
             Action::Type(text) => self.edit(who, |draft| draft.insert(&text)),
             Action::Paste(text) => self.edit(who, |draft| draft.paste(&text)),
-            Action::Send => self.send(who),
+            Action::Send => self.send_draft(who),
             Action::Answer(allowed) => self.answer(who, allowed),
             Action::Change(change) => {
                 self.apply_or_say(who, change);
@@ -101,7 +101,7 @@ impl Repl {
     }
 
     /// The draft is a line for the house: a command or a message. Nothing of it is lost if it cannot be carried out.
-    fn send(&mut self, who: AgentId) -> Turn {
+    fn send_draft(&mut self, who: AgentId) -> Turn {
         let text = self.roster.with(who, |agent| {
             agent.view.touch();
             agent.view.scrollback.to_bottom();

@@ -1,0 +1,172 @@
+//! What a program that hosts the loop asks of the house. Each of these is what a person's command does, with the same rules;
+//! what agents answer is read with [`Repl::attach`] and [`Repl::read`], and nothing happens but in [`Repl::turn`].
+
+use crate::agent::{Agent, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::commands;
+use crate::domain::chunk::{Chunk, Status};
+use crate::domain::flow::Change;
+use crate::domain::thinking::Thinking;
+use crate::provider::check_thinking;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+use crate::store::NewAgent;
+use crate::team::Nursery;
+
+/// One of those that live, as a list tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: AgentId,
+    /// Its name, or `agent N`.
+    pub label: String,
+    /// Its nearest living ancestor; none for the root.
+    pub parent: Option<AgentId>,
+    /// What it runs on, as `provider/model`.
+    pub model: String,
+    /// What it is doing.
+    pub status: Status,
+    /// Texts and commands that wait in its queue.
+    pub queued: usize,
+    /// Letters that it has not read.
+    pub unread: usize,
+}
+
+impl Repl {
+    /// Everybody who lives and is in memory, by order of birth: the root first.
+    pub fn list(&self) -> Vec<Listed> {
+        let listed = |agent: &Agent| Listed {
+            id: agent.id(),
+            label: agent.identity.label(),
+            parent: self.roster.parent(agent.id()),
+            model: agent.talk.endpoint.full_name(),
+            status: agent.status(),
+            queued: agent.queue.len(),
+            unread: agent.unread,
+        };
+        self.roster.iter().map(listed).collect()
+    }
+
+    /// What this agent is doing. One that was closed is idle.
+    ///
+    /// # Errors
+    /// There never was such an agent, or the store cannot be read.
+    pub fn status(&self, who: AgentId) -> Result<Status> {
+        if let Some(agent) = self.roster.get(who) {
+            return Ok(agent.status());
+        }
+        let row = self.shared.store.agent(who)?.ok_or_else(nobody)?;
+        Ok(if row.is_running { Status::Idle } else { Status::Dead })
+    }
+
+    /// A new agent without history: a child of the root, with the root's environment, instructions and thinking, and with
+    /// its model unless another is given as `provider/model`.
+    ///
+    /// # Errors
+    /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
+    pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
+        self.require_writing()?;
+        let root = self.roster.nth(0).ok_or_else(nobody)?;
+        let name = name.map(commands::checked_name).transpose()?;
+        let parent = self.roster.get(root).ok_or_else(nobody)?;
+        let endpoint = match model {
+            Some(model) => self.shared.nursery.endpoint(model)?,
+            None => parent.talk.endpoint.clone(),
+        };
+        let new = NewAgent {
+            id: AgentId::random(),
+            name,
+            parent: root,
+            fork_point: MessageId(0),
+            endpoint: Some(endpoint.full_name()),
+            environment: Some(parent.talk.environment.spec.clone()),
+        };
+        let before = parent.talk.thinking;
+        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let born = self.together(|repl| {
+            let born = repl.shared.store.slice(&new, Vec::new(), repl.shared.clock.unix_ms())?;
+            if thinking != before {
+                repl.shared.store.set_thinking(new.id, Some(&thinking.to_string()))?;
+            }
+            Ok(born)
+        })?;
+        let child = self.roster.with(root, |parent| {
+            parent.emit_logged(&born.in_parent.body);
+            parent.remember(vec![born.in_parent]);
+            let mut child = Nursery::fork(parent, &born.row, endpoint, None);
+            child.talk.thinking = thinking;
+            child
+        });
+        self.roster.add(child.ok_or_else(nobody)?, Some(root));
+        self.render();
+        Ok(new.id)
+    }
+
+    /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before.
+    ///
+    /// # Errors
+    /// There is no such agent, there is nothing to say, its queue is full, or the store cannot be written; nothing was said
+    /// then.
+    pub fn send(&mut self, who: AgentId, text: &str) -> Result<()> {
+        if text.trim().is_empty() {
+            return Err(Error::new(ErrorKind::Usage, "there is nothing to send: the text is empty"));
+        }
+        self.ask(who, Change::Submit(text.to_owned()))
+    }
+
+    /// Stops whatever this agent does. Where it does nothing, nothing happens. Running tools are told to stop: the agent is
+    /// idle when they have.
+    ///
+    /// # Errors
+    /// There is no such agent.
+    pub fn interrupt(&mut self, who: AgentId) -> Result<()> {
+        self.ask(who, Change::Interrupt)
+    }
+
+    /// Forgets an agent in memory, without killing it: it is there again when the store is opened the next time. Its viewers
+    /// are told so, and that nothing more will come. Until then its letters wait in the store and its name stays taken.
+    ///
+    /// # Errors
+    /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has
+    /// living children, it is on a screen, or it works in a worktree, which is removed with the last who is in memory there.
+    pub fn close(&mut self, who: AgentId) -> Result<()> {
+        self.require_writing()?;
+        if let Some(why) = self.why_not_close(who)? {
+            let label = self.roster.get(who).map(|agent| agent.identity.label()).unwrap_or_default();
+            return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
+        }
+        if let Some(closed) = self.bury(who) {
+            self.keep_last_words(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
+        }
+        Ok(())
+    }
+
+    fn why_not_close(&self, who: AgentId) -> Result<Option<&'static str>> {
+        let agent = self.roster.get(who).filter(|_| !self.is_errand(who)).ok_or_else(nobody)?;
+        let is_waited_for = self.is_waited_on(who);
+        let reasons = [
+            (self.roster.parent(who).is_none(), "it is the root"),
+            (agent.state() != State::Idle, "it is at work"),
+            (!agent.queue.is_empty(), "texts are queued for it"),
+            (is_waited_for, "a change of it is under way"),
+            (self.roster.children(who).next().is_some(), "it has living children"),
+            (self.seat.as_ref().is_some_and(|seat| seat.focus == who), "it is on a screen"),
+            (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
+        ];
+        Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))
+    }
+
+    /// Whether a change of this agent waits for something.
+    fn is_waited_on(&self, who: AgentId) -> bool {
+        let is_parked = self.parked.iter().any(|parked| parked.who == who);
+        is_parked || self.has_chore(who) || self.errand_for(who).is_some()
+    }
+
+    fn require_writing(&self) -> Result<()> {
+        if self.shared.store.is_read_only() {
+            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+        }
+        Ok(())
+    }
+}

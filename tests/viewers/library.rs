@@ -1,0 +1,80 @@
+//! What a program asks that hosts the loop, with a store in memory and no terminal.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use polylogue::base::clock::Clock;
+use polylogue::base::error::{Error, ErrorKind};
+use polylogue::domain::chunk::Status;
+use polylogue::domain::config::Config;
+use polylogue::repl::{Repl, Turn};
+use polylogue::store::Store;
+
+use super::{all_of, told};
+
+fn house() -> Repl {
+    let store = Store::in_memory().expect("a store");
+    Repl::open(Config::default(), store, Clock::system(), None).expect("a house")
+}
+
+fn turn_until_idle(repl: &mut Repl) {
+    while repl.list().iter().any(|one| !one.status.is_at_rest()) {
+        assert_eq!(repl.turn(None).expect("the loop turns"), Turn::Continue);
+    }
+}
+
+#[test]
+fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
+    let mut repl = house();
+    let one = repl.create(Some("one"), None).unwrap();
+    let two = repl.create(None, Some("echo/echo")).unwrap();
+    repl.send(one, "a").unwrap();
+    repl.send(one, "b").unwrap();
+    assert_eq!((repl.status(one), repl.status(two)), (Ok(Status::Running), Ok(Status::Idle)));
+    let list = repl.list();
+    assert_eq!(list.iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "agent 2"]);
+    assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
+    assert!(repl.close(one).unwrap_err().message.ends_with("it is at work"));
+    turn_until_idle(&mut repl);
+    let said = told(&all_of(&mut repl, one));
+    assert_eq!(said.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
+    assert!(said.iter().any(|line| line == "> b"));
+    repl.close(one).unwrap();
+    assert_eq!((repl.list().len(), repl.status(one)), (2, Ok(Status::Idle)));
+    assert!(repl.attach(one, None).is_err() && repl.send(one, "x").is_err() && repl.close(one).is_err());
+    let root = repl.list()[0].id;
+    assert!(repl.close(root).unwrap_err().message.ends_with("it is the root"));
+}
+
+#[test]
+fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
+    let mut repl = house();
+    let who = repl.create(None, None).unwrap();
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let ears = Rc::clone(&heard);
+    repl.on_chunks(
+        who,
+        None,
+        Box::new(move |seen| {
+            ears.borrow_mut().extend(seen.chunks.iter().cloned());
+            Ok(())
+        }),
+    )
+    .unwrap();
+    let calls = Rc::new(RefCell::new(0));
+    let count = Rc::clone(&calls);
+    let fails = move |_: &_| {
+        *count.borrow_mut() += 1;
+        Err(Error::new(ErrorKind::Usage, "the pipe is closed"))
+    };
+    repl.on_chunks(who, None, Box::new(fails)).unwrap();
+    repl.send(who, "hello").unwrap();
+    turn_until_idle(&mut repl);
+    while repl.compute_timeout().after.is_some() {
+        repl.turn(None).unwrap();
+    }
+    assert_eq!(*calls.borrow(), 1);
+    let all = all_of(&mut repl, who);
+    assert_eq!(*heard.borrow(), all);
+    assert_eq!(told(&all).iter().filter(|line| *line == "[error]").count(), 1);
+}
