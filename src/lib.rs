@@ -6,6 +6,50 @@
 //! and what has no idea of a chat at all ([`base`]).
 //!
 //! Start reading at [`repl::Repl::turn`].
+//!
+//! # As a library
+//!
+//! A program can host agents itself: it opens a [`repl::Repl`] without a terminal and turns it. Everything that an agent
+//! says and is told, is told in [`domain::chunk`]s; every viewer reads each of them once and in order.
+//!
+//! ```
+//! use polylogue::base::clock::Clock;
+//! use polylogue::domain::chunk::Chunk;
+//! use polylogue::domain::config::Config;
+//! use polylogue::repl::Repl;
+//! use polylogue::store::Store;
+//!
+//! # fn main() -> polylogue::base::error::Result<()> {
+//! // Nothing is kept, and all agents run on the built-in provider, which repeats what it is told.
+//! let mut house = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+//! let mut viewers = Vec::new();
+//! for name in ["ada", "grace"] {
+//!     let agent = house.create(Some(name), None)?;
+//!     viewers.push((name, house.attach(agent, None)?));
+//!     house.send(agent, &format!("hello from {name}"))?;
+//!     house.send(agent, "and again")?; // waits until the first is answered
+//! }
+//! while house.list().iter().any(|agent| !agent.status.is_at_rest()) {
+//!     house.turn(None)?;
+//! }
+//! let mut said = String::new();
+//! for (name, viewer) in viewers {
+//!     while house.has_unread(viewer) {
+//!         for one in house.read(viewer, 100).chunks {
+//!             match one.chunk {
+//!                 Chunk::User(text) => said += &format!("\n> {text}\n{name}: "),
+//!                 Chunk::Text(text) => said += &text,
+//!                 _ => {} // states, usage, marks
+//!             }
+//!         }
+//!     }
+//! }
+//! print!("{said}");
+//! # assert_eq!(said, "\n> hello from ada\nada: hello from ada\n> and again\nada: and again\
+//! #     \n> hello from grace\ngrace: hello from grace\n> and again\ngrace: and again");
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod agent;
 pub mod base;

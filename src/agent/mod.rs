@@ -155,6 +155,12 @@ impl Agent {
         }
     }
 
+    /// Its last turn was cut by the end of an earlier process.
+    pub fn note_cut(&mut self) {
+        self.was_cut = true;
+        self.emit_aside(&Chunk::Status(self.status()));
+    }
+
     /// Something happened: it gets its number, then it is shown.
     pub(crate) fn emit(&mut self, chunk: &Chunk) {
         self.output.push(chunk);

@@ -76,7 +76,8 @@ impl Output {
         self.since.get_or_insert(id);
     }
 
-    pub(super) fn push(&mut self, chunk: &Chunk) {
+    /// Adds a chunk: it has its number from now on.
+    pub(crate) fn push(&mut self, chunk: &Chunk) {
         let (tag, content) = chunk.encode();
         self.ring.push(tag, &content);
     }

@@ -72,6 +72,7 @@ impl Ring {
         while !self.records.is_empty() && !has_room(self) {
             self.drop_oldest();
         }
+        self.make_room(content.len());
         self.bytes.extend(content);
         let end = self.start.wrapping_add(wrapped(self.bytes.len()));
         self.records.push_back(Record { tag, end });
@@ -84,8 +85,10 @@ impl Ring {
         if !has_room || self.first == 0 {
             return false;
         }
+        self.make_room(content.len());
         self.records.push_front(Record { tag, end: self.start });
-        content.iter().rev().for_each(|byte| self.bytes.push_front(*byte));
+        self.bytes.extend(content);
+        self.bytes.rotate_right(content.len());
         self.start = self.start.wrapping_sub(wrapped(content.len()));
         self.first -= 1;
         true
@@ -99,6 +102,16 @@ impl Ring {
         let from = begin.wrapping_sub(self.start) as usize;
         let length = record.end.wrapping_sub(begin) as usize;
         Some((record.tag, self.copy(from, length)))
+    }
+
+    /// Memory for one more record. It grows by a quarter, not to the double: there are as many rings as agents.
+    fn make_room(&mut self, bytes: usize) {
+        if self.records.len() == self.records.capacity() {
+            self.records.reserve_exact(self.records.len() / 4 + 4);
+        }
+        if self.bytes.len() + bytes > self.bytes.capacity() {
+            self.bytes.reserve_exact(bytes.max(self.bytes.len() / 4 + 64));
+        }
     }
 
     fn copy(&self, from: usize, length: usize) -> Vec<u8> {
@@ -178,6 +191,16 @@ mod tests {
         assert_eq!(kept(&ring), [(98, 7, b"1".to_vec()), (99, 8, b"before".to_vec()), (100, 9, b"now".to_vec())]);
         let mut ring = Ring::new(Limits { records: 4, bytes: 10 }, 0);
         assert!(!ring.push_front(0, b""), "there is no number before 0");
+    }
+
+    #[test]
+    fn memory_is_at_most_a_quarter_more_than_what_is_kept() {
+        let mut ring = ring(10_000, 10_000_000);
+        for _ in 0..9_000 {
+            ring.push(1, b"a few bytes");
+            assert!(ring.bytes.capacity() <= ring.bytes.len() * 5 / 4 + 64, "{}", ring.bytes.len());
+            assert!(ring.records.capacity() <= ring.records.len() * 5 / 4 + 4, "{}", ring.records.len());
+        }
     }
 
     #[test]

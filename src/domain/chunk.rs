@@ -100,7 +100,7 @@ pub enum Status {
     Running,
     /// A person has to decide about a call.
     AwaitingApproval,
-    /// Nothing; its last turn was interrupted.
+    /// Nothing; its last turn was interrupted, by somebody or by a crash. Is forgotten when the program is left in order.
     Interrupted,
     /// It was killed.
     Dead,

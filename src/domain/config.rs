@@ -8,6 +8,9 @@ use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::thinking::Thinking;
 
+/// How many agents may work at once if nobody says.
+pub const WORKING_LIMIT: usize = 10;
+
 /// Everything the program was told at its start.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -92,7 +95,7 @@ impl Default for Config {
             settings: Settings::default(),
             environments: Vec::new(),
             commands: Vec::new(),
-            working_limit: 0,
+            working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,
         }

@@ -27,6 +27,8 @@ pub struct Listed {
     pub model: String,
     /// What it is doing.
     pub status: Status,
+    /// It waits for a place among those at work, behind so many others.
+    pub place: Option<usize>,
     /// Texts and commands that wait in its queue.
     pub queued: usize,
     /// Letters that it has not read.
@@ -42,6 +44,7 @@ impl Repl {
             parent: self.roster.parent(agent.id()),
             model: agent.talk.endpoint.full_name(),
             status: agent.status(),
+            place: self.roster.place_in_line(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
@@ -103,7 +106,8 @@ impl Repl {
         Ok(new.id)
     }
 
-    /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before.
+    /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before:
+    /// its queue holds 1,000 texts.
     ///
     /// # Errors
     /// There is no such agent, there is nothing to say, its queue is full, or the store cannot be written; nothing was said

@@ -177,6 +177,9 @@ impl Repl {
         }
         repl.read_queues()?;
         repl.count_mail()?;
+        for cut in &was_cut {
+            repl.roster.with(*cut, Agent::note_cut);
+        }
         repl.greet(root, is_fresh, &damaged, was_cut.len());
         repl.sweep_worktrees(root);
         repl.bring_to_screen(root);

@@ -17,6 +17,9 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 
+/// How much one agent's queue holds: nobody types as much, and a script that does is told to wait.
+const MOST_QUEUED: usize = 1_000;
+
 /// A change of memory that waits for a change of the store.
 pub(super) type OnceKept = Box<dyn FnOnce(&mut Repl)>;
 
@@ -34,7 +37,14 @@ impl Repl {
     }
 
     /// Stores a text or a command behind what is queued, tells the place, and goes on if the agent is idle.
+    ///
+    /// # Errors
+    /// The queue is full, or the store refuses; nothing has changed then.
     pub(super) fn enqueue(&mut self, who: AgentId, text: String, is_command: bool) -> Result<()> {
+        if self.roster.get(who).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
+            let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
         let id = self.shared.store.enqueue(who, &text, is_command, self.shared.clock.unix_ms())?;
         let place = self.roster.with(who, |agent| {
             agent.queue.push_back(Queued { id, text: text.clone(), is_command });

@@ -133,8 +133,11 @@ impl Repl {
     /// # Errors
     /// As for [`Repl::attach`].
     pub fn attach_to_last(&mut self, who: AgentId, count: u64) -> Result<ViewerId> {
-        let (oldest, next) = self.bounds(who)?;
-        let oldest = if next - oldest < count { self.filled_bounds(who)?.0 } else { oldest };
+        let (begin, next) = self.bounds(who)?;
+        if next - begin < count {
+            self.filled_bounds(who)?;
+        }
+        let oldest = self.roster.get(who).map_or(next, |agent| agent.output.oldest());
         Ok(self.viewers.open(who, oldest.max(next.saturating_sub(count)), None))
     }
 
@@ -251,3 +254,6 @@ fn output_of<'a>(
 fn over() -> Seen {
     Seen { is_over: true, ..Seen::default() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,7 @@ impl House {
             working_directory: directory.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings,
+            working_limit: 0,
             ..Config::default()
         };
         let memory = MemoryTerminal { size: (80, 24), ..MemoryTerminal::default() };

@@ -244,7 +244,6 @@ fn settle(
     complaints: &mut Complaints,
 ) -> (Wanted, Vec<Source>) {
     let mut wanted = Wanted::default();
-    wanted.config.working_limit = WORKING_LIMIT;
     wanted.config.working_directory.clone_from(&around.directory);
     let mut sources = vec![Source::Default; SETTINGS.len()];
     let home = around.home();
@@ -258,9 +257,6 @@ fn settle(
     }
     (wanted, sources)
 }
-
-/// How many agents may work at once if nobody says.
-const WORKING_LIMIT: usize = 10;
 
 /// What is said of a setting, the highest last.
 fn said(

@@ -1,0 +1,342 @@
+//! Viewers against a model that keeps everything and counts by hand, and what is left of them when they are gone.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::agent::{FIRST, KEPT};
+use crate::base::clock::Clock;
+use crate::domain::chunk::Status;
+use crate::domain::config::Config;
+use crate::domain::flow::Change;
+use crate::domain::message::{Body, Reply};
+use crate::domain::slice::Spec;
+use crate::store::Store;
+
+fn house() -> Repl {
+    Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual(), None).unwrap()
+}
+
+fn says(repl: &mut Repl, who: AgentId, text: &str) {
+    // Not into the scrollback as well: that takes its time, and nobody looks there.
+    repl.roster.with(who, |agent| agent.output.push(&Chunk::Note(text.into())));
+}
+
+fn read_all(repl: &mut Repl, viewer: ViewerId) -> Seen {
+    let mut seen = repl.read(viewer, 1_000);
+    while repl.has_unread(viewer) {
+        let more = repl.read(viewer, 1_000);
+        seen.chunks.extend(more.chunks);
+        seen.is_over = more.is_over;
+    }
+    seen
+}
+
+/// Chance that can be repeated (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+}
+
+/// What an agent has said since it was born: the number and the length of each chunk that is still kept.
+struct Said {
+    who: AgentId,
+    is_dead: bool,
+    begin: u64,
+    next: u64,
+    kept: VecDeque<(u64, usize, Chunk)>,
+    held: usize,
+}
+
+impl Said {
+    fn of(repl: &mut Repl, who: AgentId) -> Self {
+        let (begin, next) = repl.filled_bounds(who).unwrap();
+        let output = &repl.roster.get(who).unwrap().output;
+        let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
+        let kept: VecDeque<_> = (begin..next).map(chunk).collect();
+        let held = kept.iter().map(|(_, length, _)| length).sum();
+        Self { who, is_dead: false, begin, next, kept, held }
+    }
+
+    fn add(&mut self, chunk: Chunk) {
+        let length = chunk.encode().1.len();
+        self.kept.push_back((self.next, length, chunk));
+        self.next += 1;
+        self.held += length;
+        while self.kept.len() > KEPT.records || self.held > KEPT.bytes && self.kept.len() > 1 {
+            self.held -= self.kept.pop_front().map_or(0, |(_, length, _)| length);
+        }
+    }
+
+    fn oldest(&self) -> u64 {
+        self.next - self.kept.len() as u64
+    }
+}
+
+/// A viewer as the model has it.
+struct Looking {
+    id: ViewerId,
+    at: usize,
+    next: u64,
+}
+
+struct Scene {
+    repl: Repl,
+    dice: Dice,
+    said: Vec<Said>,
+    looking: Vec<Looking>,
+}
+
+impl Scene {
+    fn new(seed: u64) -> Self {
+        let mut repl = house();
+        let agents = [(); 3].map(|()| repl.create(None, None).unwrap());
+        let said = agents.map(|who| Said::of(&mut repl, who)).into_iter().collect();
+        Self { repl, dice: Dice(seed), said, looking: Vec::new() }
+    }
+
+    fn one(&mut self) -> usize {
+        self.dice.below(self.said.len() as u64) as usize
+    }
+
+    fn emit(&mut self) {
+        let at = self.one();
+        if self.said[at].is_dead {
+            return;
+        }
+        let (count, length) = match self.dice.below(16) {
+            0 => (KEPT.records as u64 + self.dice.below(3) - 1, 3),
+            1 => (3, KEPT.bytes / 3 + self.dice.below(3) as usize),
+            2 => (1, KEPT.bytes + 5),
+            _ => (self.dice.below(40), self.dice.below(5_000) as usize),
+        };
+        for n in 0..count {
+            let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
+            // Not into the scrollback as well: that takes its time, and nobody looks there.
+            self.repl.roster.with(self.said[at].who, |agent| agent.output.push(&chunk));
+            self.said[at].add(chunk);
+        }
+    }
+
+    fn attach(&mut self) {
+        let at = self.one();
+        let (said, kind) = (&self.said[at], self.dice.below(5));
+        let number = said.begin.saturating_sub(2) + self.dice.below(said.next - said.begin + 5);
+        let count = self.dice.below(30);
+        let epoch = if kind == 0 { "another".to_owned() } else { self.repl.epoch().to_owned() };
+        let (attached, next) = match kind {
+            0 | 1 | 2 => {
+                let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
+                let place = Place { epoch, number };
+                (self.repl.attach(said.who, Some(&place)), if is_known { number } else { said.begin })
+            }
+            3 => (self.repl.attach(said.who, None), said.begin),
+            _ => (self.repl.attach_to_last(said.who, count), said.oldest().max(said.next.saturating_sub(count))),
+        };
+        assert_eq!(attached.is_err(), said.is_dead);
+        if let Ok(id) = attached {
+            self.looking.push(Looking { id, at, next });
+        }
+    }
+
+    fn read(&mut self) {
+        if self.looking.is_empty() {
+            return;
+        }
+        let which = self.dice.below(self.looking.len() as u64) as usize;
+        let most = self.dice.below(600) as usize;
+        let one = &mut self.looking[which];
+        let said = &self.said[one.at];
+        assert_eq!(self.repl.has_unread(one.id), one.next < said.next);
+        let seen = self.repl.read(one.id, most);
+        let missed = said.oldest().saturating_sub(one.next);
+        one.next += missed;
+        let expected: Vec<_> = said.kept.iter().skip((one.next - said.oldest()) as usize).take(most).collect();
+        assert_eq!(seen.missed, missed);
+        assert!(seen.chunks.len() <= expected.len() && (!seen.chunks.is_empty() || expected.is_empty()));
+        for (seen, (number, _, chunk)) in seen.chunks.iter().zip(expected) {
+            assert_eq!((seen.agent, seen.number, &seen.chunk), (said.who, *number, chunk));
+        }
+        one.next += seen.chunks.len() as u64;
+        assert_eq!(seen.is_over, said.is_dead && one.next == said.next);
+    }
+
+    fn detach(&mut self) {
+        if !self.looking.is_empty() {
+            let which = self.dice.below(self.looking.len() as u64) as usize;
+            let left = self.looking.swap_remove(which);
+            self.repl.detach(left.id);
+            assert_eq!(self.repl.read(left.id, 1), over());
+        }
+    }
+
+    fn kill(&mut self) {
+        let at = self.one();
+        if !self.said[at].is_dead && self.dice.below(30) == 0 {
+            let (root, victim) = (self.repl.roster.nth(0).unwrap(), self.said[at].who);
+            self.repl.ask(root, Change::Kill { who: victim, cascade: false }).unwrap();
+            self.said[at].add(Chunk::Mark("killed".into()));
+            self.said[at].add(Chunk::Status(Status::Dead));
+            self.said[at].is_dead = true;
+        }
+    }
+
+    /// What is kept of the dead is kept for somebody.
+    fn assert_nothing_is_left_over(&self) {
+        for (at, said) in self.said.iter().enumerate().filter(|(_, said)| said.is_dead) {
+            let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
+            assert_eq!(self.repl.viewers.gone.contains_key(&said.who), is_wanted);
+        }
+        assert_eq!(self.repl.viewers.open.len(), self.looking.len());
+    }
+}
+
+#[test]
+fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says() {
+    for seed in 1..=8 {
+        let mut scene = Scene::new(seed);
+        for _ in 0..250 {
+            match scene.dice.below(10) {
+                0 | 1 => scene.emit(),
+                2 | 3 => scene.attach(),
+                4..=7 => scene.read(),
+                8 => scene.detach(),
+                _ => scene.kill(),
+            }
+            scene.assert_nothing_is_left_over();
+        }
+    }
+}
+
+#[test]
+fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed() {
+    for (length, most) in [(1, KEPT.records), (KEPT.bytes / 4, 4)] {
+        let mut repl = house();
+        let who = repl.create(None, None).unwrap();
+        let (text, viewer) = ("x".repeat(length), repl.attach(who, None).unwrap());
+        let born = read_all(&mut repl, viewer).chunks.len();
+        (0..most).for_each(|_| says(&mut repl, who, &text));
+        let early = repl.attach(who, repl.place_of(viewer).as_ref()).unwrap();
+        let seen = read_all(&mut repl, early);
+        assert_eq!((seen.missed, seen.chunks.len()), (0, most));
+        says(&mut repl, who, &text);
+        let seen = read_all(&mut repl, viewer);
+        assert_eq!((seen.missed, seen.chunks.len()), (1, most));
+        let late = repl.attach(who, None).unwrap();
+        assert_eq!(repl.read(late, 1).missed, born as u64 + 1, "what was dropped is counted for those who come later");
+    }
+}
+
+#[test]
+fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_a_gap() {
+    let mut repl = house();
+    let root = repl.roster.nth(0).unwrap();
+    repl.shared.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
+    (0..=KEPT.records).for_each(|_| says(&mut repl, root, "x"));
+    let viewer = repl.attach(root, None).unwrap();
+    let seen = read_all(&mut repl, viewer);
+    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.roster.get(root).unwrap().output.next() - FIRST);
+    assert!(seen.chunks.iter().all(|one| one.chunk == Chunk::Note("x".into())));
+}
+
+#[test]
+fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read_twice() {
+    let mut repl = house();
+    let root = repl.roster.nth(0).unwrap();
+    let said = |n: usize| Body::User(n.to_string());
+    repl.shared.store.append(root, (0..KEPT.records + 500).map(said).collect(), 0).unwrap();
+    let live = read_live(&repl, root);
+    let viewer = repl.attach(root, None).unwrap();
+    let seen = read_all(&mut repl, viewer);
+    assert_eq!((seen.missed, seen.chunks.len()), (0, KEPT.records));
+    assert_eq!(seen.chunks[0].chunk, Chunk::User((500 + live).to_string()));
+    assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
+    assert_eq!(repl.roster.get(root).unwrap().output.wants_older_than(), None);
+    let again = repl.attach(root, None).unwrap();
+    assert_eq!(read_all(&mut repl, again), seen);
+}
+
+fn read_live(repl: &Repl, who: AgentId) -> usize {
+    let output = &repl.roster.get(who).unwrap().output;
+    (output.next() - FIRST) as usize
+}
+
+#[test]
+fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
+    let mut repl = house();
+    let who = repl.create(None, None).unwrap();
+    let piece = |n: usize| {
+        Body::Assistant(Reply {
+            text: format!("{n}").repeat(KEPT.bytes / 5),
+            thinking: "hm".into(),
+            ..Reply::default()
+        })
+    };
+    repl.shared.store.append(who, (0..9).map(piece).collect(), 0).unwrap();
+    let viewer = repl.attach(who, None).unwrap();
+    let seen = read_all(&mut repl, viewer);
+    let texts = seen.chunks.iter().filter(|one| matches!(one.chunk, Chunk::Text(_))).count();
+    let first = seen.chunks[0].chunk.encode().1[0];
+    assert_eq!((texts, first), (4, b'h'), "four pieces and what was thought before each");
+}
+
+#[test]
+fn nobody_can_look_at_an_errand() {
+    let mut repl = house();
+    let root = repl.roster.nth(0).unwrap();
+    repl.shared.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
+    repl.ask(root, Change::Slice(Spec::parse("summarize:0:1").unwrap())).unwrap();
+    let errand = repl.errand_for(root).expect("a summary is being written");
+    assert!(repl.attach(errand, None).is_err() && repl.close(errand).is_err());
+}
+
+#[test]
+fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
+    let mut repl = house();
+    let agents = [(); 10].map(|()| repl.create(None, None).unwrap());
+    for cycle in 0..100 {
+        let viewers = agents.map(|who| repl.attach(who, None).unwrap());
+        agents.iter().for_each(|who| says(&mut repl, *who, &format!("{cycle}")));
+        for (at, viewer) in viewers.into_iter().enumerate() {
+            if at % 2 == 0 {
+                assert_eq!(read_all(&mut repl, viewer).missed, 0);
+            }
+            repl.detach(viewer);
+        }
+    }
+    assert!(repl.viewers.open.is_empty() && repl.viewers.gone.is_empty() && !repl.has_to_tell());
+    let (root, first) = (repl.roster.nth(0).unwrap(), agents[0]);
+    repl.ask(root, Change::Kill { who: first, cascade: false }).unwrap();
+    assert!(repl.viewers.gone.is_empty(), "nobody looked");
+}
+
+#[test]
+fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones() {
+    let mut repl = house();
+    let who = repl.create(None, None).unwrap();
+    let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let ears = std::rc::Rc::clone(&told);
+    let tell = move |seen: &Seen| {
+        ears.borrow_mut().push(seen.chunks.len());
+        Ok(())
+    };
+    let place = Place { epoch: repl.epoch().to_owned(), number: repl.bounds(who).unwrap().1 };
+    repl.on_chunks(who, Some(&place), Box::new(tell)).unwrap();
+    assert!(!repl.has_to_tell());
+    (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, who, "x"));
+    while repl.has_to_tell() {
+        assert_eq!(repl.compute_timeout().after, Some(Default::default()));
+        repl.turn(None).unwrap();
+    }
+    assert_eq!(*told.borrow(), [CHUNKS_PER_TURN, 1]);
+    repl.turn(Some(Default::default())).unwrap();
+    assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
+    repl.close(who).unwrap();
+    repl.turn(Some(Default::default())).unwrap();
+    assert!(told.borrow().last() == Some(&1) && repl.viewers.open.is_empty() && repl.viewers.gone.is_empty());
+}
