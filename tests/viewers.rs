@@ -2,6 +2,8 @@
 //! program asks that hosts the loop.
 
 mod library;
+mod states;
+mod streams;
 
 use polylogue::agent::FIRST;
 use polylogue::base::id::AgentId;
@@ -31,6 +33,12 @@ pub fn all_of(repl: &mut Repl, who: AgentId) -> Vec<Numbered> {
     repl.detach(viewer);
     assert_eq!(seen.missed, 0);
     seen.chunks
+}
+
+/// The same of the `n`th agent of a house.
+fn story(house: &mut Harness, n: usize) -> Vec<Numbered> {
+    let who = house.id(n);
+    all_of(&mut house.repl, who)
 }
 
 /// A viewer as a text: what is said, and in brackets what it is where it is not plainly said.

@@ -10,7 +10,8 @@ use polylogue::domain::config::Config;
 use polylogue::repl::{Repl, Turn};
 use polylogue::store::Store;
 
-use super::{all_of, told};
+use super::{all_of, read_all, told};
+use crate::support::harness::{Harness, Plan};
 
 fn house() -> Repl {
     let store = Store::in_memory().expect("a store");
@@ -77,4 +78,29 @@ fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
     let all = all_of(&mut repl, who);
     assert_eq!(*heard.borrow(), all);
     assert_eq!(told(&all).iter().filter(|line| *line == "[error]").count(), 1);
+}
+
+#[test]
+fn a_closed_agent_is_told_to_its_viewers_and_is_there_again_after_a_restart() {
+    let mut house = Harness::new(Plan::default());
+    let one = house.repl.create(Some("one"), None).unwrap();
+    house.repl.send(one, "hello").unwrap();
+    house.turn_until_idle();
+    let viewer = house.repl.attach_to_last(one, 0).unwrap();
+    house.switch(1);
+    assert!(house.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
+    house.fork_named(1, "child");
+    house.switch(0);
+    assert!(house.repl.close(one).unwrap_err().message.ends_with("it has living children"));
+    house.repl.close(house.id(2)).unwrap();
+    house.repl.close(one).unwrap();
+    let seen = read_all(&mut house.repl, viewer);
+    assert!(seen.is_over && told(&seen.chunks).last().map(String::as_str) == Some("[note]"));
+    assert!(house.repl.create(Some("one"), None).is_err(), "its name stays taken");
+    let mut house = house.crash_and_restart();
+    assert_eq!(house.repl.list().iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "child"]);
+    assert_eq!((house.n("one"), house.replies(1)), (1, vec!["hello".into()]));
+    house.say(2, "still there");
+    house.turn_until_idle();
+    assert_eq!(house.replies(2).len(), 2);
 }
