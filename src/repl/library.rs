@@ -129,7 +129,8 @@ impl Repl {
     }
 
     /// Forgets an agent in memory, without killing it: it is there again when the store is opened the next time. Its viewers
-    /// are told so, and that nothing more will come. Until then its letters wait in the store and its name stays taken.
+    /// are told so, and that nothing more will come. Until then its letters wait in the store, its name stays taken, and the
+    /// death of its ancestors does not reach it, whoever else dies with them.
     ///
     /// # Errors
     /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use polylogue::base::clock::Clock;
 use polylogue::base::error::{Error, ErrorKind};
@@ -45,6 +46,22 @@ fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
     assert!(repl.attach(one, None).is_err() && repl.send(one, "x").is_err() && repl.close(one).is_err());
     let root = repl.list()[0].id;
     assert!(repl.close(root).unwrap_err().message.ends_with("it is the root"));
+}
+
+#[test]
+fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_stops() {
+    let mut repl = house();
+    let agents = [(); 11].map(|()| repl.create(None, None).unwrap());
+    for who in agents {
+        repl.send(who, "words\n!hang").unwrap();
+    }
+    repl.turn(Some(Duration::ZERO)).unwrap();
+    let places = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();
+    assert_eq!((repl.roster().at_work().len(), places(&repl)), (10, vec![(agents[10], 0)]));
+    assert_eq!(repl.status(agents[10]), Ok(Status::Running), "it is not idle: it was told something");
+    repl.interrupt(agents[4]).unwrap();
+    assert_eq!((repl.roster().at_work().len(), places(&repl)), (10, vec![]));
+    assert!(repl.roster().at_work().contains(&agents[10]));
 }
 
 #[test]
