@@ -124,7 +124,7 @@ fn what_the_screen_shows_what_the_ring_keeps_and_what_the_store_has_is_one_story
     (0..PIECES).for_each(|piece| step(&mut house, &exchanges, piece));
     finish(&mut house, &exchanges);
     let said = text_of(&story(&mut house, 0));
-    assert_eq!(house.replies(0), [said.clone()]);
+    assert_eq!(house.replies(0), std::slice::from_ref(&said));
     assert_eq!(house.agent(0).partial_text(), "");
     let screen: String = house.screen_text().split_whitespace().collect();
     assert!(screen.contains(&said.split_whitespace().collect::<String>()), "{screen}");

@@ -130,7 +130,7 @@ impl Scene {
         let count = self.dice.below(30);
         let epoch = if kind == 0 { "another".to_owned() } else { self.repl.epoch().to_owned() };
         let (attached, next) = match kind {
-            0 | 1 | 2 => {
+            0..=2 => {
                 let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
                 let place = Place { epoch, number };
                 (self.repl.attach(said.who, Some(&place)), if is_known { number } else { said.begin })
