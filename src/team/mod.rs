@@ -1,6 +1,7 @@
 //! Many agents: who there is, how they come to be, and which of them need to be looked at.
 
 mod birth;
+pub mod coordinator;
 mod homes;
 mod instructions;
 mod limiter;

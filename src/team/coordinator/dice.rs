@@ -1,0 +1,14 @@
+//! Chance that can be repeated, for the tests of this room.
+
+/// A small generator (xorshift64*, Vigna 2016): the same seed, the same numbers.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    /// A number from 0 to `bound`, which is not among them.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+    }
+}

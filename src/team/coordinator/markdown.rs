@@ -1,0 +1,148 @@
+//! As much of Markdown as is needed to cut an answer at its headings and to see how it is built: headings, fences, items
+//! of lists, bold text. After CommonMark 0.31.2, sections 4.2 (ATX headings), 4.5 (fenced code) and 5.2 (list items); a
+//! heading that is underlined is taken for text.
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// `#` to `######`, outside of code.
+    Heading,
+    /// An item of a list, outside of code.
+    Item,
+    /// The first or the last line of fenced code.
+    Fence,
+    /// Within fenced code.
+    Code,
+    /// Everything else.
+    Text,
+}
+
+/// The lines of a text, each with its newline, and what they are.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
+    let mut open = None;
+    text.split_inclusive('\n').map(move |line| (kind(line.trim_end_matches(['\n', '\r']), &mut open), line))
+}
+
+/// A fence that was opened: of which character, and how many.
+type Fence = (char, usize);
+
+fn kind(line: &str, open: &mut Option<Fence>) -> Line {
+    let body = line.trim_start_matches(' ');
+    let is_indented_code = line.len() - body.len() > 3;
+    let fence = if is_indented_code { None } else { fence(body) };
+    match (*open, fence) {
+        (Some((mark, least)), Some((same, count, ""))) if mark == same && count >= least => *open = None,
+        (Some(_), _) => return Line::Code,
+        (None, Some((mark, count, _))) => *open = Some((mark, count)),
+        (None, None) if !is_indented_code && is_heading(body) => return Line::Heading,
+        (None, None) if is_item(body) => return Line::Item,
+        (None, None) => return Line::Text,
+    }
+    Line::Fence
+}
+
+/// The character of a fence, how many there are, and what stands behind them.
+fn fence(body: &str) -> Option<(char, usize, &str)> {
+    let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let behind = body.trim_start_matches(mark);
+    let count = body.len() - behind.len();
+    let is_inline_code = mark == '`' && behind.contains('`');
+    (count >= 3 && !is_inline_code).then(|| (mark, count, behind.trim()))
+}
+
+fn is_heading(body: &str) -> bool {
+    let behind = body.trim_start_matches('#');
+    (1..=6).contains(&(body.len() - behind.len())) && (behind.is_empty() || behind.starts_with([' ', '\t']))
+}
+
+fn is_item(body: &str) -> bool {
+    let digits = body.trim_start_matches(|c: char| c.is_ascii_digit());
+    let behind = match body.len() - digits.len() {
+        0 => body.strip_prefix(['-', '*', '+']),
+        1..=9 => digits.strip_prefix(['.', ')']),
+        _ => None,
+    };
+    behind.is_some_and(|behind| behind.starts_with([' ', '\t']) && !behind.trim().is_empty())
+}
+
+/// Whether a line holds bold text: two asterisks or underscores on both sides of something that touches them.
+pub(super) fn has_bold(line: &str) -> bool {
+    ["**", "__"].iter().any(|mark| {
+        line.match_indices(mark).any(|(at, _)| {
+            let rest = &line[at + 2..];
+            let within = rest.find(mark).map(|end| &rest[..end]);
+            within.is_some_and(|within| !within.is_empty() && within.trim() == within)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Line> {
+        lines(text).map(|(kind, _)| kind).collect()
+    }
+
+    #[test]
+    fn lines_are_told_apart_as_commonmark_does() {
+        for (line, kind) in [
+            ("# one", Line::Heading),
+            ("###### six", Line::Heading),
+            ("   ## indented", Line::Heading),
+            ("#", Line::Heading),
+            ("#\ttab", Line::Heading),
+            ("####### seven", Line::Text),
+            ("#no-space", Line::Text),
+            ("    # code", Line::Text),
+            ("text # more", Line::Text),
+            ("- item", Line::Item),
+            ("  * item", Line::Item),
+            ("12. item", Line::Item),
+            ("3) item", Line::Item),
+            ("-dash", Line::Text),
+            ("---", Line::Text),
+            ("**bold** text", Line::Text),
+            ("1234567890. year", Line::Text),
+            ("2.5 times", Line::Text),
+            ("```rust", Line::Fence),
+            ("~~~", Line::Fence),
+            ("``two", Line::Text),
+            ("```a` inline", Line::Text),
+            ("", Line::Text),
+        ] {
+            assert_eq!(kinds(&format!("{line}\n")), [kind], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_heading_in_a_fence_is_code_until_the_same_fence_closes_it() {
+        use Line::{Code, Fence, Heading};
+        assert_eq!(kinds("```\n# a\n```\n# b\n"), [Fence, Code, Fence, Heading]);
+        assert_eq!(kinds("````\n```\n# a\n````\r\n# b"), [Fence, Code, Code, Fence, Heading]);
+        assert_eq!(kinds("~~~\n```\n# a\n~~~~\n# b"), [Fence, Code, Code, Fence, Heading]);
+        assert_eq!(kinds("```\n# a\n``` no end\n# b"), [Fence, Code, Code, Code]);
+    }
+
+    #[test]
+    fn nothing_of_a_text_is_lost() {
+        for text in ["", "\n", "a", "a\nb", "a\r\n\r\nb\n", "```\nopen"] {
+            assert_eq!(lines(text).map(|(_, line)| line).collect::<String>(), text);
+        }
+    }
+
+    #[test]
+    fn bold_text_has_its_marks_on_both_sides() {
+        for (line, is_bold) in [
+            ("this is **bold** text", true),
+            ("__bold__", true),
+            ("**", false),
+            ("****", false),
+            ("2 ** 3 ** 4", false),
+            ("**open", false),
+            ("a ** b **c**", true),
+        ] {
+            assert_eq!(has_bold(line), is_bold, "{line:?}");
+        }
+    }
+}

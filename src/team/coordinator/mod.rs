@@ -1,0 +1,15 @@
+//! Many agents on one task: who works when, how long, how often, and what their answers become.
+//!
+//! Pure: nothing here reads a file, asks a clock, touches an agent or writes anywhere. The loop asks a [`task::Task`] what
+//! to do next, does it with ordinary agents, and tells it what became of that.
+
+pub mod aggregate;
+#[cfg(test)]
+mod dice;
+pub mod event;
+pub mod health;
+pub mod judge;
+mod markdown;
+pub mod member;
+pub mod result;
+pub mod settings;
