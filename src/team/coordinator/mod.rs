@@ -4,12 +4,19 @@
 //! to do next, does it with ordinary agents, and tells it what became of that.
 
 pub mod aggregate;
+mod course;
 #[cfg(test)]
 mod dice;
+mod document;
+mod effort;
 pub mod event;
 pub mod health;
 pub mod judge;
 mod markdown;
 pub mod member;
+pub mod outcome;
 pub mod result;
 pub mod settings;
+pub mod task;
+pub mod template;
+pub mod workflow;
