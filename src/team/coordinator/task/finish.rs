@@ -14,8 +14,11 @@ impl Task {
     /// All members are over: a judge is asked, if there is one and something to judge.
     pub(super) fn conclude(&mut self, failure: Option<String>) {
         self.stage = Stage::Judging(failure);
+        if self.settings.judge.is_none() || self.stop == Some(Stop::Interrupted) {
+            return;
+        }
         let counted = self.counted();
-        if self.settings.judge.is_some() && self.stop != Some(Stop::Interrupted) && answers(&counted).len() > 1 {
+        if answers(&counted).len() > 1 {
             let judge = self.members.len();
             self.efforts[judge].prompt = judge::prompt(&self.text, &counted).into();
             self.ask(judge);
