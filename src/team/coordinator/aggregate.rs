@@ -1,5 +1,5 @@
-//! How several answers become one: pure functions over results. Errors of members stand in no answer; they are told apart
-//! ([`super::result::failures`]).
+//! How several answers become one: pure functions over results. Errors of members stand in no answer; they are told
+//! apart ([`super::result::failures`]).
 
 use std::collections::BTreeSet;
 
@@ -119,8 +119,8 @@ pub fn score(answer: &str) -> usize {
     (answer.len() / 100).min(MOST_FOR_LENGTH) + form + (2 * sentences).min(MOST_FOR_SENTENCES)
 }
 
-/// Ends of sentences in a line: `.`, `!` or `?` before a space, an end or a closing mark; in Chinese and Japanese nothing
-/// has to follow. The number of an item of a list ends none.
+/// Ends of sentences in a line: `.`, `!` or `?` before a space, an end or a closing mark; in Chinese and Japanese
+/// nothing has to follow. The number of an item of a list ends none.
 fn sentences(line: &str) -> usize {
     let body = without_number(line.trim());
     let behind = body.chars().skip(1).map(Some).chain([None]);
@@ -139,8 +139,8 @@ fn without_number(body: &str) -> &str {
     if behind.len() < body.len() { behind.trim_start_matches(['.', ')']) } else { body }
 }
 
-/// All sections of all answers in the order in which they are first seen, each once. What stands before the first heading
-/// is a section, too. White space around a section does not count.
+/// All sections of all answers in the order in which they are first seen, each once. What stands before the first
+/// heading is a section, too. White space around a section does not count.
 fn merge(answers: &[Answer<'_>]) -> String {
     let mut seen = BTreeSet::new();
     let sections = answers.iter().flat_map(|(_, text)| sections(text));

@@ -1,5 +1,5 @@
-//! In which order members work, and on what: the rules of each strategy and of a workflow's layers, over a picture of who
-//! is how far. Nothing is remembered here: the same picture gives the same next move.
+//! In which order members work, and on what: the rules of each strategy and of a workflow's layers, over a picture of
+//! who is how far. Nothing is remembered here: the same picture gives the same next move.
 
 use std::fmt::Write as _;
 use std::rc::Rc;

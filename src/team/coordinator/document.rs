@@ -1,5 +1,5 @@
-//! A template or a workflow as a person wrote it, in TOML or in JSON: a tree that knows where its parts stand, so that every
-//! fault is told as `file:line: key: words`. JSON is told by its keys alone: its parser keeps no lines.
+//! A template or a workflow as a person wrote it, in TOML or in JSON: a tree that knows where its parts stand, so that
+//! every fault is told as `file:line: key: words`. JSON is told by its keys alone: its parser keeps no lines.
 
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
@@ -42,7 +42,8 @@ pub(super) struct Table<'d> {
 }
 
 impl Document {
-    /// Reads a document; `file` is only for errors. What ends in `.json` or begins with a brace is JSON, else it is TOML.
+    /// Reads a document; `file` is only for errors. What ends in `.json` or begins with a brace is JSON, else it is
+    /// TOML.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self> {
         let is_json = file.ends_with(".json") || text.trim_start().starts_with('{');
         let root = if is_json { json(file, text)? } else { toml(file, text)? };

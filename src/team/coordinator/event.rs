@@ -3,9 +3,9 @@
 //! ```text
 //! {"v":1,"run":"k3f0","n":1,"at_ms":0,"type":"task_started","strategy":"parallel","members":[..],..}
 //! ```
-//! `v` is the version of this schema: a field may be added under one version, none is taken away or changes its meaning.
-//! `n` counts from 1 without gaps. Every member has either one `agent_started` and later one `agent_finished`, or one
-//! `agent_skipped`; the last event is `task_completed` or `task_failed`.
+//! `v` is the version of this schema: a field may be added under one version, none is taken away or changes its
+//! meaning. `n` counts from 1 without gaps. Every member has either one `agent_started` and later one `agent_finished`,
+//! or one `agent_skipped`; the last event is `task_completed` or `task_failed`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The judge of `select_best`: a model that is shown all answers by number and names one. Only words here: who asks it, and
-//! what happens if it names none, is the task's business.
+//! The judge of `select_best`: a model that is shown all answers by number and names one. Only words here: who asks it,
+//! and what happens if it names none, is the task's business.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
-//! As much of Markdown as is needed to cut an answer at its headings and to see how it is built: headings, fences, items
-//! of lists, bold text. After CommonMark 0.31.2, sections 4.2 (ATX headings), 4.5 (fenced code) and 5.2 (list items); a
-//! heading that is underlined is taken for text.
+//! As much of Markdown as is needed to cut an answer at its headings and to see how it is built: headings, fences,
+//! items of lists, bold text. After CommonMark 0.31.2, sections 4.2 (ATX headings), 4.5 (fenced code) and 5.2 (list
+//! items); a heading that is underlined is taken for text.
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Many agents on one task: who works when, how long, how often, and what their answers become.
 //!
-//! Pure: nothing here reads a file, asks a clock, touches an agent or writes anywhere. The loop asks a [`task::Task`] what
-//! to do next, does it with ordinary agents, and tells it what became of that.
+//! Pure: nothing here reads a file, asks a clock, touches an agent or writes anywhere. The loop asks a [`task::Task`]
+//! what to do next, does it with ordinary agents, and tells it what became of that.
 
 pub mod aggregate;
 mod course;

@@ -1,6 +1,6 @@
-//! One run of a task, as a state machine that does nothing itself: [`Task::step`] says what to do next, and is told what
-//! became of it. Whoever drives it calls `step` until it says [`Step::Wait`] or [`Step::Finished`], and again after every
-//! piece of news and at the moment that it named.
+//! One run of a task, as a state machine that does nothing itself: [`Task::step`] says what to do next, and is told
+//! what became of it. Whoever drives it calls `step` until it says [`Step::Wait`] or [`Step::Finished`], and again
+//! after every piece of news and at the moment that it named.
 //!
 //! ```text
 //!            asked            answered in time
@@ -10,8 +10,8 @@
 //!    |              retrying -- at its deadline, or others decided ---+
 //!    +------- skipped: its breaker is open, nobody needs it ----------+
 //! ```
-//! A member's time counts from [`Task::on_begun`], over all its attempts and waits. What is heard of a member that is over
-//! changes nothing.
+//! A member's time counts from [`Task::on_begun`], over all its attempts and waits. What is heard of a member that is
+//! over changes nothing.
 
 mod finish;
 mod flow;
@@ -67,8 +67,8 @@ pub enum Step {
         /// For which time, from 1. Each time it is asked anew: nothing of a failed attempt is known to it.
         attempt: u32,
     },
-    /// Stop at once whatever this one does. It is over, and nothing that is still heard of it counts. It may be waiting for
-    /// a place, or between two attempts.
+    /// Stop at once whatever this one does. It is over, and nothing that is still heard of it counts. It may be waiting
+    /// for a place, or between two attempts.
     Cancel {
         /// Whom.
         who: Who,
@@ -129,7 +129,8 @@ impl Task {
         Self::on_course(run, text, members, settings, (strategy, course), now)
     }
 
-    /// A run of a workflow on this task. The strategy of the settings does not matter: the workflow says who follows whom.
+    /// A run of a workflow on this task. The strategy of the settings does not matter: the workflow says who follows
+    /// whom.
     ///
     /// # Errors
     /// As for [`Task::new`].
@@ -222,8 +223,8 @@ impl Task {
         }
     }
 
-    /// An attempt of this one has failed. `is_retryable`: the same may succeed later, and nothing of an answer was taken
-    /// over already.
+    /// An attempt of this one has failed. `is_retryable`: the same may succeed later, and nothing of an answer was
+    /// taken over already.
     pub fn on_failure(&mut self, who: Who, error: &Error, is_retryable: bool, context: &mut Context<'_>) {
         let Some(at) = self.heard_of(who, context) else { return };
         let effort = &mut self.efforts[at];

@@ -51,7 +51,8 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Reads a workflow. `file` is for errors, `name` for a file that says none; `templates` have the roles that steps name.
+    /// Reads a workflow. `file` is for errors, `name` for a file that says none; `templates` have the roles that steps
+    /// name.
     ///
     /// # Errors
     /// It cannot be carried out; the words say where it goes wrong.

@@ -1,5 +1,5 @@
-//! What happens in a run by itself: deadlines, attempts that are due, who starts next, and what the end of one means for the
-//! others.
+//! What happens in a run by itself: deadlines, attempts that are due, who starts next, and what the end of one means
+//! for the others.
 
 use std::rc::Rc;
 

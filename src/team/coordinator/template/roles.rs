@@ -1,6 +1,6 @@
-//! What the members of the built-in templates are told to be: what each looks at, and what it hands back. Each is written
-//! so that it holds alone, beside others, and as a stage that is given nothing but the answer of the one before; that is
-//! why those who come first are told to repeat what those behind them need.
+//! What the members of the built-in templates are told to be: what each looks at, and what it hands back. Each is
+//! written so that it holds alone, beside others, and as a stage that is given nothing but the answer of the one
+//! before; that is why those who come first are told to repeat what those behind them need.
 
 use crate::team::coordinator::settings::{Aggregation, Strategy};
 

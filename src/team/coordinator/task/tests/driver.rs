@@ -1,5 +1,5 @@
-//! Members that do what a script says, a clock that is moved by hand, and as many places as the house has: what the loop
-//! will be to a task, without agents.
+//! Members that do what a script says, a clock that is moved by hand, and as many places as the house has: what the
+//! loop will be to a task, without agents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Strategy x aggregation x what becomes of the members, each run held against the plainest reading of the rules: sums and
-//! minima over members that are looked at one by one.
+//! Strategy x aggregation x what becomes of the members, each run held against the plainest reading of the rules: sums
+//! and minima over members that are looked at one by one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
