@@ -1,11 +1,24 @@
 //! What happens in a run, as scripts read it: numbered events, one JSON object a line.
 //!
-//! ```text
-//! {"v":1,"run":"k3f0","n":1,"at_ms":0,"type":"task_started","strategy":"parallel","members":[..],..}
+//! One line, version 1, in the manner of the chunks of one agent ([`crate::domain::chunk`]):
+//!
+//! ```json
+//! {"v":1,"run":"k3f0","n":1,"at_ms":0,"type":"task_started","task":"...","strategy":"parallel","members":["a","b"]}
 //! ```
-//! `v` is the version of this schema: a field may be added under one version, none is taken away or changes its
-//! meaning. `n` counts from 1 without gaps. Every member has either one `agent_started` and later one `agent_finished`,
-//! or one `agent_skipped`; the last event is `task_completed` or `task_failed`.
+//!
+//! | `type` | further fields |
+//! |---|---|
+//! | `task_started` | `task`, `strategy`, `course` (what the strategy comes to), `aggregation`, `members` (names in order) |
+//! | `agent_started` | `member`, `model` (or null: the usual one) |
+//! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer` or `error` |
+//! | `agent_skipped` | `member`, `reason` |
+//! | `aggregation_completed` | `aggregation`, `answers` (how many), `chosen` (a name, or null), `notes` |
+//! | `task_completed` | `answer`, `failures` (a line each), `tokens` |
+//! | `task_failed` | `error`, `interrupted`, `answer` (of what there is, or null), `failures`, `tokens` |
+//!
+//! `n` counts from 1 without gaps; `at_ms` from the start of the run. Every member has either one `agent_started` and later
+//! one `agent_finished`, or one `agent_skipped`; the last event is `task_completed` or `task_failed`. A reader skips types
+//! and fields that it does not know; what it knows keeps its meaning as long as `v` is 1.
 
 use std::time::Duration;
 
@@ -13,8 +26,8 @@ use serde_json::{Value, json};
 
 use super::result::{MemberResult, millis};
 
-/// The version of the schema.
-pub const VERSION: u32 = 1;
+/// The version of the schema, the field `v` of every line.
+pub const VERSION: u64 = 1;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
