@@ -60,7 +60,8 @@ fn nobody(results: &[MemberResult]) -> Error {
             format!("none of {} members answered - {}: {why}", results.len(), first.member)
         }
     };
-    Error::new(ErrorKind::System, words)
+    let kind = results.iter().find_map(MemberResult::failure);
+    Error::new(kind.unwrap_or(ErrorKind::System), words)
 }
 
 const fn made_of_all(text: String) -> Aggregated {
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn errors_stand_in_no_answer_and_nobody_s_answer_is_an_error() {
         let without = [
-            Ending::Failed("boom".into()),
+            Ending::Failed(Error::new(ErrorKind::Auth, "boom")),
             Ending::TimedOut("boom".into()),
             Ending::Skipped("boom".into()),
             Ending::Cancelled("boom".into()),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::member::Member;
 use super::result::MemberResult;
 use super::settings::Strategy;
+use crate::base::error::{Error, ErrorKind};
 
 /// A task of fewer bytes is short: [`Strategy::Adaptive`] gives it to several members at once.
 const SHORT_TASK: usize = 1000;
@@ -57,8 +58,8 @@ pub(super) enum Move {
     Skip(usize, String),
     /// Nothing before somebody is done.
     Wait,
-    /// Nothing any more; with words, if the run as a whole has failed.
-    Done(Option<String>),
+    /// Nothing any more; with an error, if the run as a whole has failed.
+    Done(Option<Error>),
 }
 
 /// Who works on what, and how far everybody is.
@@ -112,6 +113,11 @@ impl Course {
     }
 }
 
+/// The failure of a run that comes from that of a member, in these words.
+fn failure(result: &MemberResult, words: String) -> Error {
+    Error::new(result.failure().unwrap_or(ErrorKind::System), words)
+}
+
 impl Picture<'_> {
     fn in_order(&self) -> Move {
         match self.standings.iter().position(|standing| !matches!(standing, Standing::Over(_))) {
@@ -149,19 +155,18 @@ impl Picture<'_> {
     }
 
     /// Why nothing can come after this stage.
-    fn fault(&self, at: usize, result: &MemberResult) -> Option<String> {
+    fn fault(&self, at: usize, result: &MemberResult) -> Option<Error> {
         let is_last = at + 1 == self.members.len();
-        match result.answer() {
-            Some(answer) if answer.trim().is_empty() && !is_last => {
-                Some(format!("stage {} answered nothing", result.member))
-            }
-            Some(_) => None,
-            None if result.is_skipped() => None,
-            None => Some(format!("stage {} failed: {}", result.member, result.error().unwrap_or_default())),
-        }
+        let words = match result.answer() {
+            Some(answer) if answer.trim().is_empty() && !is_last => format!("stage {} answered nothing", result.member),
+            Some(_) => return None,
+            None if result.is_skipped() => return None,
+            None => format!("stage {} failed: {}", result.member, result.error().unwrap_or_default()),
+        };
+        Some(failure(result, words))
     }
 
-    fn end_pipeline(&self, at: usize, fault: String) -> Move {
+    fn end_pipeline(&self, at: usize, fault: Error) -> Move {
         let next = (at + 1..self.standings.len()).find(|next| matches!(self.standings[*next], Standing::Idle));
         match next {
             Some(next) => Move::Skip(next, format!("not reached: {} has handed nothing on", self.members[at].name)),
@@ -202,12 +207,12 @@ impl Picture<'_> {
         blockers
     }
 
-    fn critical_failure(&self, links: &[Link], blockers: &[Option<usize>]) -> Option<String> {
+    fn critical_failure(&self, links: &[Link], blockers: &[Option<usize>]) -> Option<Error> {
         let failed = |at: usize| match self.standings[at] {
-            Standing::Over(result) if links[at].is_critical => result.error(),
+            Standing::Over(result) if links[at].is_critical && !result.is_success() => Some(result),
             _ => None,
         };
-        let (at, error) = (0..links.len()).find_map(|at| failed(at).map(|error| (at, error)))?;
+        let result = (0..links.len()).find_map(failed)?;
         let skipped = (0..links.len()).filter(|at| blockers[*at].is_some()).map(|at| self.members[at].name.as_str());
         let skipped: Vec<&str> = skipped.collect();
         let behind = if skipped.is_empty() {
@@ -215,7 +220,8 @@ impl Picture<'_> {
         } else {
             format!("; skipped for want of it: {}", skipped.join(", "))
         };
-        Some(format!("{} is critical and gave no answer: {error}{behind}", self.members[at].name))
+        let (name, error) = (&result.member, result.error().unwrap_or_default());
+        Some(failure(result, format!("{name} is critical and gave no answer: {error}{behind}")))
     }
 
     /// The task, and below it what the steps have answered on which this one depends.

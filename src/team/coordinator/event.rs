@@ -10,11 +10,11 @@
 //! |---|---|
 //! | `task_started` | `task`, `strategy`, `course` (what the strategy comes to), `aggregation`, `members` (names in order) |
 //! | `agent_started` | `member`, `model` (or null: the usual one) |
-//! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer` or `error` |
+//! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer`, or `error` and `kind` (null if it did not fail but was stopped) |
 //! | `agent_skipped` | `member`, `reason` |
 //! | `aggregation_completed` | `aggregation`, `answers` (how many), `chosen` (a name, or null), `notes` |
 //! | `task_completed` | `answer`, `failures` (a line each), `tokens` |
-//! | `task_failed` | `error`, `interrupted`, `answer` (of what there is, or null), `failures`, `tokens` |
+//! | `task_failed` | `error`, `kind` (see [`ErrorKind::name`]; null for an interrupt), `interrupted`, `answer` (of what there is, or null), `failures`, `tokens` |
 //!
 //! `n` counts from 1 without gaps; `at_ms` from the start of the run. Every member has either one `agent_started` and later
 //! one `agent_finished`, or one `agent_skipped`; the last event is `task_completed` or `task_failed`. A reader skips types
@@ -25,6 +25,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::result::{MemberResult, millis};
+use crate::base::error::ErrorKind;
 
 /// The version of the schema, the field `v` of every line.
 pub const VERSION: u64 = 1;
@@ -96,6 +97,8 @@ pub enum What {
     TaskFailed {
         /// Why, for a person.
         error: String,
+        /// What sort of failure it was; `None` for an interrupt.
+        kind: Option<ErrorKind>,
         /// Whether a person has interrupted it.
         interrupted: bool,
         /// What there is of an answer.
@@ -135,8 +138,8 @@ impl What {
             Self::TaskCompleted { answer, failures, tokens } => {
                 json!({"answer": answer, "failures": failures, "tokens": tokens})
             }
-            Self::TaskFailed { error, interrupted, answer, failures, tokens } => json!({
-                "error": error, "interrupted": interrupted, "answer": answer, "failures": failures, "tokens": tokens,
+            Self::TaskFailed { error, kind, interrupted, answer, failures, tokens } => json!({
+                "error": error, "kind": kind.map(ErrorKind::name), "interrupted": interrupted, "answer": answer, "failures": failures, "tokens": tokens,
             }),
         }
     }
@@ -182,7 +185,14 @@ mod tests {
             What::AgentSkipped { member: "m".into(), reason: "r".into() },
             What::AggregationCompleted { aggregation: "vote", answers: 1, chosen: Some("m".into()), notes: vec![] },
             What::TaskCompleted { answer: "a".into(), failures: vec![], tokens: 3 },
-            What::TaskFailed { error: "e".into(), interrupted: true, answer: None, failures: vec![], tokens: 3 },
+            What::TaskFailed {
+                error: "e".into(),
+                kind: None,
+                interrupted: true,
+                answer: None,
+                failures: vec![],
+                tokens: 3,
+            },
         ]
     }
 
@@ -214,7 +224,7 @@ mod tests {
                 "member reason",
                 "aggregation answers chosen notes",
                 "answer failures tokens",
-                "answer error failures interrupted tokens",
+                "answer error failures interrupted kind tokens",
             ]
         );
         assert_eq!(fields[2]["answer"], "two\nlines \u{2028}");

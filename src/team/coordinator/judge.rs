@@ -38,12 +38,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::base::error::{Error, ErrorKind};
     use crate::team::coordinator::result::Ending;
 
     fn results() -> Vec<MemberResult> {
         let endings = [
             Ending::Answered("apple".into()),
-            Ending::Failed("secret words of an error".into()),
+            Ending::Failed(Error::new(ErrorKind::Auth, "secret words of an error")),
             Ending::Answered("pear".into()),
         ];
         let result = |ending| MemberResult {

@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::result::{MemberResult, failures, millis};
+use crate::base::error::{Error, ErrorKind};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnding {
     /// There is an answer, and nothing that was needed for it failed.
     Completed,
-    /// It failed; words for a person. There may be an answer of what there is.
-    Failed(String),
+    /// It failed. There may be an answer of what there is.
+    Failed(Error),
     /// A person interrupted it. There may be an answer of what there is.
     Interrupted,
 }
@@ -48,8 +49,16 @@ impl Outcome {
     pub fn error(&self) -> Option<&str> {
         match &self.ending {
             RunEnding::Completed => None,
-            RunEnding::Failed(words) => Some(words),
+            RunEnding::Failed(error) => Some(&error.message),
             RunEnding::Interrupted => Some("interrupted"),
+        }
+    }
+
+    /// What sort of failure it was; `None` if it was none.
+    pub const fn kind(&self) -> Option<ErrorKind> {
+        match &self.ending {
+            RunEnding::Failed(error) => Some(error.kind),
+            RunEnding::Completed | RunEnding::Interrupted => None,
         }
     }
 
@@ -61,6 +70,7 @@ impl Outcome {
             "interrupted": self.ending == RunEnding::Interrupted,
             "answer": self.answer,
             "error": self.error(),
+            "kind": self.kind().map(ErrorKind::name),
             "chosen": self.chosen,
             "notes": self.notes,
             "duration_ms": millis(self.duration),

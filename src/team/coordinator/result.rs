@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::base::error::{Error, ErrorKind};
+
 /// How a member's part in a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// It answered in time; the answer may be blank.
     Answered(String),
-    /// Its last attempt failed; words for a person.
-    Failed(String),
+    /// Its last attempt failed.
+    Failed(Error),
     /// It was stopped at its deadline; words for a person.
     TimedOut(String),
     /// It was never started: its breaker is open, or nobody needs it any more. Neither success nor failure.
@@ -49,9 +51,17 @@ impl MemberResult {
     pub fn error(&self) -> Option<&str> {
         match &self.ending {
             Ending::Answered(_) => None,
-            Ending::Failed(words) | Ending::TimedOut(words) | Ending::Skipped(words) | Ending::Cancelled(words) => {
-                Some(words)
-            }
+            Ending::Failed(error) => Some(&error.message),
+            Ending::TimedOut(words) | Ending::Skipped(words) | Ending::Cancelled(words) => Some(words),
+        }
+    }
+
+    /// What sort of failure it was; `None` if it was none.
+    pub const fn failure(&self) -> Option<ErrorKind> {
+        match &self.ending {
+            Ending::Failed(error) => Some(error.kind),
+            Ending::TimedOut(_) => Some(ErrorKind::Timeout),
+            Ending::Answered(_) | Ending::Skipped(_) | Ending::Cancelled(_) => None,
         }
     }
 
@@ -62,7 +72,7 @@ impl MemberResult {
 
     /// Whether it failed, be it by its deadline.
     pub const fn is_failure(&self) -> bool {
-        matches!(self.ending, Ending::Failed(_) | Ending::TimedOut(_))
+        self.failure().is_some()
     }
 
     /// Whether its time ran out.
@@ -75,7 +85,7 @@ impl MemberResult {
         matches!(self.ending, Ending::Skipped(_))
     }
 
-    /// The result as scripts read it: `answer` or `error`, never both.
+    /// The result as scripts read it: `answer`, or `error` with the `kind` of the failure, if it was one.
     pub fn json(&self) -> Value {
         let mut value = json!({
             "member": self.member,
@@ -89,7 +99,10 @@ impl MemberResult {
         });
         match (self.answer(), self.error()) {
             (Some(answer), _) => value["answer"] = answer.into(),
-            (None, error) => value["error"] = error.unwrap_or_default().into(),
+            (None, error) => {
+                value["error"] = error.unwrap_or_default().into();
+                value["kind"] = self.failure().map(ErrorKind::name).into();
+            }
         }
         value
     }
@@ -126,7 +139,7 @@ mod tests {
         let words = || "words".to_owned();
         for (ending, flags) in [
             (Ending::Answered(words()), [true, false, false, false]),
-            (Ending::Failed(words()), [false, false, false, false]),
+            (Ending::Failed(Error::new(ErrorKind::Auth, words())), [false, false, false, false]),
             (Ending::TimedOut(words()), [false, true, false, false]),
             (Ending::Skipped(words()), [false, false, true, false]),
             (Ending::Cancelled(words()), [false, false, false, true]),
@@ -136,6 +149,8 @@ mod tests {
             assert_eq!(told, flags, "{ending:?}");
             let has_answer = matches!(ending, Ending::Answered(_));
             assert_eq!((value.get("answer").is_some(), value.get("error").is_some()), (has_answer, !has_answer));
+            let kind = result(ending.clone()).failure().map(ErrorKind::name);
+            assert_eq!(value.get("kind").and_then(Value::as_str), kind, "{ending:?}");
             assert_eq!(
                 (&value["attempts"], &value["duration_ms"], &value["tokens"]),
                 (&2.into(), &1.into(), &7.into())
@@ -147,7 +162,7 @@ mod tests {
     fn only_failures_are_told_as_failures() {
         let endings = [
             Ending::Answered("fine".into()),
-            Ending::Failed("no".into()),
+            Ending::Failed(Error::new(ErrorKind::Auth, "no")),
             Ending::Skipped("open".into()),
             Ending::TimedOut("late".into()),
             Ending::Cancelled("lost".into()),

@@ -84,8 +84,8 @@ pub enum Step {
 enum Stage {
     /// Members work.
     Working,
-    /// All members are over, and the judge is asked. With words, if the run as a whole has failed.
-    Judging(Option<String>),
+    /// All members are over, and the judge is asked. With an error, if the run as a whole has failed.
+    Judging(Option<Error>),
     /// It is over.
     Over(Rc<Outcome>),
 }
@@ -243,7 +243,7 @@ impl Task {
         if is_to_retry {
             words = format!("{words} - its time of {} would end before it could be tried again", self.time());
         }
-        self.end(at, Ending::Failed(words), context);
+        self.end(at, Ending::Failed(Error::new(error.kind, words)), context);
     }
 
     /// A person wants no more of it: everybody is stopped, and the run ends with what there is.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::{Stage, Stop, Task};
 use crate::base::clock::Moment;
+use crate::base::error::Error;
 use crate::team::coordinator::aggregate::{Aggregated, aggregate, answers};
 use crate::team::coordinator::event::What;
 use crate::team::coordinator::judge;
@@ -12,7 +13,7 @@ use crate::team::coordinator::result::{MemberResult, failures};
 
 impl Task {
     /// All members are over: a judge is asked, if there is one and something to judge.
-    pub(super) fn conclude(&mut self, failure: Option<String>) {
+    pub(super) fn conclude(&mut self, failure: Option<Error>) {
         self.stage = Stage::Judging(failure);
         if self.settings.judge.is_none() || self.stop == Some(Stop::Interrupted) {
             return;
@@ -25,17 +26,17 @@ impl Task {
         }
     }
 
-    pub(super) fn finish(&mut self, failure: Option<String>, now: Moment) {
+    pub(super) fn finish(&mut self, failure: Option<Error>, now: Moment) {
         let (results, counted) = (self.results(), self.counted());
         let how = self.settings.aggregation;
         let (made, of, error) = match aggregate(how, &counted) {
             Ok(made) => (Some(self.judged(made, &counted)), &counted, failure),
             // What was not to be the answer is better than none, beside the words that the run has failed.
-            Err(error) => (aggregate(how, &results).ok(), &results, Some(failure.unwrap_or(error.message))),
+            Err(error) => (aggregate(how, &results).ok(), &results, Some(failure.unwrap_or(error))),
         };
         let ending = match (self.stop, error) {
             (Some(Stop::Interrupted), _) => RunEnding::Interrupted,
-            (_, Some(words)) => RunEnding::Failed(words),
+            (_, Some(error)) => RunEnding::Failed(error),
             (_, None) => RunEnding::Completed,
         };
         let chosen = made.as_ref().and_then(|made| made.chosen.and_then(|at| of.get(at))).map(|one| one.member.clone());
@@ -75,7 +76,14 @@ impl Task {
             (None, answer) => What::TaskCompleted { answer: answer.unwrap_or_default(), failures, tokens },
             (Some(error), answer) => {
                 let interrupted = outcome.ending == RunEnding::Interrupted;
-                What::TaskFailed { error: error.to_owned(), interrupted, answer, failures, tokens }
+                What::TaskFailed {
+                    error: error.to_owned(),
+                    kind: outcome.kind(),
+                    interrupted,
+                    answer,
+                    failures,
+                    tokens,
+                }
             }
         };
         self.tell(what, now);

@@ -18,6 +18,11 @@ fn usual(strategy: Strategy) -> Settings {
     Settings { strategy, ..Settings::default() }
 }
 
+/// A failure of the sort that members have here.
+fn broken(words: &str) -> Error {
+    Error::new(ErrorKind::Network, words)
+}
+
 fn endings(outcome: &Outcome) -> Vec<&'static str> {
     let name = |result: &crate::team::coordinator::result::MemberResult| match result.ending {
         Ending::Answered(_) => "answered",
@@ -84,10 +89,10 @@ fn jitter_adds_a_quarter_at_most() {
 #[test]
 fn after_the_last_retry_the_member_has_failed_and_says_how_often_it_was_tried() {
     let run = Scene::new(usual(Strategy::Sequential), vec![Play::Fail { after: ms(10), is_retryable: true }]).run();
-    assert_eq!(run.outcome.results[0].ending, Ending::Failed("broken - tried 4 times".into()));
+    assert_eq!(run.outcome.results[0].ending, Ending::Failed(broken("broken - tried 4 times")));
     let run = Scene::new(usual(Strategy::Sequential), vec![Play::Fail { after: ms(10), is_retryable: false }]).run();
-    assert_eq!(run.outcome.results[0].ending, Ending::Failed("broken".into()));
-    assert_eq!(run.outcome.ending, RunEnding::Failed("m0 did not answer: broken".into()));
+    assert_eq!(run.outcome.results[0].ending, Ending::Failed(broken("broken")));
+    assert_eq!(run.outcome.ending, RunEnding::Failed(broken("m0 did not answer: broken")));
 }
 
 #[test]
@@ -207,14 +212,14 @@ fn a_failed_stage_ends_the_run_with_what_there_is_and_says_which() {
     let run = Scene::new(usual(Strategy::Pipeline), plays).run();
     assert_eq!(endings(&run.outcome), ["answered", "failed", "skipped"]);
     assert_eq!(run.outcome.answer.as_deref(), Some("a"));
-    assert_eq!(run.outcome.ending, RunEnding::Failed("stage m1 failed: broken".into()));
+    assert_eq!(run.outcome.ending, RunEnding::Failed(broken("stage m1 failed: broken")));
     assert_eq!(run.outcome.results[2].error(), Some("not reached: m1 has handed nothing on"));
 }
 
 #[test]
 fn a_stage_that_says_nothing_has_nothing_to_hand_on_unless_it_is_the_last() {
     let run = Scene::new(usual(Strategy::Pipeline), vec![answers(1, " \n"), answers(1, "b")]).run();
-    assert_eq!(run.outcome.ending, RunEnding::Failed("stage m0 answered nothing".into()));
+    assert_eq!(run.outcome.ending, RunEnding::Failed(Error::new(ErrorKind::System, "stage m0 answered nothing")));
     assert_eq!(endings(&run.outcome), ["answered", "skipped"]);
     let run = Scene::new(usual(Strategy::Pipeline), vec![answers(1, "a"), answers(1, "")]).run();
     assert_eq!(run.outcome.ending, RunEnding::Completed);

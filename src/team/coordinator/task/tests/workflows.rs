@@ -42,7 +42,7 @@ fn the_failure_of_a_critical_step_skips_all_that_depend_on_it_and_says_so() {
     assert_eq!(endings(&run.outcome), ["failed", "skipped", "skipped", "answered", "answered"]);
     assert_eq!(run.outcome.results[1].error(), Some("it depends on a, which gave no answer"));
     let words = "a is critical and gave no answer: broken; skipped for want of it: b, c";
-    assert_eq!(run.outcome.ending, RunEnding::Failed(words.into()));
+    assert_eq!(run.outcome.ending, RunEnding::Failed(broken(words)));
     assert_eq!(run.outcome.answer.as_deref(), Some("D"), "what does not depend on it goes on");
 }
 
@@ -59,13 +59,16 @@ fn what_depends_on_a_step_that_is_not_critical_goes_on_without_its_answer() {
 fn where_no_last_step_answers_there_is_what_there_is_and_the_run_has_failed() {
     let run = run("a b<a", vec![answers(1, "A"), Play::Hang]);
     assert_eq!(run.outcome.answer.as_deref(), Some("A"));
-    assert_eq!(run.outcome.ending, RunEnding::Failed("b did not answer: timed out after 30 s".into()));
+    assert_eq!(
+        run.outcome.ending,
+        RunEnding::Failed(Error::new(ErrorKind::Timeout, "b did not answer: timed out after 30 s"))
+    );
 }
 
 #[test]
 fn a_critical_step_that_is_last_fails_the_run() {
     let run = run("a !b<a", vec![answers(1, "A"), Play::Fail { after: ms(1), is_retryable: false }]);
-    assert_eq!(run.outcome.ending, RunEnding::Failed("b is critical and gave no answer: broken".into()));
+    assert_eq!(run.outcome.ending, RunEnding::Failed(broken("b is critical and gave no answer: broken")));
 }
 
 #[test]
