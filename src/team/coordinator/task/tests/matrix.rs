@@ -154,7 +154,7 @@ fn hold(strategy: Strategy, aggregation: Aggregation, parts: &[Part], what: &str
     let mut after = before.clone();
     let run = scene.run_with(&mut after);
     let expected = expected(strategy, aggregation, parts);
-    let what = format!("{strategy} {aggregation} {} members: {what}\n{:#?}", parts.len(), run.log);
+    let what = || format!("{strategy} {aggregation} {} members: {what}\n{:#?}", parts.len(), run.log);
     let found: Vec<Solo> = super::endings(&run.outcome)
         .into_iter()
         .zip(&run.outcome.results)
@@ -165,17 +165,17 @@ fn hold(strategy: Strategy, aggregation: Aggregation, parts: &[Part], what: &str
             duration: result.duration,
         })
         .collect();
-    assert_eq!(found, expected.solos, "{what}");
-    assert_eq!(run.outcome.duration, expected.duration, "{what}");
+    assert_eq!(found, expected.solos, "{}", what());
+    assert_eq!(run.outcome.duration, expected.duration, "{}", what());
     let answer = answer(aggregation, &expected.solos);
     let is_completed = answer.is_some() && !expected.has_failed_as_a_whole;
-    assert_eq!(run.outcome.answer, answer, "{what}");
-    assert_eq!(run.outcome.ending == RunEnding::Completed, is_completed, "{what}: {:?}", run.outcome.ending);
+    assert_eq!(run.outcome.answer, answer, "{}", what());
+    assert_eq!(run.outcome.ending == RunEnding::Completed, is_completed, "{}: {:?}", what(), run.outcome.ending);
     hold_health(&before, &after, &expected.solos, &what);
     hold_events(&run, is_completed, &what);
 }
 
-fn hold_health(before: &Health, after: &Health, solos: &[Solo], what: &str) {
+fn hold_health(before: &Health, after: &Health, solos: &[Solo], what: &dyn Fn() -> String) {
     for (at, solo) in solos.iter().enumerate() {
         let name = format!("m{at}");
         let (mut expected, found) = (before.of(&name), after.of(&name));
@@ -184,20 +184,20 @@ fn hold_health(before: &Health, after: &Health, solos: &[Solo], what: &str) {
             "failed" | "timed out" => (expected.failures, expected.failures_in_row) = (1, 1),
             _ => {}
         }
-        assert_eq!(found, expected, "{what}: {name}");
+        assert_eq!(found, expected, "{}: {name}", what());
     }
 }
 
 /// Numbers have no gaps, and each member has its own events.
-fn hold_events(run: &Run, is_completed: bool, what: &str) {
+fn hold_events(run: &Run, is_completed: bool, what: &dyn Fn() -> String) {
     let numbers: Vec<u64> = run.events.iter().map(|event| event.number).collect();
-    assert_eq!(numbers, (1..=run.events.len() as u64).collect::<Vec<_>>(), "{what}");
-    assert!(run.events.is_sorted_by_key(|event| event.at), "{what}");
+    assert_eq!(numbers, (1..=run.events.len() as u64).collect::<Vec<_>>(), "{}", what());
+    assert!(run.events.is_sorted_by_key(|event| event.at), "{}", what());
     let names: Vec<&str> = run.events.iter().map(|event| event.what.name()).collect();
     let end = if is_completed { "task_completed" } else { "task_failed" };
-    assert_eq!((names[0], *names.last().expect("one")), ("task_started", end), "{what}");
+    assert_eq!((names[0], *names.last().expect("one")), ("task_started", end), "{}", what());
     let completed = names.iter().filter(|name| **name == "aggregation_completed").count();
-    assert_eq!(completed, usize::from(run.outcome.answer.is_some()), "{what}");
+    assert_eq!(completed, usize::from(run.outcome.answer.is_some()), "{}", what());
     for result in &run.outcome.results {
         let of = |event: &&Event| match &event.what {
             What::AgentStarted { member, .. } | What::AgentSkipped { member, .. } => *member == result.member,
@@ -207,7 +207,7 @@ fn hold_events(run: &Run, is_completed: bool, what: &str) {
         let own: Vec<&str> = run.events.iter().filter(of).map(|event| event.what.name()).collect();
         let expected: &[&str] =
             if result.is_skipped() { &["agent_skipped"] } else { &["agent_started", "agent_finished"] };
-        assert_eq!(own, expected, "{what}: {}", result.member);
+        assert_eq!(own, expected, "{}: {}", what(), result.member);
     }
 }
 
