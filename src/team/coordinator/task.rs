@@ -216,7 +216,8 @@ impl Task {
     pub fn on_answer(&mut self, who: Who, text: &str, context: &mut Context<'_>) {
         if let Some(at) = self.heard_of(who, context) {
             self.end(at, Ending::Answered(text.to_owned()), context);
-            if self.settings.aggregation == Aggregation::FirstSuccess && who != Who::Judge {
+            // No judge is ever asked for this one.
+            if self.settings.aggregation == Aggregation::FirstSuccess {
                 let first = &self.members[at].name;
                 self.stop_all(Stop::Decided, &format!("{first} has answered first"), context);
             }

@@ -187,6 +187,19 @@ fn the_first_success_cancels_at_once_whoever_works_waits_to_try_again_or_waits_f
 }
 
 #[test]
+fn a_member_that_was_to_be_asked_again_in_the_moment_of_the_decision_is_cancelled_and_not_asked() {
+    let settings = Settings { aggregation: Aggregation::FirstSuccess, ..usual(Strategy::Parallel) };
+    let mut scene = Scene::new(settings, vec![Play::Hang, Play::Hang]);
+    let mut task = scene.task();
+    (0..2).for_each(|_| drop(task.step(&mut scene.context())));
+    task.on_failure(Who::Member(0), &broken("broken"), true, &mut scene.context());
+    scene.clock.advance(ms(100));
+    task.on_answer(Who::Member(1), "first", &mut scene.context());
+    assert_eq!(task.step(&mut scene.context()), Step::Cancel { who: Who::Member(0) });
+    assert!(matches!(task.step(&mut scene.context()), Step::Finished(_)));
+}
+
+#[test]
 fn who_waits_for_a_place_when_it_is_decided_was_never_started() {
     let settings = Settings { aggregation: Aggregation::FirstSuccess, ..usual(Strategy::Parallel) };
     let mut scene = Scene::new(settings, vec![answers(5, "first"), answers(1, "second")]);

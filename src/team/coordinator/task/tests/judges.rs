@@ -43,8 +43,10 @@ fn a_judge_that_names_none_fails_or_hangs_leaves_it_to_the_formula_and_a_note_sa
 
 #[test]
 fn a_judge_is_asked_again_like_a_member() {
-    let run = judged(two(), Play::FailFirst { times: 2, after: ms(5), text: "2".into() }).run();
+    let mut health = Health::default();
+    let run = judged(two(), Play::FailFirst { times: 2, after: ms(5), text: "2".into() }).run_with(&mut health);
     assert_eq!(run.outcome.chosen.as_deref(), Some("m1"));
+    assert_eq!(health.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["m0", "m1"], "but it has no breaker");
 }
 
 #[test]
@@ -66,4 +68,14 @@ fn an_interrupt_stops_the_judge_and_keeps_the_answer_of_the_formula() {
         (&run.outcome.ending, run.outcome.answer.as_deref()),
         (&RunEnding::Interrupted, Some("# by the formula"))
     );
+}
+
+#[test]
+fn after_an_interrupt_no_judge_is_asked() {
+    let plays = two().into_iter().chain([Play::Hang]).collect();
+    let mut scene = judged(plays, answers(5, "2"));
+    scene.interrupt_at = Some(ms(50));
+    let run = scene.run();
+    assert_eq!(run.log.last().map(String::as_str), Some("50 over"));
+    assert_eq!(run.outcome.answer.as_deref(), Some("# by the formula"));
 }

@@ -4,6 +4,10 @@ use super::*;
 
 /// `a<b,c` is a step `a` that depends on `b` and `c`; with a `!` before it, it is critical.
 fn run(list: &str, plays: Vec<Play>) -> driver::Run {
+    run_with(Settings::default(), list, plays)
+}
+
+fn run_with(settings: Settings, list: &str, plays: Vec<Play>) -> driver::Run {
     let step = |step: &str| {
         let (name, before) = step.split_once('<').unwrap_or((step, ""));
         let before: Vec<&str> = before.split(',').filter(|name| !name.is_empty()).collect();
@@ -11,8 +15,8 @@ fn run(list: &str, plays: Vec<Play>) -> driver::Run {
     };
     let json = serde_json::json!({"steps": list.split(' ').map(step).collect::<Vec<_>>()});
     let workflow = Workflow::parse("w", "w", &json.to_string(), &[]).expect("it can be carried out");
-    let scene = Scene::new(Settings::default(), plays);
-    let task = Task::of_workflow("r", "the task", &workflow, Settings::default(), scene.began).expect("it can be run");
+    let scene = Scene::new(settings.clone(), plays);
+    let task = Task::of_workflow("r", "the task", &workflow, settings, scene.began).expect("it can be run");
     scene.drive(task, &mut Health::default())
 }
 
@@ -63,6 +67,14 @@ fn where_no_last_step_answers_there_is_what_there_is_and_the_run_has_failed() {
         run.outcome.ending,
         RunEnding::Failed(Error::new(ErrorKind::Timeout, "b did not answer: timed out after 30 s"))
     );
+}
+
+#[test]
+fn whose_answer_it_is_is_told_of_steps_that_were_not_to_be_the_answer_too() {
+    let settings = Settings { aggregation: Aggregation::SelectBest, ..Settings::default() };
+    let plays = vec![answers(1, "plain"), answers(1, "# best"), Play::Fail { after: ms(1), is_retryable: false }];
+    let run = run_with(settings, "a b c<a,b", plays);
+    assert_eq!((run.outcome.chosen.as_deref(), run.outcome.answer.as_deref()), (Some("b"), Some("# best")));
 }
 
 #[test]
