@@ -199,6 +199,7 @@ fn tree(house: &Harness) -> String {
         config: &polylogue::domain::config::Config::default(),
         current,
         unix_ms: 0,
+        sittings: Vec::new(),
     })
 }
 

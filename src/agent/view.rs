@@ -46,13 +46,15 @@ impl View {
         self.touch();
     }
 
-    /// Puts the whole text of a question into the scrollback, unless it stands there already. Whether it was put there.
-    pub fn spell_out(&mut self, question: u64, detail: &[String]) -> bool {
-        if self.spelled_out.replace(question) == Some(question) {
-            return false;
-        }
+    /// Whether the whole text of a question stands in the scrollback.
+    pub fn spells_out(&self, question: u64) -> bool {
+        self.spelled_out == Some(question)
+    }
+
+    /// Puts the whole text of a question into the scrollback.
+    pub fn spell_out(&mut self, question: u64, detail: &[String]) {
+        self.spelled_out = Some(question);
         self.push(LineKind::ToolOutput, &detail.join("\n"));
-        true
     }
 
     /// A number that changes with everything that could be seen.

@@ -62,7 +62,8 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
     )
 }
 
-fn age(ms: i64) -> String {
+/// How long ago something was, in its largest unit.
+pub(super) fn age(ms: i64) -> String {
     match ms.max(0) / 1000 {
         s @ 0..=59 => format!("{s} s"),
         s @ 60..=3599 => format!("{} min", s / 60),

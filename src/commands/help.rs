@@ -58,7 +58,14 @@ mod tests {
     fn every_line_fits_a_screen_of_eighty_columns() {
         let store = crate::store::Store::in_memory().unwrap();
         let (roster, config) = (Roster::default(), Config::default());
-        let house = House { roster: &roster, store: &store, config: &config, current: AgentId::random(), unix_ms: 0 };
+        let house = House {
+            roster: &roster,
+            store: &store,
+            config: &config,
+            current: AgentId::random(),
+            unix_ms: 0,
+            sittings: Vec::new(),
+        };
         let Ok(InputResult::Continue(Some(text))) = run(&house, "") else { panic!("help is a text") };
         let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");

@@ -5,6 +5,7 @@ mod agents;
 mod complete;
 mod copy;
 mod custom;
+mod detach;
 mod env;
 mod exit;
 mod export;
@@ -17,6 +18,7 @@ mod model;
 mod name;
 mod past;
 mod queue;
+mod sessions;
 mod slice;
 mod switch;
 mod system;
@@ -49,6 +51,24 @@ pub struct House<'a> {
     pub current: AgentId,
     /// Milliseconds since 1970.
     pub unix_ms: i64,
+    /// The terminals, in the order in which they sat down; empty where nobody asks at one.
+    pub sittings: Vec<Sitting>,
+}
+
+/// One terminal, as a command may see it.
+pub struct Sitting {
+    /// How a person calls it.
+    pub number: u64,
+    /// When it sat down, in milliseconds since 1970.
+    pub since: i64,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// The agent that it looks at.
+    pub focus: AgentId,
+    /// It only watches.
+    pub is_read_only: bool,
+    /// It is the one at which the command was typed.
+    pub is_asker: bool,
 }
 
 impl House<'_> {
@@ -139,6 +159,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &mail::FILTER_MAIL,
     &mail::DELETE_MAIL,
     &help::HELP,
+    &sessions::SESSIONS,
+    &detach::DETACH,
     &exit::EXIT,
 ];
 

@@ -12,8 +12,10 @@ use crate::domain::thinking::Thinking;
 /// What came of one line that a person entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputResult {
-    /// Leave the program.
+    /// Leave: the program ends, or where it goes on without this terminal, the terminal is let go.
     Exit,
+    /// Let this terminal go, and only if everything goes on without it.
+    Detach,
     /// Nothing changes; perhaps something is to be said.
     Continue(Option<String>),
     /// The house is to change; the note is shown when it has.
@@ -142,6 +144,12 @@ impl Change {
     /// Whether it leaves everything that is stored as it is.
     pub const fn only_looks(&self) -> bool {
         matches!(self, Self::Switch(_) | Self::Interrupt | Self::Answer { .. } | Self::Copy(_) | Self::Export { .. })
+    }
+
+    /// Whether only the terminal from which it is asked for is another one afterwards: what somebody may ask for who only
+    /// watches.
+    pub const fn concerns_nobody_else(&self) -> bool {
+        matches!(self, Self::Switch(_) | Self::Copy(_))
     }
 
     /// A stable name, for the trace.

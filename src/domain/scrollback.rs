@@ -1,4 +1,4 @@
-//! What a person is shown of one agent: logical lines, and the place where the person reads.
+//! What a person is shown of one agent: logical lines, and the places where people read.
 //!
 //! Lines are kept as text and wrapped only where they are looked at, so that a frame costs what the viewport costs and
 //! a resize costs nothing. A place is a line and a byte in it, never a row: it survives new text below, older text
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   first ─► │ line │ line │ line │ ... │ line │ ◄─ open block grows here
-//!            ▲ prepend             ▲ top: what stands in the first row, if not at the bottom
+//!            ▲ prepend             ▲ top: what stands in a reader's first row, if not at the bottom
 //! ```
 
 mod view;
@@ -18,8 +18,8 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text::{self, TAB_COLUMNS};
 
-pub use view::VisibleRow;
 use view::{Place, Wrapped};
+pub use view::{Reader, VisibleRow};
 
 /// A line is broken at so many bytes, so that one line never costs a frame.
 const LINE_BYTES: usize = 4 * 1024;
@@ -69,12 +69,12 @@ pub struct Scrollback {
     lines: VecDeque<Line>,
     /// The absolute number of the first line that is held. Falls below zero as older text is put in front.
     first: i64,
-    /// What stands in the first row of the view; `None` is the bottom, wherever that is.
-    top: Option<Place>,
+    /// What stands in the first row for each reader; who is not named is at the bottom, wherever that is.
+    tops: Vec<(Reader, Place)>,
     /// The kind of the last block, while it may grow.
     open: Option<Open>,
-    /// How the last line was wrapped when it was last looked at.
-    wrapped: RefCell<Wrapped>,
+    /// How the last line was wrapped when it was last looked at, for each width.
+    wrapped: RefCell<Vec<Wrapped>>,
 }
 
 /// The state of a block that may grow.
@@ -104,7 +104,7 @@ impl Scrollback {
         self.lines.is_empty()
     }
 
-    /// Forgets everything; the view is at the bottom.
+    /// Forgets everything; everybody is at the bottom.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -163,7 +163,7 @@ impl Scrollback {
         let added = self.lines.len() - before;
         self.lines.extend(written);
         self.open = Some(open);
-        self.shift_view_after(before, added);
+        self.shift_views_after(before, added);
     }
 
     /// Puts older blocks in front, given from old to new. What is on the screen stays where it is.

@@ -8,7 +8,7 @@ use crate::domain::flow::{AgentOutcome, Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::repl::{RESTING_CONNECTIONS, Repl, Turn};
+use crate::repl::{RESTING_CONNECTIONS, Repl, SeatId, Turn};
 use crate::store::{Store, as_typed};
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
@@ -117,51 +117,59 @@ impl Repl {
         }
     }
 
-    /// What a line came to.
+    /// What a line came to that was entered at this terminal.
     ///
     /// # Errors
     /// It cannot be carried out; the house is as it was, and the line is the person's again.
-    pub(super) fn carry_out(&mut self, who: AgentId, result: InputResult) -> Result<Turn> {
+    pub(super) fn carry_out(&mut self, asker: Option<SeatId>, who: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
-            InputResult::Exit => return Ok(Turn::Exit),
+            InputResult::Exit => return Ok(self.leave_at(asker)),
+            InputResult::Detach => self.detach_at(asker).map(|()| None)?,
             InputResult::Continue(note) => note,
-            InputResult::NewState(change, note) => self.apply_change(who, change).map(|()| note)?,
-            InputResult::Message(text) => self.apply_change(who, Change::Submit(text)).map(|()| None)?,
+            InputResult::NewState(change, note) => self.apply_change(asker, who, change).map(|()| note)?,
+            InputResult::Message(text) => self.apply_change(asker, who, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
-            self.once_kept(move |repl| repl.note(who, LineKind::Note, &note));
+            self.once_kept(move |repl| repl.tell(asker, who, LineKind::Note, &note));
         }
         Ok(Turn::Continue)
     }
 
-    pub(super) fn apply_or_say(&mut self, who: AgentId, change: Change) -> bool {
-        let outcome = self.apply_change(who, change);
+    pub(super) fn apply_or_say(&mut self, asker: Option<SeatId>, who: AgentId, change: Change) -> bool {
+        let outcome = self.apply_change(asker, who, change);
         if let Err(error) = &outcome {
-            self.note(who, LineKind::Error, &error.message);
+            self.tell(asker, who, LineKind::Error, &error.message);
         }
         outcome.is_ok()
     }
 
-    /// Carries a change out, or leaves everything as it was and says why.
-    pub(super) fn apply_change(&mut self, who: AgentId, change: Change) -> Result<()> {
-        self.shared.trace.change(who, &change);
+    /// Carries a change out, or leaves everything as it was and says why. It concerns one agent, and of the terminals only
+    /// the one from which it was asked for, if that is still there.
+    pub(super) fn apply_change(&mut self, asker: Option<SeatId>, who: AgentId, change: Change) -> Result<()> {
+        self.shared.trace.change(asker, who, &change);
         if self.shared.store.is_read_only() && !change.only_looks() {
             return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
         }
+        if asker.is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "this terminal is read-only: nothing can be sent or changed here",
+            ));
+        }
         match change {
-            Change::Fork { prompt, name, model } => self.fork_by_person(who, prompt, name, model),
-            Change::Environment(spec) => self.environment_by_person(who, spec),
+            Change::Fork { prompt, name, model } => self.fork_by_person(asker, who, prompt, name, model),
+            Change::Environment(spec) => self.environment_by_person(asker, who, spec),
             Change::Kill { who: victim, cascade } => self.kill(victim, cascade),
             Change::Name(name) => self.name(who, name),
             Change::Clear => self.log_event(who, Body::Clear),
             Change::Mark(label) => self.log_event(who, Body::Mark(label)),
             Change::Rewind(label) => self.rewind(who, label.as_deref()),
-            Change::Slice(spec) => self.slice(who, &spec),
+            Change::Slice(spec) => self.slice(asker, who, &spec),
             Change::Send { to, body } => self.send_mail(who, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(who, id),
             Change::DeleteMail(id) => self.delete_mail(who, id),
-            Change::Switch(to) => self.switch(to),
-            Change::Submit(text) => self.submit(who, text),
+            Change::Switch(to) => self.switch(asker, to),
+            Change::Submit(text) => self.submit(asker, who, text),
             Change::Interrupt => {
                 self.drop_parked(who);
                 if self.roster.get(who).is_some_and(|agent| agent.state() == State::Idle) {
@@ -173,7 +181,7 @@ impl Repl {
                 self.with_agent(who, |agent, context| agent.answer(question, allowed, context)).ok_or_else(nobody)?;
                 Ok(())
             }
-            Change::Enqueue(line) => self.enqueue(who, line, true),
+            Change::Enqueue(line) => self.enqueue(asker, who, line, true),
             Change::Unqueue => self.take_back_newest(who),
             Change::EditQueue(edit) => self.edit_queue(who, edit),
             Change::Resume => {
@@ -184,7 +192,7 @@ impl Repl {
             Change::Model(full_name) => self.set_model(who, &full_name),
             Change::Thinking(thinking) => self.set_thinking(who, thinking),
             Change::System(system) => self.set_system(who, system),
-            Change::Copy(text) => self.copy(&text),
+            Change::Copy(text) => self.copy(asker, &text),
             Change::Export { path, text } => self.export(who, &path, &text),
         }
     }
@@ -200,11 +208,13 @@ impl Repl {
         self.keep_draft(who);
     }
 
-    fn switch(&mut self, to: AgentId) -> Result<()> {
+    fn switch(&mut self, asker: Option<SeatId>, to: AgentId) -> Result<()> {
         if self.roster.get(to).is_none() {
             return Err(nobody());
         }
-        self.bring_to_screen(to);
+        if let Some(at) = asker {
+            self.bring_to_screen(at, to);
+        }
         Ok(())
     }
 

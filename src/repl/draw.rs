@@ -1,5 +1,5 @@
-//! From an agent to a frame. At most once per turn, only for the agent on the screen, only if something that can be
-//! seen has changed.
+//! From an agent to a frame. At most once per terminal and turn, only for the agent on its screen, only if something that
+//! can be seen there has changed.
 //!
 //! ```text
 //!   text of the conversation      scrolls
@@ -17,7 +17,7 @@ use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
 use crate::repl::doing;
 use crate::repl::timeout::SPINNER_STEP;
-use crate::repl::{Repl, Seat};
+use crate::repl::{Repl, SeatId};
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
 
@@ -38,6 +38,8 @@ pub(super) struct Seen {
     focus: AgentId,
     size: (u16, u16),
     revision: u64,
+    /// The revision of what belongs to the seat alone.
+    own: u64,
     spinner: u128,
     notice: Option<String>,
     agents: usize,
@@ -66,30 +68,78 @@ pub(super) fn text_width(columns: u16) -> u16 {
 }
 
 impl Repl {
-    /// Draws the agent on the screen, if what can be seen of it has changed.
+    /// Draws on each terminal the agent that it looks at, if what can be seen of it there has changed.
     pub(super) fn render(&mut self) {
-        let Some(seen) = self.look() else { return };
-        let is_due = |seat: &&Seat| seat.seen.as_ref() != Some(&seen) && seat.is_ready();
-        let Some(seat) = self.seat.as_ref().filter(is_due) else { return };
-        let now = self.shared.clock.now();
-        let painter = Painter {
-            size: seen.size,
-            spinner: seen.spinner,
-            notice: seat.notice.clone(),
-            surroundings: self.surroundings(seen.focus),
-            doing: self.doing(seen.focus),
+        let seats = self.seats.ids();
+        // What one of them has no room for is added to the text of all of them, so before any is drawn.
+        seats.iter().for_each(|at| self.spell_out(*at));
+        seats.iter().for_each(|at| self.draw(*at));
+    }
+
+    /// What of a question does not fit this terminal stands in the text, once, where it can be read on any.
+    fn spell_out(&mut self, at: SeatId) {
+        let question = |repl: &Self| {
+            let agent = repl.roster.get(repl.seats.get(at)?.focus)?;
+            agent.question().filter(|asked| !agent.view.spells_out(asked.number)).cloned()
         };
-        let painted = self.roster.with(seen.focus, |agent| painter.paint_readable(agent));
-        let (Some(painted), Some(seat)) = (painted, &mut self.seat) else { return };
+        let Some((asked, seen)) = question(self).and_then(|asked| Some((asked, self.look_if_due(at)?))) else { return };
+        let is_whole = self
+            .painter(at, &seen)
+            .is_none_or(|painter| self.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
+        if !is_whole {
+            self.roster.with(seen.focus, |agent| agent.view.spell_out(asked.number, &asked.question.detail));
+        }
+    }
+
+    fn draw(&mut self, at: SeatId) {
+        let Some(seen) = self.look_if_due(at) else { return };
+        let painted =
+            self.painter(at, &seen).zip(self.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
+        let (Some(painted), Some(seat)) = (painted, self.seats.get_mut(at)) else { return };
+        let focus = seen.focus;
         seat.text_rows = painted.frame.scrolling_rows;
         seat.shows_whole_question = painted.is_whole;
         seat.seen = Some(seen);
-        seat.drawn_at = now;
+        seat.drawn_at = self.shared.clock.now();
         seat.show(&painted.frame);
+        self.settle_view(at, focus);
     }
 
-    fn look(&self) -> Option<Seen> {
-        let seat = self.seat.as_ref()?;
+    /// Who sees the end of the text on all their screens goes on to see it as it grows.
+    fn settle_view(&mut self, at: SeatId, focus: AgentId) {
+        let reader = self.reader(at);
+        let is_other = |one: &SeatId| self.reader(*one) == reader;
+        let seats = self.seats.looking_at(&[focus]);
+        let screens = seats.into_iter().filter(is_other).filter_map(|one| self.seats.get(one));
+        let screens: Vec<(u16, u16)> = screens.map(|seat| (text_width(seat.size.0), seat.text_rows)).collect();
+        self.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
+    }
+
+    fn painter(&self, at: SeatId, seen: &Seen) -> Option<Painter<'_>> {
+        let seat = self.seats.get(at)?;
+        Some(Painter {
+            size: seen.size,
+            spinner: seen.spinner,
+            notice: seat.notice.clone(),
+            // Whoever only watches sees what the others type until they type something themselves.
+            draft: (!seat.own_draft.is_empty()).then_some(&seat.own_draft),
+            reader: self.reader(at),
+            surroundings: self.surroundings(seen.focus, seat.manners.is_read_only),
+            doing: self.doing(seen.focus),
+        })
+    }
+
+    /// What is to be seen at a terminal, if it differs from what it shows. One that takes nothing now gets it later.
+    fn look_if_due(&mut self, at: SeatId) -> Option<Seen> {
+        let seen = self.look(at)?;
+        let seat = self.seats.get_mut(at)?;
+        let is_stale = seat.seen.as_ref() != Some(&seen);
+        seat.is_behind = is_stale && !seat.is_ready();
+        (is_stale && !seat.is_behind).then_some(seen)
+    }
+
+    fn look(&self, at: SeatId) -> Option<Seen> {
+        let seat = self.seats.get(at)?;
         let agent = self.roster.get(seat.focus)?;
         let (now, worker) = (self.shared.clock.now(), self.worker(seat.focus));
         let gate = self.gate_of(worker);
@@ -107,6 +157,7 @@ impl Repl {
             focus: seat.focus,
             size: seat.size,
             revision,
+            own: seat.revision,
             spinner: moved.map_or(step, |seen| seen.spinner),
             notice: seat.notice.clone(),
             agents: self.roster.len(),
@@ -124,7 +175,7 @@ impl Repl {
         self.errand_for(focus).filter(|_| is_idle).unwrap_or(focus)
     }
 
-    /// What is done for the agent on the screen, in words.
+    /// What is done for an agent on a screen, in words.
     fn doing(&self, focus: AgentId) -> String {
         let worker = self.worker(focus);
         let around = doing::Surroundings {
@@ -137,12 +188,15 @@ impl Repl {
         if worker == focus { words } else { format!("a summary: {words}") }
     }
 
-    /// Puts an agent on the screen: a change of pointer. What is stored of it is read when it is first shown.
-    pub(super) fn bring_to_screen(&mut self, id: AgentId) {
-        let Some(seat) = &mut self.seat else { return };
+    /// Puts an agent on the screen of a terminal: a change of pointer. What is stored of it is read when it is first shown.
+    pub(super) fn bring_to_screen(&mut self, at: SeatId, id: AgentId) {
+        let reader = self.reader(at);
+        let Some(seat) = self.seats.get_mut(at) else { return };
         let left = std::mem::replace(&mut seat.focus, id);
         seat.recalled = None;
-        self.keep_draft(left);
+        if left != id {
+            self.leave_view(reader, left);
+        }
         if self.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
             let typed = self.shared.store.draft(id).unwrap_or_default();
             self.roster.with(id, |agent| agent.view.show_first(&typed));
@@ -160,7 +214,7 @@ impl Repl {
     }
 
     /// What the separator tells of the others.
-    fn surroundings(&self, id: AgentId) -> Surroundings {
+    fn surroundings(&self, id: AgentId, is_watched: bool) -> Surroundings {
         let parent = self.roster.parent(id);
         let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
         Surroundings {
@@ -176,7 +230,7 @@ impl Repl {
                 .filter_map(|one| self.roster.get(*one))
                 .map(|agent| agent.identity.label())
                 .collect(),
-            is_read_only: self.shared.store.is_read_only(),
+            is_read_only: is_watched || self.shared.store.is_read_only(),
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::domain::environment::Spec;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
-use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::repl::{Repl, SeatId};
 use crate::team::{Home, Site};
 use crate::tools::{Running, worktree};
 
@@ -29,6 +29,8 @@ pub(super) struct Chore {
     root: PathBuf,
     /// Whom it concerns.
     who: AgentId,
+    /// The terminal from which it was asked for.
+    asker: Option<SeatId>,
     /// What the worktree is made for; none if it is removed.
     spec: Option<Spec>,
 }
@@ -42,10 +44,10 @@ pub(super) struct Abandoned {
 
 impl Repl {
     /// A child in the environment of this specification: while the agent's tools run it waits for them, as a value.
-    pub(super) fn environment_by_person(&mut self, who: AgentId, text: String) -> Result<()> {
+    pub(super) fn environment_by_person(&mut self, asker: Option<SeatId>, who: AgentId, text: String) -> Result<()> {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         if matches!(agent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(who, Change::Environment(text));
+            return self.park(asker, who, Change::Environment(text));
         }
         let here = agent.talk.environment.clone();
         match self.shared.nursery.homes.find(&text, &here)? {
@@ -53,12 +55,12 @@ impl Repl {
                 self.note(who, LineKind::Note, &format!("this agent is in {} already", here.spec));
                 Ok(())
             }
-            Site::There(home) => self.settle(who, home),
-            Site::Worktree(spec, directory) => self.make_worktree(who, spec, directory),
+            Site::There(home) => self.settle(asker, who, home),
+            Site::Worktree(spec, directory) => self.make_worktree(asker, who, spec, directory),
         }
     }
 
-    fn settle(&mut self, who: AgentId, home: Home) -> Result<()> {
+    fn settle(&mut self, asker: Option<SeatId>, who: AgentId, home: Home) -> Result<()> {
         let here = home.environment.clone();
         let mut words =
             format!("environment {}: {} tools in {}", here.spec, here.tools.len(), here.working_directory.display());
@@ -66,7 +68,7 @@ impl Repl {
             words.push_str(&format!(", on the branch {}", worktree::branch_of(root)));
         }
         let id = self.namesake(home.environment.worktree.as_ref())?;
-        let child = self.fork_into(who, id, home)?;
+        let child = self.fork_into(asker, who, id, home)?;
         self.note(child, LineKind::Note, &words);
         Ok(())
     }
@@ -80,7 +82,7 @@ impl Repl {
         })
     }
 
-    fn make_worktree(&mut self, who: AgentId, spec: Spec, directory: PathBuf) -> Result<()> {
+    fn make_worktree(&mut self, asker: Option<SeatId>, who: AgentId, spec: Spec, directory: PathBuf) -> Result<()> {
         if self.has_chore(who) {
             return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc ends that"));
         }
@@ -88,7 +90,7 @@ impl Repl {
         let env = self.shared.nursery.homes.usual().environment;
         self.note(who, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
         let running = worktree::add(directory, root.clone(), env, Arc::clone(&self.shared.wake))?;
-        self.chores.push(Chore { running, root, who, spec: Some(spec) });
+        self.chores.push(Chore { running, root, who, asker, spec: Some(spec) });
         Ok(())
     }
 
@@ -116,11 +118,13 @@ impl Repl {
         let (done, under_way): (Vec<Chore>, _) =
             std::mem::take(&mut self.chores).into_iter().partition(|chore| chore.running.is_complete());
         self.chores = under_way;
-        for Chore { running, root, who, spec } in done {
+        for Chore { running, root, who, asker, spec } in done {
             let is_unwanted = running.has_been_cancelled();
             let result = running.collect();
             match spec {
-                Some(spec) => self.on_worktree(who, &spec, root, &result, is_unwanted),
+                Some(_) if is_unwanted && result.is_error => {}
+                Some(_) if is_unwanted => self.abandon_worktree(root, who),
+                Some(spec) => self.on_worktree(asker, who, &spec, root, &result),
                 None => self.note(who, LineKind::Note, &result.content),
             }
         }
@@ -133,15 +137,12 @@ impl Repl {
     }
 
     /// Git has made a worktree, or has not.
-    fn on_worktree(&mut self, who: AgentId, spec: &Spec, root: PathBuf, made: &ToolResult, is_unwanted: bool) {
+    fn on_worktree(&mut self, asker: Option<SeatId>, who: AgentId, spec: &Spec, root: PathBuf, made: &ToolResult) {
         if made.is_error {
-            if !is_unwanted {
-                self.note(who, LineKind::Error, &format!("no worktree: {}", made.content));
-            }
-            return;
+            return self.note(who, LineKind::Error, &format!("no worktree: {}", made.content));
         }
         let there = spec.in_directory(Some(made.content.as_ref()));
-        if is_unwanted || !self.apply_or_say(who, Change::Environment(there.to_string())) {
+        if !self.apply_or_say(asker, who, Change::Environment(there.to_string())) {
             return self.abandon_worktree(root, who);
         }
         // Where it has to wait for tools after all, the person has not typed the place that was made meanwhile.
@@ -186,7 +187,7 @@ impl Repl {
         }
         let env = self.shared.nursery.homes.usual().environment;
         match worktree::remove(root.clone(), env, Arc::clone(&self.shared.wake)) {
-            Ok(running) => self.chores.push(Chore { running, root, who: heir, spec: None }),
+            Ok(running) => self.chores.push(Chore { running, root, who: heir, asker: None, spec: None }),
             Err(error) => self.note(heir, LineKind::Error, &format!("{} is kept: {error}", root.display())),
         }
     }

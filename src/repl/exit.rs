@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
+use crate::repl::{Repl, Seat, SeatId, Turn};
+
+/// Within this time a second Ctrl+C leaves although agents are busy.
+const SECOND_PRESS: Duration = Duration::from_secs(2);
 
 impl Repl {
     /// What stands on the screen at the start.
@@ -51,7 +54,7 @@ impl Repl {
         for id in self.roster.ids() {
             self.cancel_slice(id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
-            drop(self.apply_change(id, Change::Interrupt));
+            drop(self.apply_change(None, id, Change::Interrupt));
         }
         self.apply_outbox();
         self.look_at_keys();
@@ -70,10 +73,71 @@ impl Repl {
             self.run_chores();
             self.apply_outbox();
         }
-        if let Some(seat) = &mut self.seat {
-            seat.suspend();
-        }
+        self.seats.iter_mut().for_each(Seat::suspend);
         Ok(())
+    }
+
+    /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.
+    pub(super) fn leave_or_warn(&mut self, at: SeatId) -> Turn {
+        let now = self.shared.clock.now();
+        let busy: Vec<String> =
+            self.roster.busy().iter().filter_map(|id| Some(self.roster.get(*id)?.identity.label())).collect();
+        let Some(seat) = self.seats.get_mut(at) else { return Turn::Continue };
+        let is_second = seat.leaves_until.is_some_and(|until| now <= until);
+        if seat.manners.is_attached || busy.is_empty() || is_second {
+            return self.leave_at(Some(at));
+        }
+        seat.leaves_until = Some(now + SECOND_PRESS);
+        let who = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
+        let verb = if busy.len() == 1 { "is" } else { "are" };
+        self.notice(at, format!("{who} {verb} busy: press again within 2 s to leave"));
+        Turn::Continue
+    }
+
+    /// Somebody leaves at this terminal: an attached one is let go and everything goes on, else the program ends.
+    pub(super) fn leave_at(&mut self, at: Option<SeatId>) -> Turn {
+        match at.and_then(|at| self.seats.get_mut(at)).filter(|seat| seat.manners.is_attached) {
+            Some(seat) => {
+                seat.detach();
+                Turn::Continue
+            }
+            None => Turn::Exit,
+        }
+    }
+
+    /// `/detach`: the terminal is let go, and everything goes on.
+    ///
+    /// # Errors
+    /// It is the terminal of a chat that would end without it.
+    pub(super) fn detach_at(&mut self, at: Option<SeatId>) -> Result<()> {
+        let seat = at.and_then(|at| self.seats.get_mut(at)).filter(|seat| seat.manners.is_attached);
+        seat.map(Seat::detach).ok_or_else(|| {
+            let words = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` begins one that \
+                         goes on, and `polylogue attach` looks at it";
+            Error::new(ErrorKind::Usage, words)
+        })
+    }
+
+    /// Ctrl+Z: stops the process whose terminal it is.
+    pub(super) fn suspend_at(&mut self, at: SeatId) -> Result<()> {
+        match self.seats.get_mut(at).filter(|seat| seat.manners.is_attached) {
+            Some(seat) => {
+                seat.wish_to_suspend();
+                Ok(())
+            }
+            None => self.suspend(),
+        }
+    }
+
+    /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
+    /// otherwise. Returns when SIGCONT has come.
+    pub(super) fn suspend(&mut self) -> Result<()> {
+        if self.signals.is_none() {
+            return Ok(());
+        }
+        self.seats.iter_mut().for_each(Seat::suspend);
+        rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
+        self.seats.iter_mut().try_for_each(Seat::resume)
     }
 
     /// What was typed and not sent is there again after a restart.

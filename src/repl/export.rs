@@ -7,13 +7,13 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::repl::{Repl, SeatId};
 
 impl Repl {
-    /// Hands a text to the terminal's clipboard.
-    pub(super) fn copy(&mut self, text: &str) -> Result<()> {
-        let seat = self.seat.as_mut();
+    /// Hands a text to the clipboard of the terminal from which it was asked for.
+    pub(super) fn copy(&mut self, asker: Option<SeatId>, text: &str) -> Result<()> {
+        let seat = asker.and_then(|at| self.seats.get_mut(at));
         seat.ok_or_else(|| Error::new(ErrorKind::Usage, "there is no terminal whose clipboard it could be"))?.copy(text)
     }
 

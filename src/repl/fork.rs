@@ -15,7 +15,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::repl::apply::nobody;
-use crate::repl::{Parked, Repl};
+use crate::repl::{Parked, Repl, SeatId};
 use crate::store::{Forked, NewAgent};
 use crate::team::{Home, Nursery};
 
@@ -32,6 +32,7 @@ impl Repl {
     /// `/fork`: while the agent's tools run it waits for them, as a value.
     pub(super) fn fork_by_person(
         &mut self,
+        asker: Option<SeatId>,
         who: AgentId,
         prompt: Option<String>,
         name: Option<String>,
@@ -39,25 +40,33 @@ impl Repl {
     ) -> Result<()> {
         let parent = self.roster.get(who).ok_or_else(nobody)?;
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(who, Change::Fork { prompt, name, model });
+            return self.park(asker, who, Change::Fork { prompt, name, model });
         }
         let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All, None)?;
-        self.follow(who, child);
+        self.follow(asker, who, child);
         Ok(())
     }
 
-    /// Whoever looks at the parent looks at the child from now on, unless they want to stay.
-    fn follow(&mut self, who: AgentId, child: AgentId) {
-        let is_watched = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
-        if is_watched && self.shared.config.follows_forks {
-            self.bring_to_screen(child);
+    /// Whoever asked for the child and still looks at its parent looks at the child from now on, unless they want to
+    /// stay. Whether it came to a screen.
+    pub(super) fn follow(&mut self, asker: Option<SeatId>, who: AgentId, child: AgentId) -> bool {
+        let moved = self.seats.still_at(asker, who).filter(|_| self.shared.config.follows_forks);
+        if let Some(at) = moved {
+            self.bring_to_screen(at, child);
         }
+        moved.is_some()
     }
 
     /// A child with all of the parent's history in another environment.
-    pub(super) fn fork_into(&mut self, who: AgentId, id: AgentId, home: Home) -> Result<AgentId> {
+    pub(super) fn fork_into(
+        &mut self,
+        asker: Option<SeatId>,
+        who: AgentId,
+        id: AgentId,
+        home: Home,
+    ) -> Result<AgentId> {
         let child = self.fork(who, None, None, None, Inherited::All, Some((id, home)))?;
-        self.follow(who, child);
+        self.follow(asker, who, child);
         Ok(child)
     }
 
@@ -160,21 +169,21 @@ impl Repl {
     }
 
     /// The change waits until the tools of this reply are done, and the loop goes on.
-    pub(super) fn park(&mut self, who: AgentId, change: Change) -> Result<()> {
+    pub(super) fn park(&mut self, asker: Option<SeatId>, who: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.who == who) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
         self.note(who, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
         let line = line_of(&change);
-        self.parked.push(Parked { who, change, line });
+        self.parked.push(Parked { who, asker, change, line });
         Ok(())
     }
 
     /// The tools of this agent are done: what waited for them happens.
     pub(super) fn unpark(&mut self, who: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
-            let Parked { change, line, .. } = self.parked.remove(at);
-            if !self.apply_or_say(who, change.clone()) {
+            let Parked { asker, change, line, .. } = self.parked.remove(at);
+            if !self.apply_or_say(asker, who, change.clone()) {
                 self.let_go(&change, who);
                 line.iter().for_each(|line| self.return_text(who, line));
             }

@@ -31,9 +31,8 @@ impl Repl {
         for root in worktrees {
             self.abandon_worktree(root, heir);
         }
-        let focus = self.seat.as_ref().map(|seat| seat.focus);
-        if focus.is_some_and(|focus| victims.contains(&focus)) {
-            self.bring_to_screen(heir);
+        for at in self.seats.looking_at(&victims) {
+            self.bring_to_screen(at, heir);
         }
         let others = if victims.len() > 1 { format!(" and {} descendants", victims.len() - 1) } else { String::new() };
         self.note(heir, LineKind::Mark, &format!("{label}{others} killed"));
@@ -63,7 +62,11 @@ impl Repl {
         self.drop_slice(id);
         self.resting.retain(|one| *one != id);
         self.waits.retain(|waiting| waiting.who != id);
-        self.roster.remove(id)
+        let buried = self.roster.remove(id);
+        if let Some(agent) = &buried {
+            self.entered_at.retain(|entry, _| agent.queue.iter().all(|queued| queued.id != *entry));
+        }
+        buried
     }
 
     /// Joins the threads of the dead that have ended.

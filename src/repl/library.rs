@@ -156,7 +156,7 @@ impl Repl {
             (!agent.queue.is_empty(), "texts are queued for it"),
             (is_waited_for, "a change of it is under way"),
             (self.roster.children(who).next().is_some(), "it has living children"),
-            (self.seat.as_ref().is_some_and(|seat| seat.focus == who), "it is on a screen"),
+            (self.seats.iter().any(|seat| seat.focus == who), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))

@@ -5,6 +5,7 @@
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
 mod apply;
+mod device;
 mod doing;
 mod draw;
 mod environment;
@@ -20,6 +21,7 @@ mod mail;
 mod queue;
 mod request;
 mod seat;
+mod seats;
 mod sending;
 mod slice;
 mod steer;
@@ -42,15 +44,19 @@ use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::net::{Lookup, Network};
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
-use crate::store::Store;
+use crate::store::{QueueId, Store};
 use crate::team::{Limiter, Nursery, Roster};
 use crate::tools::Running;
-use keyring::Keyring;
+pub use device::{Device, RemoteTerminal};
 pub use library::Listed;
-pub use seat::{Device, MemoryTerminal, Seat};
+pub use seat::{Manners, Seat, SeatWish};
+pub use seats::SeatId;
 pub use timeout::{Timeout, Why};
-use trace::Trace;
 pub use viewers::{OnChunks, Seen, ViewerId};
+
+use keyring::Keyring;
+use seats::Seats;
+use trace::Trace;
 
 /// Whether the loop goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +81,8 @@ struct SharedContext {
 /// A change that waits until the agent's tools are done.
 struct Parked {
     who: AgentId,
+    /// The terminal from which it was asked for.
+    asker: Option<SeatId>,
     change: Change,
     /// What the person typed for it, if that was more than the command.
     line: Option<String>,
@@ -86,9 +94,11 @@ pub struct Repl {
     roster: Roster,
     reactor: Reactor,
     signals: Option<Signals>,
-    seat: Option<Seat>,
+    seats: Seats,
     outbox: Outbox,
     parked: Vec<Parked>,
+    /// The terminals at which queued commands were entered.
+    entered_at: BTreeMap<QueueId, SeatId>,
     /// What happens in memory when what is being stored is kept.
     once_kept: Vec<queue::OnceKept>,
     /// Cuts that wait for summaries.
@@ -128,7 +138,8 @@ const DESCRIPTORS_PER_AGENT: u64 = 4;
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
 impl Repl {
-    /// The house as the store left it; with agent 0, if nobody is there yet. `seat` is the terminal, if there is one.
+    /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
+    /// it, if there is one.
     ///
     /// # Errors
     /// When the store cannot be read or the kernel gives no descriptors.
@@ -154,9 +165,10 @@ impl Repl {
             roster,
             reactor,
             signals: None,
-            seat: device.map(|device| Seat::new(device, root)),
+            seats: Seats::default(),
             outbox: Outbox::default(),
             parked: Vec::new(),
+            entered_at: BTreeMap::new(),
             once_kept: Vec::new(),
             slicings: Vec::new(),
             limiter: Limiter::default(),
@@ -182,7 +194,9 @@ impl Repl {
         }
         repl.greet(root, is_fresh, &damaged, was_cut.len());
         repl.sweep_worktrees(root);
-        repl.bring_to_screen(root);
+        if let Some(device) = device {
+            repl.sit(device, root, Manners::default());
+        }
         repl.render();
         Ok(repl)
     }
@@ -247,10 +261,11 @@ impl Repl {
 
     /// Who looks on is told that the trace has ended: from now on nothing is written.
     fn tell_of_trace(&mut self, error: &std::io::Error) {
-        if let Some(focus) = self.seat.as_ref().map(|seat| seat.focus) {
+        let watched: BTreeSet<AgentId> = self.seats.iter().map(|seat| seat.focus).collect();
+        for focus in watched {
             self.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
-            self.render();
         }
+        self.render();
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
@@ -260,7 +275,7 @@ impl Repl {
         {
             self.reactor.watch(Source::Signals, signals.fd(), true, false)?;
         }
-        if let Some(seat) = &mut self.seat {
+        for seat in self.seats.iter_mut() {
             seat.watch(&mut self.reactor)?;
         }
         Ok(())
@@ -311,12 +326,11 @@ impl Repl {
         let signals = self.signals.as_mut().map(Signals::take).unwrap_or_default();
         self.reactor.rearm(Source::Signals)?;
         for signal in signals {
-            match (signal, &mut self.seat) {
-                (Signal::Leave, _) => return Ok(Turn::Exit),
-                (Signal::Resized, Some(seat)) => seat.measure(),
-                (Signal::Suspend, _) => self.suspend()?,
-                (Signal::Resume, Some(seat)) => seat.resume()?,
-                (_, None) => {}
+            match signal {
+                Signal::Leave => return Ok(Turn::Exit),
+                Signal::Suspend => self.suspend()?,
+                Signal::Resized => self.seats.iter_mut().filter(|seat| seat.is_local()).for_each(Seat::measure),
+                Signal::Resume => self.seats.iter_mut().try_for_each(Seat::resume)?,
             }
         }
         Ok(Turn::Continue)
@@ -356,7 +370,12 @@ impl Repl {
     /// The house as a command may see it.
     fn house(&self, current: AgentId) -> House<'_> {
         let SharedContext { store, config, clock, .. } = &self.shared;
-        House { roster: &self.roster, store, config, current, unix_ms: clock.unix_ms() }
+        House { roster: &self.roster, store, config, current, unix_ms: clock.unix_ms(), sittings: Vec::new() }
+    }
+
+    /// The same, asked from this terminal.
+    fn house_from(&self, at: SeatId, current: AgentId) -> House<'_> {
+        House { sittings: self.sittings(at), ..self.house(current) }
     }
 
     /// Everybody, to look at.
@@ -374,17 +393,13 @@ impl Repl {
         &self.shared.store
     }
 
-    /// The terminal, if there is one.
-    pub fn seat(&mut self) -> Option<&mut Seat> {
-        self.seat.as_mut()
-    }
-
-    /// Asks the house for a change on behalf of an agent, as a command or a tool would.
+    /// Asks the house for a change on behalf of an agent, as a command would that is typed at the terminal that has been
+    /// there longest, those left out that only watch.
     ///
     /// # Errors
     /// When it cannot be carried out; the house is as it was.
     pub fn ask(&mut self, who: AgentId, change: Change) -> Result<()> {
-        self.apply_change(who, change)?;
+        self.apply_change(self.seats.first_taking_part(), who, change)?;
         self.apply_outbox();
         self.render();
         Ok(())
@@ -476,7 +491,7 @@ mod tests {
             house.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
         for id in house.roster.ids() {
-            house.apply_change(id, Change::Submit("hello".into())).unwrap();
+            house.apply_change(None, id, Change::Submit("hello".into())).unwrap();
         }
         house.apply_outbox();
         assert_eq!(house.roster.busy().len(), 7, "the others failed at once");

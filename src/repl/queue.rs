@@ -14,8 +14,8 @@ use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::QueueEdit;
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::repl::{Repl, SeatId};
 
 /// How much one agent's queue holds: nobody types as much, and a script that does is told to wait.
 const MOST_QUEUED: usize = 1_000;
@@ -25,10 +25,10 @@ pub(super) type OnceKept = Box<dyn FnOnce(&mut Repl)>;
 
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
-    pub(super) fn submit(&mut self, who: AgentId, text: String) -> Result<()> {
+    pub(super) fn submit(&mut self, asker: Option<SeatId>, who: AgentId, text: String) -> Result<()> {
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         if agent.is_occupied() {
-            return self.enqueue(who, text, false);
+            return self.enqueue(asker, who, text, false);
         }
         self.load(who)?;
         let message = self.shared.store.begin_turn(who, text, self.shared.clock.unix_ms())?;
@@ -40,23 +40,29 @@ impl Repl {
     ///
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
-    pub(super) fn enqueue(&mut self, who: AgentId, text: String, is_command: bool) -> Result<()> {
+    pub(super) fn enqueue(
+        &mut self,
+        asker: Option<SeatId>,
+        who: AgentId,
+        text: String,
+        is_command: bool,
+    ) -> Result<()> {
         if self.roster.get(who).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
             let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
             return Err(Error::new(ErrorKind::Usage, words));
         }
         let id = self.shared.store.enqueue(who, &text, is_command, self.shared.clock.unix_ms())?;
+        if let Some(at) = asker.filter(|_| is_command) {
+            self.entered_at.insert(id, at);
+        }
         let place = self.roster.with(who, |agent| {
             agent.queue.push_back(Queued { id, text: text.clone(), is_command });
             agent.view.touch();
             agent.queue.len()
         });
-        let is_on_screen = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
-        match place {
-            Some(place) if is_on_screen && is_command => {
-                self.notice(format!("{text} waits its turn: queued as {place}"))
-            }
-            Some(place) if is_on_screen && place > super::draw::QUEUE_ROWS => self.notice(format!("queued as {place}")),
+        match self.seats.still_at(asker, who).zip(place) {
+            Some((at, place)) if is_command => self.notice(at, format!("{text} waits its turn: queued as {place}")),
+            Some((at, place)) if place > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {place}")),
             _ => {}
         }
         self.resume(who);
@@ -96,10 +102,12 @@ impl Repl {
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
     fn carry_out_queued(&mut self, who: AgentId, next: &Queued) -> Result<()> {
         let result = commands::read_at_its_turn(&next.text, &self.house(who))?;
+        let asker = self.entered_at.get(&next.id).copied();
         self.together(|repl| {
             repl.shared.store.drop_queued(who, &[next.id])?;
-            repl.carry_out(who, result).map(drop)
+            repl.carry_out(asker, who, result).map(drop)
         })?;
+        self.entered_at.remove(&next.id);
         self.roster.with(who, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
@@ -162,6 +170,7 @@ impl Repl {
     fn take_back(&mut self, who: AgentId, place: usize) -> Result<()> {
         let taken = self.entry(who, place)?;
         self.shared.store.unqueue(who, taken.id)?;
+        self.entered_at.remove(&taken.id);
         self.roster.with(who, |agent| {
             agent.queue.remove(place);
             agent.view.draft.set(&taken.line());
@@ -174,6 +183,7 @@ impl Repl {
     fn drop_queued(&mut self, who: AgentId, dropped: &[Queued]) -> Result<()> {
         let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
         self.shared.store.drop_queued(who, &ids)?;
+        self.entered_at.retain(|id, _| !ids.contains(id));
         self.roster.with(who, |agent| {
             agent.queue.retain(|entry| !ids.contains(&entry.id));
             agent.view.touch();

@@ -1,39 +1,41 @@
 //! One terminal and who sits at it: its keys, its screen, its size, and the agent that it looks at. Draft and scroll
-//! position belong to the agent.
+//! position belong to the agent, but for those of a seat that only watches.
 
 use std::os::fd::AsRawFd;
 
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::domain::draft::Draft;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
 use crate::reactor::{Reactor, Source};
+use crate::repl::device::{Device, RemoteTerminal};
 use crate::terminal::clipboard;
 use crate::terminal::keys::Keys;
-use crate::terminal::screen::{Palette, Screen};
-use crate::terminal::tty::{ReadOutcome, Tty};
+use crate::terminal::screen::Screen;
+use crate::terminal::tty::ReadOutcome;
 
 /// Bytes of keys that are looked at in one turn.
 const KEY_BYTES_PER_TURN: usize = 64 * 1024;
 
-/// What keys come from and frames go to.
-pub enum Device {
-    /// The controlling terminal.
-    Terminal(Box<Tty>),
-    /// Memory, for whoever hosts the loop without a terminal.
-    Memory(MemoryTerminal),
+/// What a terminal may do, and what its ways out do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Manners {
+    /// It looks, scrolls and switches; what would change anything for others is refused. What is typed into it and where
+    /// it reads are its own.
+    pub is_read_only: bool,
+    /// It came from elsewhere and may go again: its ways out only detach it, and everything goes on.
+    pub is_attached: bool,
 }
 
-/// A terminal that is not there: bytes in, bytes out, a size.
-#[derive(Debug, Default)]
-pub struct MemoryTerminal {
-    /// What was typed and not read yet.
-    pub input: Vec<u8>,
-    /// What was drawn and not taken yet.
-    pub output: Vec<u8>,
-    /// Columns and rows.
-    pub size: (u16, u16),
+/// What the one who owns an attached terminal is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeatWish {
+    /// Let the terminal go, then call [`crate::repl::Repl::stand_up`]. It is neither read nor drawn any more.
+    Detach,
+    /// Stop the terminal's own process; when it goes on, call [`Seat::redraw`].
+    Suspend,
 }
 
 /// One terminal of the house.
@@ -42,10 +44,19 @@ pub struct Seat {
     pub focus: AgentId,
     /// Columns and rows.
     pub size: (u16, u16),
+    pub(super) manners: Manners,
+    /// When it sat down, in milliseconds since 1970.
+    pub(super) since: i64,
+    /// What is typed here and concerns nobody else: only where the seat is read-only.
+    pub(super) own_draft: Draft,
+    /// Changes with all that can be seen here and belongs to this seat alone.
+    pub(super) revision: u64,
     /// What the last frame showed.
     pub(super) seen: Option<super::draw::Seen>,
     /// When the last frame was drawn.
     pub(super) drawn_at: Moment,
+    /// The newest frame was not drawn: the terminal took nothing.
+    pub(super) is_behind: bool,
     /// Until when a second Ctrl+C leaves.
     pub(super) leaves_until: Option<Moment>,
     /// A word that stands above the input until the next key.
@@ -61,22 +72,26 @@ pub struct Seat {
     screen: Screen,
     read: Vec<u8>,
     drawn: Vec<u8>,
+    wishes: Vec<SeatWish>,
     is_read_whole: bool,
     is_gone: bool,
+    is_detached: bool,
 }
 
 impl Seat {
     /// Sits down at a device and looks at an agent.
-    pub fn new(device: Device, focus: AgentId) -> Self {
-        let palette = match &device {
-            Device::Terminal(_) => palette(),
-            Device::Memory(_) => Palette { color: true, attributes: true, unicode: true },
-        };
+    pub(super) fn new(device: Device, focus: AgentId, manners: Manners, unix_ms: i64) -> Self {
+        let screen = Screen::new(device.palette());
         let mut seat = Self {
             focus,
             size: (80, 24),
+            manners,
+            since: unix_ms,
+            own_draft: Draft::default(),
+            revision: 0,
             seen: None,
             drawn_at: Moment::default(),
+            is_behind: false,
             leaves_until: None,
             notice: None,
             text_rows: 0,
@@ -84,22 +99,40 @@ impl Seat {
             shows_whole_question: true,
             device,
             keys: Keys::new(),
-            screen: Screen::new(palette),
+            screen,
             read: Vec::new(),
             drawn: Vec::new(),
+            wishes: Vec::new(),
             is_read_whole: true,
             is_gone: false,
+            is_detached: false,
         };
         seat.measure();
         seat
     }
 
-    /// The terminal that is not there, if it is one.
-    pub fn memory(&mut self) -> Option<&mut MemoryTerminal> {
+    /// The terminal, if it is one that is not here.
+    pub fn remote(&mut self) -> Option<&mut RemoteTerminal> {
         match &mut self.device {
-            Device::Memory(memory) => Some(memory),
+            Device::Remote(remote) => Some(remote),
             Device::Terminal(_) => None,
         }
+    }
+
+    /// What its owner is to do, in order; each wish is told once.
+    pub fn take_wishes(&mut self) -> Vec<SeatWish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// Nothing is known of what the terminal shows: the next frame is drawn whole.
+    pub fn redraw(&mut self) {
+        self.screen.forget();
+        self.seen = None;
+    }
+
+    /// Whether it is the terminal of this process.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self.device, Device::Terminal(_))
     }
 
     /// Registers the terminal, for writing only while the screen has not taken everything.
@@ -121,10 +154,10 @@ impl Seat {
                 self.is_gone |= outcome == ReadOutcome::Closed;
                 outcome != ReadOutcome::More
             }
-            Device::Memory(memory) => {
-                let count = memory.input.len().min(KEY_BYTES_PER_TURN);
-                self.read.extend(memory.input.drain(..count));
-                memory.input.is_empty()
+            Device::Remote(remote) => {
+                let count = remote.input.len().min(KEY_BYTES_PER_TURN);
+                self.read.extend(remote.input.drain(..count));
+                remote.input.is_empty()
             }
         };
         if !self.read.is_empty() {
@@ -139,46 +172,45 @@ impl Seat {
         self.seen.as_ref().is_some_and(|seen| seen.has_shown(who, question))
     }
 
-    /// Whether the terminal has hung up.
+    /// Whether the terminal of this process has hung up.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     pub(super) fn next_key(&mut self) -> Option<Key> {
-        self.keys.next()
+        if self.is_detached { None } else { self.keys.next() }
     }
 
     /// When bytes that may be the beginning of a key are one.
     pub(super) fn key_deadline(&self) -> Option<Moment> {
-        self.keys.deadline()
+        self.keys.deadline().filter(|_| !self.is_detached)
     }
 
-    /// Whether there is something to do at once: bytes that were not looked at, or a hang-up.
+    /// Whether there is something to read without waiting: bytes that were not looked at, or a hang-up.
+    pub(super) fn has_input(&self) -> bool {
+        let is_typed = matches!(&self.device, Device::Remote(remote) if !remote.input.is_empty());
+        !self.is_detached && (self.is_gone || !self.is_read_whole || is_typed)
+    }
+
+    /// Whether there is something to do at once: to read, or to draw.
     pub(super) fn has_leftover(&self) -> bool {
-        self.is_gone
-            || !self.is_read_whole
-            || matches!(&self.device, Device::Memory(memory) if !memory.input.is_empty())
+        self.has_input() || self.is_ready() && (self.is_behind || self.seen.is_none() || self.is_resized())
+    }
+
+    /// Its owner has given it another size.
+    pub(super) fn is_resized(&self) -> bool {
+        matches!(&self.device, Device::Remote(remote) if remote.size != self.size)
     }
 
     /// Asks for the size and draws everything anew.
     pub(super) fn measure(&mut self) {
-        self.size = match &self.device {
-            // A terminal that does not know its size has the usual one.
-            Device::Terminal(tty) => tty.size().unwrap_or(self.size),
-            Device::Memory(memory) => memory.size,
-        };
-        self.forget_screen();
+        self.size = self.device.size(self.size);
+        self.redraw();
     }
 
-    /// The next frame is drawn whole.
-    pub(super) fn forget_screen(&mut self) {
-        self.screen.forget();
-        self.seen = None;
-    }
-
-    /// Whether the screen has taken what was drawn before; if not, drawing more would only queue up.
+    /// Whether a frame may be drawn now.
     pub(super) fn is_ready(&self) -> bool {
-        !matches!(&self.device, Device::Terminal(tty) if tty.has_backlog())
+        !self.is_detached && self.device.takes_more()
     }
 
     /// Sends what changed, as far as the terminal takes it.
@@ -189,22 +221,21 @@ impl Seat {
                 self.screen.draw(frame, &mut self.drawn);
                 tty.queue(&self.drawn);
             }
-            Device::Memory(memory) => self.screen.draw(frame, &mut memory.output),
+            Device::Remote(remote) => self.screen.draw(frame, &mut remote.output),
         }
         self.flush();
     }
 
     /// Puts a text into the clipboard of the terminal.
     pub(super) fn copy(&mut self, text: &str) -> Result<()> {
-        let is_in_tmux = std::env::var_os("TMUX").is_some();
-        let sequence = clipboard::sequence(text, is_in_tmux).ok_or_else(|| {
+        let sequence = clipboard::sequence(text, self.device.is_in_tmux()).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let words = format!("{have} bytes are more than terminals take ({most}): /export writes a file instead");
             Error::new(ErrorKind::Usage, words)
         })?;
         match &mut self.device {
             Device::Terminal(tty) => tty.queue(sequence.as_bytes()),
-            Device::Memory(memory) => memory.output.extend(sequence.into_bytes()),
+            Device::Remote(remote) => remote.output.extend(sequence.into_bytes()),
         }
         self.flush();
         Ok(())
@@ -215,6 +246,17 @@ impl Seat {
         if let Device::Terminal(tty) = &mut self.device {
             self.is_gone |= tty.flush().is_err();
         }
+    }
+
+    /// The person goes, and nothing ends with that.
+    pub(super) fn detach(&mut self) {
+        self.is_detached = true;
+        self.wishes.push(SeatWish::Detach);
+    }
+
+    /// Asks its owner to stop the terminal's process.
+    pub(super) fn wish_to_suspend(&mut self) {
+        self.wishes.push(SeatWish::Suspend);
     }
 
     /// Leaves the terminal as it was found; if it is gone, there is nothing to leave and nobody to be told.
@@ -228,15 +270,8 @@ impl Seat {
     pub(super) fn resume(&mut self) -> Result<()> {
         if let Device::Terminal(tty) = &mut self.device {
             tty.enter()?;
+            self.measure();
         }
-        self.measure();
         Ok(())
     }
-}
-
-fn palette() -> Palette {
-    let variable = |name| std::env::var(name).ok();
-    // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
-    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
 }

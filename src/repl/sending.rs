@@ -1,7 +1,7 @@
 //! Who sends a request next, and with what key: the line, the limiter and the keys meet here.
 //!
 //! Who wants to send stands in line. Its turn comes when fewer than the limit are at work, its provider is not paused,
-//! its host is looked up, and its key is there. Behind a pause the agent on the screen goes first.
+//! its host is looked up, and its key is there. Behind a pause an agent on a screen goes first.
 
 use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
@@ -81,8 +81,8 @@ impl Repl {
         }
         let provider = self.roster.stands_for(next)?;
         let is_behind_pause = self.limiter.wants_trial(provider, self.shared.clock.now());
-        let on_screen = self.seat.as_ref().map(|seat| self.worker(seat.focus)).filter(|_| is_behind_pause);
-        let who = on_screen.filter(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
+        let mut on_screen = self.seats.iter().filter(|_| is_behind_pause).map(|seat| self.worker(seat.focus));
+        let who = on_screen.find(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
         self.roster.leave_line(who);
         Some(who)
     }

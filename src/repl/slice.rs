@@ -22,8 +22,8 @@ use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
 use crate::domain::stream::Usage;
-use crate::repl::Repl;
 use crate::repl::apply::nobody;
+use crate::repl::{Repl, SeatId};
 use crate::store::{Forked, NewAgent, Store};
 use crate::team::Nursery;
 
@@ -31,6 +31,8 @@ use crate::team::Nursery;
 pub(super) struct Slicing {
     /// Whose conversation is cut.
     who: AgentId,
+    /// The terminal from which it was asked for.
+    asker: Option<SeatId>,
     /// What the person typed.
     line: String,
     cut: Cut,
@@ -74,28 +76,34 @@ impl Slicing {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, who: AgentId, spec: &Spec) -> Result<()> {
+    pub(super) fn slice(&mut self, asker: Option<SeatId>, who: AgentId, spec: &Spec) -> Result<()> {
         self.require_idle(who)?;
         self.load(who)?;
         let history = self.roster.get(who).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(nobody)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
-            return self.deliver_slice(who, cut, Vec::new(), &[]);
+            return self.deliver_slice(asker, who, cut, Vec::new(), &[]);
         }
         if self.slicings.iter().any(|slicing| slicing.who == who) {
             return Err(Error::new(ErrorKind::Usage, "a slice already waits for its summaries: Esc cancels it"));
         }
         let line = format!("/slice {}", spec.source());
-        self.once_kept(move |repl| repl.send_for_summaries(who, line, cut, requests));
+        self.once_kept(move |repl| {
+            repl.send_for_summaries(
+                Slicing { who, asker, line, cut, errands: Vec::new(), costs: Vec::new() },
+                requests,
+            );
+        });
         Ok(())
     }
 
-    fn send_for_summaries(&mut self, who: AgentId, line: String, cut: Cut, requests: Vec<String>) {
+    fn send_for_summaries(&mut self, mut slicing: Slicing, requests: Vec<String>) {
+        let who = slicing.who;
         let words = if requests.len() == 1 { "a summary".into() } else { format!("{} summaries", requests.len()) };
         self.note(who, LineKind::Note, &format!("the slice waits for {words} (Esc cancels it, you can go on)"));
-        let errands = requests.into_iter().filter_map(|request| self.send_errand(who, request)).collect();
-        self.slicings.push(Slicing { who, line, cut, errands, costs: Vec::new() });
+        slicing.errands = requests.into_iter().filter_map(|request| self.send_errand(who, request)).collect();
+        self.slicings.push(slicing);
         self.count_summaries(who);
     }
 
@@ -158,9 +166,9 @@ impl Repl {
     }
 
     fn finish_slice(&mut self, at: usize) {
-        let Slicing { who, line, cut, errands, costs } = self.slicings.remove(at);
+        let Slicing { who, asker, line, cut, errands, costs } = self.slicings.remove(at);
         let summaries = errands.into_iter().filter_map(|errand| errand.summary).collect();
-        if let Err(error) = self.deliver_slice(who, cut, summaries, &costs) {
+        if let Err(error) = self.deliver_slice(asker, who, cut, summaries, &costs) {
             self.note(who, LineKind::Error, &error.message);
             self.give_line_back(who, &line);
         }
@@ -200,7 +208,14 @@ impl Repl {
     }
 
     /// The child comes to be in the store, and when it is kept there, in memory.
-    fn deliver_slice(&mut self, who: AgentId, cut: Cut, summaries: Vec<String>, costs: &[Usage]) -> Result<()> {
+    fn deliver_slice(
+        &mut self,
+        asker: Option<SeatId>,
+        who: AgentId,
+        cut: Cut,
+        summaries: Vec<String>,
+        costs: &[Usage],
+    ) -> Result<()> {
         let parent = self.roster.get(who).ok_or_else(nobody)?;
         let (endpoint, label) = (parent.talk.endpoint.clone(), parent.identity.label());
         let new = NewAgent {
@@ -217,12 +232,25 @@ impl Repl {
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.shared.store.slice(&new, bodies, self.shared.clock.unix_ms())?;
         let costs = costs.to_vec();
-        self.once_kept(move |repl| repl.welcome_slice(who, endpoint, forked, &costs, &words));
+        self.once_kept(move |repl| {
+            let child = repl.welcome_slice(who, endpoint, forked, &costs, &words);
+            if !repl.follow(asker, who, child) {
+                let label = repl.roster.get(child).map(|child| child.identity.label()).unwrap_or_default();
+                repl.note(who, LineKind::Note, &format!("the slice is there: {label}"));
+            }
+        });
         Ok(())
     }
 
-    /// The child is in memory, and on the screen if the person still looks at its parent.
-    fn welcome_slice(&mut self, who: AgentId, endpoint: Rc<Endpoint>, forked: Forked, costs: &[Usage], words: &str) {
+    /// The child is in memory.
+    fn welcome_slice(
+        &mut self,
+        who: AgentId,
+        endpoint: Rc<Endpoint>,
+        forked: Forked,
+        costs: &[Usage],
+        words: &str,
+    ) -> AgentId {
         let Forked { row, in_parent, .. } = forked;
         let child = self.roster.with(who, |parent| {
             // Its rows are read when they are first needed, as after a restart.
@@ -234,13 +262,7 @@ impl Repl {
         });
         self.roster.add(child.expect("who was cut is alive: the store has just said so"), Some(who));
         self.note(row.id, LineKind::Note, words);
-        let is_watched = self.seat.as_ref().is_some_and(|seat| seat.focus == who);
-        if is_watched && self.shared.config.follows_forks {
-            self.bring_to_screen(row.id);
-        } else {
-            let label = self.roster.get(row.id).map(|child| child.identity.label()).unwrap_or_default();
-            self.note(who, LineKind::Note, &format!("the slice is there: {label}"));
-        }
+        row.id
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::{Repl, TOOL_POLL, doing};
+use crate::repl::{Repl, Seat, TOOL_POLL, doing};
 
 /// How long a wait lasts, and whose need ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,22 +47,22 @@ impl Timeout {
 }
 
 impl Repl {
-    /// The minimum over all agents and the terminal. The current agent counts like any other, but for its spinner.
+    /// The minimum over all agents and all terminals. An agent on a screen counts like any other, but for its spinner.
     pub fn compute_timeout(&self) -> Timeout {
         let now = self.shared.clock.now();
         let is_leftover = !self.roster.with_leftover().is_empty()
             || !self.outbox.is_empty()
             || self.can_send()
             || self.has_to_tell()
-            || self.seat.as_ref().is_some_and(|seat| seat.has_leftover());
+            || self.seats.iter().any(Seat::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
         }
         let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
         let gate = self.gate_deadline(now).map(|at| (at, Why::Limiter));
         let tools = self.has_threads().then(|| (now + TOOL_POLL, Why::Tools));
-        let keys = self.seat.as_ref().and_then(|seat| seat.key_deadline()).map(|at| (at, Why::Keys));
-        let spinner = self.shown_at_work().map(|worker| self.next_step(worker, now));
+        let keys = self.seats.iter().filter_map(Seat::key_deadline).map(|at| (at, Why::Keys));
+        let spinner = self.seats.iter().filter_map(|seat| self.next_step(seat, now));
         let soonest = agent.into_iter().chain(gate).chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
@@ -76,20 +76,16 @@ impl Repl {
         has_tools || self.keyring.is_running() || !self.lookups.is_empty() || self.has_chores()
     }
 
-    /// Whose sign of work is on the screen. A terminal that takes nothing is drawn when it does.
-    fn shown_at_work(&self) -> Option<AgentId> {
-        let seat = self.seat.as_ref().filter(|seat| seat.is_ready())?;
-        let is_spinning = self.roster.get(seat.focus).is_some_and(|agent| agent.view.is_spinning());
-        is_spinning.then(|| self.worker(seat.focus))
-    }
-
-    /// When the sign of work looks different: while it counts down, once a second.
-    fn next_step(&self, worker: AgentId, now: Moment) -> (Moment, Why) {
+    /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes
+    /// nothing is drawn when it does.
+    fn next_step(&self, seat: &Seat, now: Moment) -> Option<(Moment, Why)> {
+        let agent = self.roster.get(seat.focus).filter(|agent| agent.view.is_spinning() && seat.is_ready())?;
+        let worker = self.worker(agent.id());
         let gate = self.gate_of(worker);
-        if let Some(at) = self.roster.get(worker).and_then(|agent| doing::countdown(agent, gate)) {
-            return (doing::next_second(at, now), Why::Countdown);
-        }
-        let seat = self.seat.as_ref().expect("a spinner shows on a terminal");
-        ((seat.drawn_at + SPINNER_STEP).max(now), Why::Spinner)
+        let countdown = self.roster.get(worker).and_then(|worker| doing::countdown(worker, gate));
+        Some(match countdown {
+            Some(at) => (doing::next_second(at, now), Why::Countdown),
+            None => ((seat.drawn_at + SPINNER_STEP).max(now), Why::Spinner),
+        })
     }
 }

@@ -12,6 +12,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::Change;
 use crate::reactor::{News, Source};
+use crate::repl::SeatId;
 use crate::repl::timeout::{Timeout, Why};
 
 /// Where turns are written down, if anywhere.
@@ -72,9 +73,10 @@ impl Trace {
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    /// A person, or somebody for an agent, asked for something.
-    pub fn change(&mut self, agent: AgentId, change: &Change) {
-        self.add("changes", || json!({"agent": agent.to_string(), "change": change.name()}));
+    /// A person at a terminal, or somebody for an agent, asked for something.
+    pub fn change(&mut self, asker: Option<SeatId>, agent: AgentId, change: &Change) {
+        let terminal = asker.map(SeatId::number);
+        self.add("changes", || json!({"agent": agent.to_string(), "change": change.name(), "terminal": terminal}));
     }
 
     fn add(&mut self, list: &str, entry: impl FnOnce() -> Value) {

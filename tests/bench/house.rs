@@ -11,7 +11,7 @@ use polylogue::domain::config::{Config, Settings};
 use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Reply};
-use polylogue::repl::{Device, MemoryTerminal, Repl, Turn};
+use polylogue::repl::{Device, RemoteTerminal, Repl, Turn};
 use polylogue::store::{NewAgent, Store};
 use tempfile::TempDir;
 
@@ -49,9 +49,9 @@ impl House {
             working_limit: 0,
             ..Config::default()
         };
-        let memory = MemoryTerminal { size: (80, 24), ..MemoryTerminal::default() };
+        let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");
-        let repl = Repl::open(config, store, Clock::system(), Some(Device::Memory(memory))).expect("the house opens");
+        let repl = Repl::open(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the house opens");
         House { repl, longest: Default::default(), directory }
     }
 
@@ -80,8 +80,8 @@ impl House {
     }
 
     /// The terminal.
-    pub fn memory(&mut self) -> &mut MemoryTerminal {
-        self.repl.seat().and_then(|seat| seat.memory()).expect("a house with a terminal in memory")
+    pub fn memory(&mut self) -> &mut RemoteTerminal {
+        self.repl.seat().and_then(|seat| seat.remote()).expect("a house with a terminal in memory")
     }
 
     /// Types bytes, and turns until they were looked at.

@@ -54,6 +54,8 @@ const ROWS: &[Row] = &[
     row("/filter-mail --from other", |house| shows(house, "1 letter, 0 unread")),
     row("/delete-mail 1", |house| shows(house, "thrown away")),
     row("/help", |house| shows(house, "/help")),
+    row("/sessions", |house| shows(house, "> terminal 1  100x60  for ")),
+    row("/detach", |house| shows(house, "this chat runs in its own terminal")),
 ];
 
 /// A state of the agent on the screen.

@@ -17,7 +17,7 @@ use polylogue::domain::flow::Change;
 use polylogue::domain::message::{Body, Message};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::ToolResult;
-use polylogue::repl::{Device, MemoryTerminal, Repl, Timeout, Turn};
+use polylogue::repl::{Device, RemoteTerminal, Repl, Timeout, Turn};
 use polylogue::store::Store;
 use tempfile::TempDir;
 
@@ -141,7 +141,7 @@ impl Harness {
     pub fn open(plan: Plan, directory: TempDir) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = plan.config(directory.path());
-        let device = plan.size.map(|size| Device::Memory(MemoryTerminal { size, ..MemoryTerminal::default() }));
+        let device = plan.size.map(|size| Device::Remote(RemoteTerminal { size, ..RemoteTerminal::default() }));
         let mut store = Store::open(directory.path()).expect("the store opens");
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
@@ -260,12 +260,12 @@ impl Harness {
     }
 
     /// The terminal has another size from now on; the loop is told as by SIGWINCH.
-    pub fn terminal(&mut self) -> &mut MemoryTerminal {
-        self.repl.seat().and_then(|seat| seat.memory()).expect("a house with a terminal in memory")
+    pub fn terminal(&mut self) -> &mut RemoteTerminal {
+        self.repl.seat().and_then(|seat| seat.remote()).expect("a house with a terminal in memory")
     }
 
     fn take_output(&mut self) {
-        if let Some(memory) = self.repl.seat().and_then(|seat| seat.memory()) {
+        if let Some(memory) = self.repl.seat().and_then(|seat| seat.remote()) {
             let output = std::mem::take(&mut memory.output);
             self.screen.process(&output);
             self.sent.extend_from_slice(&output);

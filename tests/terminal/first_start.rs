@@ -32,7 +32,7 @@ fn words_behind_the_options_are_the_first_message() {
 
 #[test]
 fn help_lists_commands_and_keys_and_agents_lists_everybody() {
-    let mut chat = Chat::start(Start { size: (100, 40), ..Start::default() });
+    let mut chat = Chat::start(Start { size: (100, 60), ..Start::default() });
     chat.pty.send("/help\r");
     for words in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
         chat.sees(words);

@@ -3,9 +3,10 @@
 use super::*;
 
 const W: u16 = 10;
+const ALL: Reader = Reader::Everybody;
 
 fn shown(scrollback: &mut Scrollback, height: u16) -> Vec<String> {
-    scrollback.visible(W, height).into_iter().map(|row| row.text).collect()
+    scrollback.visible(ALL, W, height).into_iter().map(|row| row.text).collect()
 }
 
 fn numbered(count: usize) -> Scrollback {
@@ -25,7 +26,7 @@ fn blocks_are_split_at_newlines_with_one_blank_row_between_kinds() {
     s.push(LineKind::ToolOutput, "a\tb\u{1b}");
     assert_eq!(shown(&mut s, 20), ["hi", "", "hello", "", "there", "", "ls", "a   b␛"]);
     assert_eq!(s.len(), 6);
-    let rows = s.visible(W, 20);
+    let rows = s.visible(ALL, W, 20);
     let marks: Vec<_> = rows.iter().map(|r| (r.is_first_of_block, r.is_first_of_line, r.is_gap)).collect();
     assert_eq!(marks[..4], [(true, true, false), (false, false, true), (true, true, false), (false, true, false)]);
 }
@@ -40,7 +41,7 @@ fn a_stream_in_any_pieces_is_the_same_as_the_whole() {
         pieces.extend(LineKind::Assistant, c.encode_utf8(&mut [0; 4]));
     }
     pieces.close();
-    assert_eq!(whole.visible(W, 50), pieces.visible(W, 50));
+    assert_eq!(whole.visible(ALL, W, 50), pieces.visible(ALL, W, 50));
     assert_eq!(whole.len(), 4);
 }
 
@@ -60,47 +61,47 @@ fn new_text_moves_the_view_only_at_the_bottom() {
     let mut s = numbered(100);
     s.extend(LineKind::Note, "x");
     assert_eq!(shown(&mut s, 3), ["line 99", "", "x"]);
-    s.scroll(-5, W, 3);
+    s.scroll(ALL, -5, W, 3);
     let before = shown(&mut s, 3);
     assert_eq!(before, ["line 94", "line 95", "line 96"]);
     s.extend(LineKind::Note, &"word ".repeat(100));
     s.push(LineKind::Error, "no");
     assert_eq!(shown(&mut s, 3), before);
-    assert!(!s.is_at_bottom());
-    s.to_bottom();
+    assert!(!s.shows_end(ALL, W, 3));
+    s.to_bottom(ALL);
     assert_eq!(shown(&mut s, 1), ["no"]);
 }
 
 #[test]
 fn older_text_in_front_moves_nothing_on_the_screen() {
     let mut s = numbered(10);
-    s.to_top();
+    s.to_top(ALL);
     let before = shown(&mut s, 4);
-    assert!(s.is_at_top(W, 4));
+    assert!(s.is_at_top(ALL, W, 4));
     s.prepend(vec![(LineKind::Person, "a\nb".into()), (LineKind::Note, "c".into())]);
     assert_eq!(shown(&mut s, 4), before);
-    assert!(!s.is_at_top(W, 4));
-    s.scroll(-3, W, 4);
+    assert!(!s.is_at_top(ALL, W, 4));
+    s.scroll(ALL, -3, W, 4);
     assert_eq!(shown(&mut s, 4), ["", "c", "", "line 0"]);
-    s.scroll(-9, W, 4);
+    s.scroll(ALL, -9, W, 4);
     assert_eq!(shown(&mut s, 4), ["a", "b", "", "c"]);
-    assert!(s.is_at_top(W, 4));
+    assert!(s.is_at_top(ALL, W, 4));
     assert_eq!(s.len(), 13);
 }
 
 #[test]
 fn scrolling_stops_at_both_ends_and_the_end_follows_again() {
     let mut s = numbered(10);
-    s.scroll(-1_000, W, 4);
+    s.scroll(ALL, -1_000, W, 4);
     assert_eq!(shown(&mut s, 4)[0], "line 0");
-    s.scroll(5, W, 4);
-    assert!(!s.is_at_bottom());
-    s.scroll(1, W, 4);
-    assert!(s.is_at_bottom());
-    s.scroll(1_000, W, 4);
+    s.scroll(ALL, 5, W, 4);
+    assert!(!s.shows_end(ALL, W, 4));
+    s.scroll(ALL, 1, W, 4);
+    assert!(s.shows_end(ALL, W, 4));
+    s.scroll(ALL, 1_000, W, 4);
     assert_eq!(shown(&mut s, 4)[3], "line 9");
-    s.scroll(-1_000, W, 40);
-    assert!(s.is_at_bottom() && s.is_at_top(W, 40), "what fits is at both ends");
+    s.scroll(ALL, -1_000, W, 40);
+    assert!(s.shows_end(ALL, W, 40) && s.is_at_top(ALL, W, 40), "what fits is at both ends");
 }
 
 #[test]
@@ -112,16 +113,16 @@ fn every_row_is_met_once_scrolling_by_one_at_every_width() {
     }
     for width in [1, 2, 5, 13, 80] {
         let height = 4;
-        let all: Vec<_> = s.visible(width, u16::MAX);
+        let all: Vec<_> = s.visible(ALL, width, u16::MAX);
         let mut met = Vec::new();
-        s.to_top();
+        s.to_top(ALL);
         while {
-            met.push(s.visible(width, height)[0].clone());
-            !s.is_at_bottom()
+            met.push(s.visible(ALL, width, height)[0].clone());
+            !s.shows_end(ALL, width, height)
         } {
-            s.scroll(1, width, height);
+            s.scroll(ALL, 1, width, height);
         }
-        met.extend(s.visible(width, height).into_iter().skip(1));
+        met.extend(s.visible(ALL, width, height).into_iter().skip(1));
         assert_eq!(met, all, "at {width}");
     }
 }
@@ -132,13 +133,13 @@ fn a_resize_keeps_what_is_read_in_the_first_row() {
     let words: String = (0..200).map(|number| format!("w{number} ")).collect();
     s.push(LineKind::Assistant, &words);
     s.push(LineKind::Note, &"end\n".repeat(50));
-    s.to_top();
-    s.scroll(20, 20, 5);
-    let first = s.visible(20, 5)[0].text.split(' ').next().map(str::to_owned).unwrap_or_default();
+    s.to_top(ALL);
+    s.scroll(ALL, 20, 20, 5);
+    let first = s.visible(ALL, 20, 5)[0].text.split(' ').next().map(str::to_owned).unwrap_or_default();
     for width in [7, 33, 80, 20] {
-        assert!(s.visible(width, 5)[0].text.contains(&first), "at {width}");
+        assert!(s.visible(ALL, width, 5)[0].text.contains(&first), "at {width}");
     }
-    assert!(s.visible(20, 5)[0].text.starts_with(&first));
+    assert!(s.visible(ALL, 20, 5)[0].text.starts_with(&first));
 }
 
 #[test]
@@ -170,22 +171,22 @@ fn memory_is_close_to_the_text() {
 fn a_million_lines_are_looked_at_like_ten() {
     let mut s = numbered(1_000_000);
     for _ in 0..1_000 {
-        s.scroll(-30, 80, 50);
-        assert_eq!(s.visible(80, 50).len(), 50);
+        s.scroll(ALL, -30, 80, 50);
+        assert_eq!(s.visible(ALL, 80, 50).len(), 50);
     }
-    s.to_top();
-    assert_eq!(s.visible(80, 50)[0].text, "line 0");
+    s.to_top(ALL);
+    assert_eq!(s.visible(ALL, 80, 50)[0].text, "line 0");
 }
 
 #[test]
 fn nothing_at_all_can_be_looked_at_and_scrolled() {
     let mut s = Scrollback::new();
-    s.to_top();
-    s.scroll(-5, 0, 0);
-    assert!(s.visible(0, 0).is_empty() && s.visible(80, 24).is_empty());
-    assert!(s.is_at_bottom() && s.is_at_top(80, 24) && s.is_empty());
+    s.to_top(ALL);
+    s.scroll(ALL, -5, 0, 0);
+    assert!(s.visible(ALL, 0, 0).is_empty() && s.visible(ALL, 80, 24).is_empty());
+    assert!(s.shows_end(ALL, W, 4) && s.is_at_top(ALL, 80, 24) && s.is_empty());
     s.push(LineKind::Note, "a b");
-    assert_eq!(s.visible(0, 3).len(), 2);
+    assert_eq!(s.visible(ALL, 0, 3).len(), 2);
     s.clear();
     assert!(s.is_empty());
 }

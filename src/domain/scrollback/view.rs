@@ -5,6 +5,15 @@
 use super::{Line, LineKind, Scrollback, Start};
 use crate::base::text;
 
+/// Who reads: each has a place of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Who talk with the agent: they share one place, on whatever screens.
+    Everybody,
+    /// Somebody who only watches, by the number of their terminal.
+    Watcher(u64),
+}
+
 /// One row of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibleRow {
@@ -45,7 +54,23 @@ pub(super) struct Wrapped {
     len: usize,
 }
 
+/// Of so many widths the last line is followed at once: more screens than that on one agent wrap it anew, 4 KiB at most.
+const WIDTHS: usize = 4;
+
 impl Wrapped {
+    /// The last line as it was wrapped at this width, brought up to date.
+    fn at<'a>(all: &'a mut Vec<Self>, line: i64, width: u16, text: &str) -> &'a Self {
+        let at = all.iter().position(|one| one.width == width).unwrap_or_else(|| {
+            if all.len() == WIDTHS {
+                all.remove(0);
+            }
+            all.push(Self { line, width, ..Self::default() });
+            all.len() - 1
+        });
+        all[at].follow(line, width, text);
+        &all[at]
+    }
+
     /// Wraps what has come since it last looked at this line.
     fn follow(&mut self, line: i64, width: u16, text: &str) {
         if (self.line, self.width) != (line, width) || text.len() < self.len {
@@ -59,38 +84,50 @@ impl Wrapped {
 }
 
 impl Scrollback {
-    /// Whether new text moves the view, because the person reads the end.
-    pub fn is_at_bottom(&self) -> bool {
-        self.top.is_none()
+    /// Whether the last row stands on the reader's screen of this size.
+    pub fn shows_end(&self, reader: Reader, width: u16, height: u16) -> bool {
+        let is_beyond = |top| self.bottom(width, height).is_none_or(|bottom| top >= self.aligned(bottom, width));
+        self.top(reader).is_none_or(is_beyond)
     }
 
     /// Whether the first row that there is stands on a screen of this size: time to load older text.
-    pub fn is_at_top(&self, width: u16, height: u16) -> bool {
-        self.top_of_view(width, height).is_none_or(|top| self.above(top, width).is_none())
+    pub fn is_at_top(&self, reader: Reader, width: u16, height: u16) -> bool {
+        self.top_of_view(reader, width, height).is_none_or(|top| self.above(top, width).is_none())
     }
 
-    /// Lines were added after the first `before`: a view that stands behind them stays on its text.
-    pub(super) fn shift_view_after(&mut self, before: usize, added: usize) {
+    /// Lines were added after the first `before`: views that stand behind them stay on their text.
+    pub(super) fn shift_views_after(&mut self, before: usize, added: usize) {
         let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
-        if let Some(top) = self.top.as_mut().filter(|top| top.line - self.first >= before) {
+        for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.first >= before) {
             top.line += added;
         }
     }
 
+    fn top(&self, reader: Reader) -> Option<Place> {
+        self.tops.iter().find(|(one, _)| *one == reader).map(|(_, top)| *top)
+    }
+
     /// Goes to the end, and stays there as it grows.
-    pub fn to_bottom(&mut self) {
-        self.top = None;
+    pub fn to_bottom(&mut self, reader: Reader) {
+        self.tops.retain(|(one, _)| *one != reader);
     }
 
     /// Goes to the beginning.
-    pub fn to_top(&mut self) {
-        self.top = (!self.lines.is_empty()).then_some(Place { line: self.first, part: Part::Byte(0) });
+    pub fn to_top(&mut self, reader: Reader) {
+        if !self.lines.is_empty() {
+            self.go(reader, Place { line: self.first, part: Part::Byte(0) });
+        }
+    }
+
+    fn go(&mut self, reader: Reader, top: Place) {
+        self.to_bottom(reader);
+        self.tops.push((reader, top));
     }
 
     /// Moves the view by rows, negative towards older text. Costs as many rows as it moves. At the end it stays at the
     /// bottom.
-    pub fn scroll(&mut self, rows: isize, width: u16, height: u16) {
-        let Some(mut top) = self.top_of_view(width, height) else { return };
+    pub fn scroll(&mut self, reader: Reader, rows: isize, width: u16, height: u16) {
+        let Some(mut top) = self.top_of_view(reader, width, height) else { return };
         for _ in 0..rows.unsigned_abs() {
             let next = if rows < 0 { self.above(top, width) } else { self.below(top, width) };
             match next {
@@ -98,16 +135,15 @@ impl Scrollback {
                 None => break,
             }
         }
-        self.top = Some(top);
-        self.settle(width, height);
+        self.go(reader, top);
+        self.settle(reader, &[(width, height)]);
     }
 
-    /// The rows for a screen of this size, from the top; fewer if there are fewer. A view that has come to the end (by
-    /// scrolling, or because the screen grew) is at the bottom from then on.
-    pub fn visible(&mut self, width: u16, height: u16) -> Vec<VisibleRow> {
-        self.settle(width, height);
+    /// The rows for a screen of this size, from the top; fewer if there are fewer. Changes nothing: the same reader may
+    /// look at several screens.
+    pub fn visible(&self, reader: Reader, width: u16, height: u16) -> Vec<VisibleRow> {
         let mut rows = Vec::with_capacity(usize::from(height));
-        let mut next = self.top_of_view(width, height);
+        let mut next = self.top_of_view(reader, width, height);
         while let Some(place) = next.filter(|_| rows.len() < usize::from(height)) {
             let parts = self.parts(place.line, width);
             let from = row_of(&parts, place.part);
@@ -118,20 +154,19 @@ impl Scrollback {
         rows
     }
 
-    /// Makes a view that shows the last row one that is at the bottom.
-    fn settle(&mut self, width: u16, height: u16) {
-        let Some(top) = self.top else { return };
-        if self.bottom(width, height).is_none_or(|bottom| top >= self.aligned(bottom, width)) {
-            self.top = None;
+    /// Makes a reader who sees the last row on every screen (by scrolling, or because the screens grew) one who is at the
+    /// bottom. Where only the larger of two screens shows it, the smaller one keeps its place.
+    pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
+        if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
+            self.to_bottom(reader);
         }
     }
 
-    /// The place in the first row of a screen of this size; none if there is no text.
-    fn top_of_view(&self, width: u16, height: u16) -> Option<Place> {
-        match self.top {
-            Some(top) => Some(self.aligned(top, width)),
-            None => self.bottom(width, height),
-        }
+    /// The place in the first row of a screen of this size, which is never filled less than it could be; none if there is
+    /// no text.
+    fn top_of_view(&self, reader: Reader, width: u16, height: u16) -> Option<Place> {
+        let bottom = self.bottom(width, height)?;
+        Some(self.top(reader).map_or(bottom, |top| self.aligned(top, width).min(bottom)))
     }
 
     /// The place in the first row of a screen that shows the last row in its last row.
@@ -192,8 +227,8 @@ impl Scrollback {
             parts.push(RowPart::Gap);
         }
         if number == self.first + self.lines.len() as i64 - 1 {
-            let mut wrapped = self.wrapped.borrow_mut();
-            wrapped.follow(number, width, &line.text);
+            let mut all = self.wrapped.borrow_mut();
+            let wrapped = Wrapped::at(&mut all, number, width, &line.text);
             parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
         } else {
             parts.extend(text::wrap(&line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));

@@ -3,8 +3,9 @@
 use super::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::agent::{Agent, Asked, State};
 use crate::base::text;
+use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::{LineKind, VisibleRow};
+use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::doing::one_line;
 
 /// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
@@ -29,27 +30,21 @@ pub(super) struct Painted {
 }
 
 /// One frame's worth of what is known apart from the agent.
-pub(super) struct Painter {
+pub(super) struct Painter<'a> {
     pub size: (u16, u16),
     pub spinner: u128,
     pub notice: Option<String>,
+    /// What is typed at this terminal alone; none: what is typed to the agent.
+    pub draft: Option<&'a Draft>,
+    pub reader: Reader,
     pub surroundings: Surroundings,
     /// What is done, in words.
     pub doing: String,
 }
 
-impl Painter {
-    /// The frame; what a question cannot show in it stands in the text, once, where it can be read on any screen.
-    pub fn paint_readable(&self, agent: &mut Agent) -> Painted {
-        let painted = self.paint(agent);
-        let question = agent.question().filter(|_| !painted.is_whole).cloned();
-        match question {
-            Some(asked) if agent.view.spell_out(asked.number, &asked.question.detail) => self.paint(agent),
-            _ => painted,
-        }
-    }
-
-    fn paint(&self, agent: &mut Agent) -> Painted {
+impl Painter<'_> {
+    /// The frame.
+    pub fn paint(&self, agent: &Agent) -> Painted {
         let height = usize::from(self.size.1);
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
@@ -75,12 +70,13 @@ impl Painter {
         Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, is_whole }
     }
 
-    fn text_rows(&self, agent: &mut Agent, height: usize) -> Vec<Row> {
-        let scrollback = &mut agent.view.scrollback;
-        let visible = scrollback.visible(text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
+    fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
+        let scrollback = &agent.view.scrollback;
+        let screen = (text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
+        let visible = scrollback.visible(self.reader, screen.0, screen.1);
         let mut rows: Vec<Row> = visible.into_iter().map(|row| self.row(text_row(row))).collect();
         rows.resize(height, Row::default());
-        if !scrollback.is_at_bottom()
+        if !scrollback.shows_end(self.reader, screen.0, screen.1)
             && let Some(last) = rows.last_mut()
         {
             *last = self.row(Row::of("  ↓ there is more below (Ctrl+End)", Style::DIM));
@@ -176,6 +172,7 @@ impl Painter {
         rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
         rows.push(Row::of(
             match (is_whole, is_typing) {
+                _ if self.surroundings.is_read_only => "  it is answered at another terminal",
                 (true, false) => "  y runs it, n refuses it",
                 (true, true) => "  Alt+Y runs it, Alt+N refuses it (something is typed)",
                 (false, _) => "  Alt+Y runs it, Alt+N refuses it (read all of it first)",
@@ -186,7 +183,7 @@ impl Painter {
     }
 
     fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {
-        let layout = agent.view.draft.layout(text_width(self.size.0));
+        let layout = self.draft.unwrap_or(&agent.view.draft).layout(text_width(self.size.0));
         let (column, at) = layout.cursor;
         // The rows around the cursor, if there are more than fit.
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));

@@ -7,7 +7,7 @@ use polylogue::base::id::AgentId;
 use polylogue::base::text;
 use polylogue::domain::http::HttpHead;
 use polylogue::domain::message::Body;
-use polylogue::domain::scrollback::{LineKind, Scrollback};
+use polylogue::domain::scrollback::{LineKind, Reader, Scrollback};
 use polylogue::domain::stream::StreamEvent;
 use polylogue::provider;
 use polylogue::store::Store;
@@ -73,10 +73,10 @@ fn look(chance: &mut Chance, whole: &mut Scrollback, pieces: &mut Scrollback) {
     let (width, height) = (1 + chance.below(60) as u16, 1 + chance.below(30) as u16);
     let rows = chance.below(80) as isize - 40;
     for scrollback in [&mut *whole, &mut *pieces] {
-        scrollback.scroll(rows, width, height);
+        scrollback.scroll(Reader::Everybody, rows, width, height);
     }
-    let shown = whole.visible(width, height);
-    assert_eq!(shown, pieces.visible(width, height), "cut or not");
+    let shown = whole.visible(Reader::Everybody, width, height);
+    assert_eq!(shown, pieces.visible(Reader::Everybody, width, height), "cut or not");
     assert!(shown.len() <= usize::from(height));
     for row in shown {
         let fits = text::width(&row.text) <= usize::from(width) || row.text.graphemes(true).count() == 1;

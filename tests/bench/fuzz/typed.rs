@@ -194,7 +194,14 @@ pub fn commands() -> Step {
                 String::from_utf8_lossy(&chance.mutated(line.as_bytes())).into_owned()
             }
         };
-        let house = House { roster: repl.roster(), store: repl.store(), config: &known, current, unix_ms: 0 };
+        let house = House {
+            roster: repl.roster(),
+            store: repl.store(),
+            config: &known,
+            current,
+            unix_ms: 0,
+            sittings: Vec::new(),
+        };
         drop(commands::read(&line, &house));
         for ending in commands::complete(&line, &house) {
             assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");

@@ -1,0 +1,35 @@
+//! `/sessions`: the terminals that look on.
+
+use super::agents::age;
+use super::{CommandSpec, House, Sitting, WhenBusy, nothing, refuse_arguments};
+use crate::base::error::Result;
+use crate::domain::flow::InputResult;
+
+/// `/sessions`.
+pub const SESSIONS: CommandSpec = CommandSpec {
+    name: "sessions",
+    aliases: &[],
+    arguments: "",
+    about: "the terminals, and what each looks at",
+    busy: WhenBusy::Runs,
+    run,
+    complete: nothing,
+};
+
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("sessions", arguments)?;
+    let lines: Vec<String> = house.sittings.iter().map(|sitting| line(house, sitting)).collect();
+    let words = if lines.is_empty() { "there is no terminal".into() } else { lines.join("\n") };
+    Ok(InputResult::Continue(Some(words)))
+}
+
+fn line(house: &House, sitting: &Sitting) -> String {
+    let Sitting { number, since, size: (columns, rows), focus, is_read_only, is_asker } = sitting;
+    format!(
+        "{} terminal {number}  {columns}x{rows}  for {}  at {}{}",
+        if *is_asker { ">" } else { " " },
+        age(house.unix_ms - since),
+        house.roster.get(*focus).map(|agent| agent.identity.label()).unwrap_or_default(),
+        if *is_read_only { "  read-only" } else { "" },
+    )
+}
