@@ -25,6 +25,7 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod scale;
+mod seats;
 mod slices;
 mod slow_terminal;
 mod stalls;

@@ -11,6 +11,7 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_shows, house_of, let_pass};
+use crate::support::sitter::{ATTACHED, Sitter};
 
 const fn s(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -225,6 +226,16 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
     assert_shows(&mut house, "openai is paused, again in 30 s");
     house.enter("/agents");
     assert_shows(&mut house, "waiting for its turn");
+    house.advance(s(30));
+    assert_eq!(asker(&house.accept(&peer)), "from 2");
+}
+
+#[test]
+fn an_agent_on_any_terminal_goes_before_those_that_nobody_looks_at() {
+    let peer = Peer::start();
+    let mut house = paused(&peer, 4, &[1, 2]);
+    let sitter = Sitter::new(&mut house, (40, 12), 2, ATTACHED);
+    assert_eq!(sitter.focus(&mut house), 2);
     house.advance(s(30));
     assert_eq!(asker(&house.accept(&peer)), "from 2");
 }

@@ -233,6 +233,9 @@ impl Seat {
             let words = format!("{have} bytes are more than terminals take ({most}): /export writes a file instead");
             Error::new(ErrorKind::Usage, words)
         })?;
+        if !self.is_ready() {
+            return Err(Error::new(ErrorKind::Usage, "this terminal takes nothing at the moment: try again"));
+        }
         match &mut self.device {
             Device::Terminal(tty) => tty.queue(sequence.as_bytes()),
             Device::Remote(remote) => remote.output.extend(sequence.into_bytes()),

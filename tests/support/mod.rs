@@ -1,6 +1,6 @@
 //! What the tests stand on: scripted servers, a server for thousands of streams, and a real terminal.
 //!
-//! Only the harness knows the crate under test: a mistake of ours cannot hide in its own mirror.
+//! Only the harness and its terminals know the crate under test: a mistake of ours cannot hide in its own mirror.
 //! The benchmark includes this folder by path and uses its own part of it.
 
 #![allow(dead_code)]
@@ -15,6 +15,7 @@ pub mod peer;
 pub mod pty;
 pub mod responses;
 pub mod scene;
+pub mod sitter;
 pub mod validity;
 
 use std::time::Duration;

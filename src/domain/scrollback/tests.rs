@@ -105,6 +105,41 @@ fn scrolling_stops_at_both_ends_and_the_end_follows_again() {
 }
 
 #[test]
+fn a_reader_on_two_screens_keeps_the_place_of_the_smaller_one_while_the_larger_shows_the_end() {
+    let mut s = numbered(100);
+    s.scroll(ALL, -10, W, 4);
+    let place = shown(&mut s, 4);
+    assert_eq!(place[0], "line 86");
+    assert_eq!(s.visible(ALL, 7, 50).last().map(|row| row.text.clone()), Some("line 99".into()));
+    s.settle(ALL, &[(W, 4), (7, 50)]);
+    assert_eq!(shown(&mut s, 4), place);
+    assert!(s.shows_end(ALL, 7, 50) && !s.shows_end(ALL, W, 4));
+    // Up from the end that the larger one shows, not from a place below it.
+    s.scroll(ALL, -1, W, 50);
+    assert_eq!(shown(&mut s, 4)[0], "line 49");
+    s.scroll(ALL, 1, W, 50);
+    s.settle(ALL, &[(W, 4), (7, 50)]);
+    s.push(LineKind::Assistant, "more");
+    assert_eq!(shown(&mut s, 1), ["more"]);
+}
+
+#[test]
+fn each_reader_has_a_place_that_stays_on_its_text() {
+    let mut s = numbered(50);
+    let watcher = Reader::Watcher(7);
+    s.extend(LineKind::Assistant, &"written\n".repeat(30));
+    s.scroll(watcher, -10, W, 4);
+    s.scroll(ALL, -60, W, 4);
+    let places = [watcher, ALL].map(|reader| s.visible(reader, W, 4));
+    s.insert(LineKind::Note, "above what is written");
+    s.prepend(vec![(LineKind::Note, "older".into())]);
+    s.extend(LineKind::Assistant, "and below");
+    assert_eq!([watcher, ALL].map(|reader| s.visible(reader, W, 4)), places);
+    s.to_bottom(watcher);
+    assert!(s.shows_end(watcher, W, 4) && !s.shows_end(ALL, W, 4));
+}
+
+#[test]
 fn every_row_is_met_once_scrolling_by_one_at_every_width() {
     let mut s = Scrollback::new();
     for number in 0..20 {
@@ -209,6 +244,10 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
             }
             let mut whole = Scrollback::new();
             whole.extend(LineKind::Assistant, &text);
+            for width in [3, 17, 40, 5] {
+                let (rows, all) = (grown.visible(ALL, width, 3), whole.visible(ALL, width, 3));
+                assert_eq!(rows.last(), all.last(), "{text:?} at {width}");
+            }
             let rows = shown(&mut grown, 12);
             let expected = shown(&mut whole, 12);
             let same = rows.len().min(expected.len());

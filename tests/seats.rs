@@ -1,0 +1,404 @@
+//! Several terminals in one house: each looks where it wants, at its own size, and only what concerns it reaches it.
+
+mod leaving;
+mod watching;
+
+use std::time::Duration;
+
+use polylogue::agent::State;
+use polylogue::domain::flow::Change;
+use polylogue::repl::{Manners, Why};
+use tempfile::TempDir;
+
+use crate::support::dice::Dice;
+use crate::support::harness::{Harness, Plan};
+use crate::support::scene::{assert_shows, house_of};
+use crate::support::sitter::{ATTACHED, Sitter, WATCHING};
+
+/// What every terminal shows is what it would show if it were drawn anew.
+fn assert_all_true(house: &mut Harness, sitters: &mut [Sitter]) {
+    for sitter in sitters {
+        let shown = sitter.text(house);
+        assert_eq!(shown, sitter.text_drawn_anew(house), "{}", sitter.at);
+    }
+}
+
+/// Lines to scroll through, said by agent 0.
+fn house_with_lines(count: usize) -> Harness {
+    let mut house = house_of(1, Plan::default());
+    let text: Vec<String> = (0..count).map(|n| format!("line {n:03}")).collect();
+    house.say(0, &text.join("\n"));
+    house.turn_until_idle();
+    house
+}
+
+#[test]
+fn two_terminals_look_at_two_agents_and_what_is_typed_at_one_is_typed_to_its_own() {
+    let mut house = house_of(2, Plan::default());
+    let mut other = Sitter::new(&mut house, (60, 20), 1, ATTACHED);
+    house.enter("to the first");
+    other.enter(&mut house, "to the second");
+    house.turn_until_idle();
+    assert_eq!(
+        (house.replies(0), house.replies(1).last()),
+        (vec!["to the first".into()], Some(&"to the second".into()))
+    );
+    assert_shows(&mut house, "to the first");
+    other.sees(&mut house, "to the second");
+    other.sees_not(&mut house, "to the first");
+    assert_eq!((house.focus(), other.focus(&mut house)), (0, 1));
+}
+
+#[test]
+fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_their_size() {
+    let mut house = house_of(1, Plan { size: Some((100, 40)), ..Plan::default() });
+    let mut small = Sitter::new(&mut house, (30, 9), 0, ATTACHED);
+    house.type_bytes(b"one ");
+    small.type_bytes(&mut house, b"two");
+    assert_shows(&mut house, "> one two");
+    small.sees(&mut house, "> one two");
+    house.type_bytes(b"\r");
+    house.turn_until_idle();
+    small.sees_not(&mut house, "two_");
+    assert_eq!(house.replies(0), ["one two"]);
+    small.sees(&mut house, "  one two");
+    small.resize(&mut house, (90, 33));
+    small.sees(&mut house, "one person, many agents");
+    house.say(0, "!repeat 40\nagain");
+    house.turn_until_idle();
+    assert_all_true(&mut house, &mut [small]);
+}
+
+#[test]
+fn a_terminal_whose_screen_does_not_change_is_sent_nothing() {
+    let mut house = house_of(2, Plan::default());
+    let mut same = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    let mut other = Sitter::new(&mut house, (80, 24), 1, ATTACHED);
+    for sitter in [&mut same, &mut other] {
+        sitter.drawn(&mut house);
+    }
+    house.type_bytes(b"typed");
+    assert!(same.drawn(&mut house) > 0);
+    assert_eq!(other.drawn(&mut house), 0);
+    // What is told to the other by a line that is refused stands above its own input only.
+    other.enter(&mut house, "/nonsense");
+    assert_eq!(same.drawn(&mut house), 0);
+    assert!(other.drawn(&mut house) > 0);
+}
+
+#[test]
+fn notices_stand_only_where_they_were_asked_for() {
+    let mut house = house_of(1, Plan::default());
+    let mut other = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    other.enter(&mut house, "/nonsense");
+    other.sees(&mut house, "there is no /nonsense");
+    assert!(!house.screen_text().contains("there is no /nonsense"));
+    other.type_bytes(&mut house, b"\x15/f\t");
+    other.sees(&mut house, "/fork");
+    house.say(0, "!hang");
+    other.type_bytes(&mut house, b"\x15");
+    other.enter(&mut house, "/mark later");
+    other.sees(&mut house, "/mark later waits its turn: queued as 1");
+    assert!(!house.screen_text().contains("waits its turn"));
+    other.type_bytes(&mut house, b"\x1b[1;5A");
+    other.sees(&mut house, "there is no agent in that direction");
+    assert!(!house.screen_text().contains("in that direction"));
+    // A key takes away only the words at its own terminal.
+    house.type_bytes(b"x\x7f");
+    other.sees(&mut house, "there is no agent in that direction");
+}
+
+#[test]
+fn a_text_is_copied_at_the_terminal_that_asked() {
+    let mut house = house_of(1, Plan::default());
+    house.say(0, "hello");
+    house.turn_until_idle();
+    let other = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    let before = house.sent.len();
+    other.enter(&mut house, "/copy");
+    let copied = |bytes: &[u8]| bytes.windows(5).any(|five| five == b"\x1b]52;");
+    assert!(copied(&other.remote(&mut house).output));
+    assert!(!copied(&house.sent[before..]));
+}
+
+#[test]
+fn a_fork_moves_only_the_terminal_that_asked_and_only_if_it_still_looks_there() {
+    let mut house = house_of(1, Plan::default());
+    house.say(0, "hello");
+    house.turn_until_idle();
+    let other = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    let third = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    other.enter(&mut house, "/fork --name kid");
+    let kid = house.n("kid");
+    assert_eq!((house.focus(), other.focus(&mut house), third.focus(&mut house)), (0, kid, 0));
+    third.enter(&mut house, "/slice 0:");
+    assert_eq!((house.focus(), other.focus(&mut house), third.focus(&mut house)), (0, kid, 2));
+    // One of which nobody knows who asked moves nobody.
+    house.ask(0, Change::Switch(house.id(0)));
+    third.enter(&mut house, "/env chat");
+    assert_eq!((house.focus(), other.focus(&mut house), third.focus(&mut house)), (0, kid, 3));
+}
+
+#[test]
+fn what_waited_for_tools_or_in_the_queue_moves_only_the_terminal_that_asked_and_nobody_if_that_is_gone() {
+    for (is_gone, line) in
+        [(false, "/fork --name kid"), (true, "/fork --name kid"), (false, "/slice 0:"), (true, "/slice 0:")]
+    {
+        let mut house = house_of(1, Plan { real_time: true, ..Plan::default() });
+        house.say(0, "!tool bash {\"command\":\"true\"}");
+        house.turn_until_asked(0);
+        let other = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+        let third = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+        other.enter(&mut house, line);
+        assert_eq!(house.repl.roster().len(), 1, "{line} waits");
+        if is_gone {
+            house.repl.stand_up(other.at);
+        }
+        house.answer(0, true);
+        house.turn_until("the child", |house| house.repl.roster().len() == 2);
+        assert_eq!((house.focus(), third.focus(&mut house)), (0, 0), "{line}");
+        if !is_gone {
+            assert_eq!(other.focus(&mut house), 1, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_kill_moves_every_terminal_that_looked_at_the_dead_and_no_other() {
+    let mut house = house_of(1, Plan::default());
+    let a = house.fork_named(0, "a");
+    let b = house.fork_named(a, "b");
+    let c = house.fork_named(0, "c");
+    let mut at_a = Sitter::new(&mut house, (80, 24), a, ATTACHED);
+    let mut at_b = Sitter::new(&mut house, (40, 12), b, WATCHING);
+    let at_c = Sitter::new(&mut house, (80, 24), c, ATTACHED);
+    at_a.type_bytes(&mut house, b"unsent");
+    house.enter("/kill a --cascade");
+    let c = house.n("c");
+    assert_eq!((at_a.focus(&mut house), at_b.focus(&mut house), at_c.focus(&mut house)), (0, 0, c));
+    for sitter in [&mut at_a, &mut at_b] {
+        sitter.sees(&mut house, "a and 1 descendants killed");
+    }
+    assert_all_true(&mut house, &mut [at_a, at_b, at_c]);
+}
+
+#[test]
+fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
+    let mut house = house_with_lines(100);
+    let mut small = Sitter::new(&mut house, (40, 12), 0, ATTACHED);
+    small.type_bytes(&mut house, b"\x1b[5~");
+    let place = small.text(&mut house);
+    assert!(place.contains("there is more below") && !place.contains("line 099"), "{place}");
+    // Drawn many times at another size, which shows the end and moves nothing.
+    for _ in 0..3 {
+        house.type_bytes(b"x");
+        assert_shows(&mut house, "line 099");
+        small.sees(&mut house, "there is more below");
+    }
+    small.type_bytes(&mut house, b"\x15");
+    assert_eq!(small.text(&mut house), place);
+    // Up at the large one begins at what it shows, and brings both there.
+    house.type_bytes(b"\x1b[5~");
+    assert!(!house.screen_text().contains("line 099"));
+    assert_ne!(small.text(&mut house), place);
+    house.type_bytes(b"\x1b[1;5F");
+    assert_shows(&mut house, "line 099");
+    small.sees(&mut house, "line 099");
+}
+
+#[test]
+fn a_view_that_all_terminals_have_at_its_end_follows_the_text_again() {
+    let mut house = house_with_lines(12);
+    let mut small = Sitter::new(&mut house, (40, 12), 0, ATTACHED);
+    small.type_bytes(&mut house, b"\x1b[5~");
+    small.sees(&mut house, "there is more below");
+    small.resize(&mut house, (40, 40));
+    house.say(0, "!repeat 60\nmore");
+    house.turn_until_idle();
+    small.sees_not(&mut house, "there is more below");
+    assert!(!house.screen_text().contains("there is more below"));
+}
+
+#[test]
+fn a_slow_terminal_misses_frames_and_then_gets_the_newest() {
+    let mut house = house_of(1, Plan::default());
+    let mut slow = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    slow.drawn(&mut house);
+    slow.remote(&mut house).takes_more = false;
+    for n in 0..50 {
+        house.say(0, &format!("word {n:02}"));
+        house.turn_until_idle();
+    }
+    assert_eq!(slow.drawn(&mut house), 0);
+    assert_shows(&mut house, "word 49");
+    assert_eq!(house.timeout().after, None, "nothing is done for a terminal that takes nothing");
+    slow.remote(&mut house).takes_more = true;
+    assert_eq!(house.timeout().after, Some(Duration::ZERO));
+    house.turn();
+    slow.sees(&mut house, "word 49");
+    let frame = slow.text_drawn_anew(&mut house);
+    assert_eq!(slow.text(&mut house), frame);
+    house.turn();
+    assert_eq!((slow.drawn(&mut house), house.timeout().after), (0, None));
+}
+
+#[test]
+fn three_terminals_that_show_idle_agents_never_wake_the_loop() {
+    let mut house = house_of(2, Plan::default());
+    let mut others = [(80, 24), (33, 11)].map(|size| Sitter::new(&mut house, size, 1, ATTACHED));
+    for _ in 0..3 {
+        house.turn();
+        assert_eq!(house.timeout().after, None);
+    }
+    for other in &mut others {
+        other.drawn(&mut house);
+    }
+    house.turn();
+    assert_eq!(others.each_mut().map(|other| other.drawn(&mut house)), [0, 0]);
+}
+
+#[test]
+fn the_sign_of_work_moves_on_every_terminal_that_shows_it_and_wakes_nobody_for_the_others() {
+    let mut house = house_of(2, Plan::default());
+    let mut working = Sitter::new(&mut house, (50, 12), 1, ATTACHED);
+    house.say(1, "!hang");
+    house.turn();
+    working.drawn(&mut house);
+    let step = house.timeout().after.expect("a sign of work");
+    let before = house.sent.len();
+    house.advance(step);
+    assert!(working.drawn(&mut house) > 0);
+    assert_eq!(house.sent.len(), before, "the first terminal shows an idle agent");
+    assert_eq!(house.timeout().why, Why::Spinner);
+    house.repl.stand_up(working.at);
+    assert_ne!(house.timeout().why, Why::Spinner, "nobody looks");
+}
+
+#[test]
+fn a_question_answered_at_one_terminal_disappears_at_the_other() {
+    let mut house = house_of(1, Plan { real_time: true, ..Plan::default() });
+    let mut other = Sitter::new(&mut house, (80, 24), 0, ATTACHED);
+    let mut tiny = Sitter::new(&mut house, (19, 6), 0, ATTACHED);
+    house.say(0, "!tool bash {\"command\":\"echo asked\"}");
+    house.turn_until_asked(0);
+    house.turn();
+    other.sees(&mut house, "? may this run");
+    tiny.sees(&mut house, "enlarge to answer");
+    // Where it was not shown it cannot be answered.
+    tiny.type_bytes(&mut house, b"y");
+    assert_eq!((house.state(0), house.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    tiny.type_bytes(&mut house, b"\x7f");
+    other.type_bytes(&mut house, b"y");
+    house.turn_until_idle();
+    other.sees_not(&mut house, "may this run");
+    assert!(!house.screen_text().contains("may this run"));
+    assert!(house.tool_results(0)[0].content.contains("asked"));
+}
+
+#[test]
+fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
+    let mut house = house_of(1, Plan { real_time: true, size: Some((100, 50)), ..Plan::default() });
+    let mut small = Sitter::new(&mut house, (40, 12), 0, ATTACHED);
+    let command: Vec<String> = (0..20).map(|n| format!("echo part-{n}")).collect();
+    let arguments = serde_json::json!({ "command": command.join("\n") });
+    house.say(0, &format!("!tool bash {arguments}"));
+    house.turn_until_asked(0);
+    house.turn();
+    small.sees(&mut house, "rows more: PgUp shows them");
+    small.type_bytes(&mut house, b"y");
+    assert_eq!(house.state(0), State::AwaitingApproval, "not seen whole here");
+    assert_all_true(&mut house, &mut [small]);
+    let first = house.screen_text();
+    assert_eq!(first.matches("part-19").count(), 2, "in the question, and spelled out:\n{first}");
+    house.type_bytes(b"n");
+    house.turn_until_idle();
+}
+
+#[test]
+fn sessions_lists_every_terminal_and_tells_which_is_ones_own() {
+    let mut house = house_of(2, Plan::default());
+    let name = house.agent(1).identity.label();
+    let mut other = Sitter::new(&mut house, (70, 30), 1, ATTACHED);
+    Sitter::new(&mut house, (33, 11), 0, WATCHING);
+    other.enter(&mut house, "/sessions");
+    other.sees(&mut house, "  terminal 1  80x24  for 0 s  at agent 0");
+    other.sees(&mut house, &format!("> terminal 2  70x30  for 0 s  at {name}"));
+    other.sees(&mut house, "  terminal 3  33x11  for 0 s  at agent 0  read-only");
+    house.repl.stand_up(other.at);
+    let next = Sitter::new(&mut house, (70, 30), 1, ATTACHED);
+    assert_eq!(next.at.number(), 4, "a number is never used again");
+}
+
+#[test]
+fn a_storm_of_keys_at_five_terminals_leaves_each_with_what_it_should_show() {
+    let sizes = [(80, 24), (120, 50), (20, 8), (40, 5), (2, 2)];
+    let keys: [&[u8]; 16] = [
+        b"\x1b1",
+        b"\x1b2",
+        b"\x1b3",
+        b"\x1b4",
+        b"\x1b[1;5A",
+        b"\x1b[1;5B",
+        b"\x1b[1;5C",
+        b"\x1b[5~",
+        b"\x1b[6~",
+        b"\x1b[1;5H",
+        b"\x1b[1;5F",
+        b"some words",
+        b"\x15",
+        b"text\r",
+        b"/fork\r",
+        b"/kill\r",
+    ];
+    for seed in 1..=6 {
+        let mut dice = Dice(seed * 7919);
+        let mut house = house_of(4, Plan::default());
+        for n in 0..4 {
+            house.say(n, "!repeat 30\nlong enough to be scrolled through on every terminal");
+        }
+        let manners = |n: usize| if n == 1 { WATCHING } else { ATTACHED };
+        let mut sitters: Vec<Sitter> = (0..5).map(|n| Sitter::new(&mut house, sizes[n], n % 4, manners(n))).collect();
+        for _ in 0..120 {
+            let who = dice.below(sitters.len());
+            let key = keys[dice.below(keys.len())];
+            sitters[who].type_bytes(&mut house, key);
+            if dice.below(12) == 0 {
+                let size = sizes[dice.below(sizes.len())];
+                sitters[who].resize(&mut house, size);
+            }
+            for sitter in &sitters {
+                sitter.focus(&mut house);
+            }
+        }
+        house.turn_until_idle();
+        assert_all_true(&mut house, &mut sitters);
+    }
+}
+
+#[test]
+fn a_terminal_sits_down_where_it_wants_or_at_the_eldest_if_that_one_is_gone() {
+    let mut house = house_of(2, Plan::default());
+    let gone = house.id(1);
+    house.ask(0, Change::Kill { who: gone, cascade: false });
+    let device = polylogue::repl::Device::Remote(Default::default());
+    let at = house.repl.sit(device, gone, Manners::default());
+    let eldest = house.id(0);
+    assert_eq!(house.repl.seat_at(at).expect("it is there").focus, eldest);
+}
+
+#[test]
+fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = directory.path().join("trace");
+    let plan = Plan::default();
+    let config = polylogue::domain::config::Config { trace: Some(trace.clone()), ..plan.config(directory.path()) };
+    let store = polylogue::store::Store::open(directory.path()).expect("a store");
+    let clock = polylogue::base::clock::Clock::manual();
+    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("a house");
+    let root = repl.roster().nth(0).expect("agent 0");
+    let seats = [1, 2].map(|_| repl.sit(polylogue::repl::Device::Remote(Default::default()), root, ATTACHED));
+    repl.seat_at(seats[1]).and_then(|seat| seat.remote()).expect("a terminal").input.extend(b"hello\r");
+    repl.turn(Some(Duration::ZERO)).expect("a turn");
+    let told = std::fs::read_to_string(&trace).expect("a trace");
+    assert!(told.contains("\"change\":\"submit\",\"terminal\":2"), "{told}");
+}
