@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_shows, house_of, let_pass, runs};
+use crate::support::scene::{assert_shows, house_of, let_pass, mark, runs};
 
 /// A plan whose key this shell command prints. The clock is the machine's: commands take its time.
 fn plan(url: &str, command: &str) -> Plan {
@@ -159,27 +159,29 @@ fn a_command_that_prints_nothing_or_too_much_or_no_key_is_said_and_what_it_print
 
 #[test]
 fn a_command_that_hangs_is_ended_and_leaves_nothing_running() {
-    let error = failure_within("trap '' TERM; sleep 98761 & sleep 98761", Duration::from_millis(300));
+    let mark = mark();
+    let error = failure_within(&format!("trap '' TERM; sleep {mark} & sleep {mark}"), Duration::from_millis(300));
     assert!(error.ends_with("did not end within 300ms"), "{error}");
-    assert!(!runs("98761"));
+    assert!(!runs(&mark));
 }
 
 #[test]
 fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_left() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
-    let command = format!("{}; : 98762", counting(directory.path()));
+    let mark = mark();
+    let command = format!("{}; : {mark}", counting(directory.path()));
     let mut house = house_of(4, plan(&peer.url(), &command));
     (0..4).for_each(|n| house.say(n, "a question"));
-    house.turn_until("the command", |_| runs("98762"));
+    house.turn_until("the command", |_| runs(&mark));
     house.escape();
     let killed = house.id(3);
     house.ask(0, Change::Kill { who: killed, cascade: false });
     let_pass(&mut house);
     assert_eq!(house.state(0), State::Idle);
-    assert!(waits_for_key(&house, 1) && waits_for_key(&house, 2) && runs("98762"));
+    assert!(waits_for_key(&house, 1) && waits_for_key(&house, 2) && runs(&mark));
     house.ask(1, Change::Interrupt);
     house.ask(2, Change::Interrupt);
-    house.turn_until("the end of the command", |_| !runs("98762"));
+    house.turn_until("the end of the command", |_| !runs(&mark));
     assert!(peer.try_accept().is_none() && house.repl.roster().busy().is_empty());
     go(directory.path());
     house.say(1, "and now?");
@@ -190,30 +192,32 @@ fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_
 #[test]
 fn leaving_ends_the_command_and_waits_for_its_end() {
     let peer = Peer::start();
-    let mut house = Harness::new(plan(&peer.url(), "sleep 98763"));
+    let mark = mark();
+    let mut house = Harness::new(plan(&peer.url(), &format!("sleep {mark}")));
     house.enter("a question");
-    house.turn_until("the command", |_| runs("98763"));
+    house.turn_until("the command", |_| runs(&mark));
     house.repl.leave().expect("it leaves");
-    assert!(!runs("98763"));
+    assert!(!runs(&mark));
 }
 
 #[test]
 fn leaving_ends_a_command_that_only_a_summary_waits_for_and_gives_the_line_of_its_slice_back() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
-    let command = format!("{}; [ $(wc -l < runs) = 1 ] || sleep 98764", counting(directory.path()));
+    let mark = mark();
+    let command = format!("{}; [ $(wc -l < runs) = 1 ] || sleep {mark}", counting(directory.path()));
     let mut house = Harness::new(plan(&peer.url(), &command));
     house.enter("a question");
     house.accept(&peer).stream().text("an answer").finish("stop").done();
     house.turn_until_idle();
     house.enter("/slice summarize:0:2");
     house.accept(&peer).error(401, "expired", "the token has expired");
-    house.turn_until("the command", |_| runs("98764"));
+    house.turn_until("the command", |_| runs(&mark));
     house.enter("/model echo/echo");
     house.enter("!hang");
     house.turn_until("a turn beside the summary", |house| house.state(0) == State::WaitingForLlm);
     house.repl.leave().expect("it leaves");
-    assert!(!runs("98764"));
+    assert!(!runs(&mark));
     let house = house.crash_and_restart();
     assert_eq!(house.agent(0).view.draft.text(), "/slice summarize:0:2");
 }

@@ -19,7 +19,6 @@ mod ways_out;
 
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use polylogue::domain::message::{Body, Message};
 use polylogue::store::Store;
@@ -29,6 +28,7 @@ use tempfile::TempDir;
 
 use crate::support::PATIENCE;
 use crate::support::pty::{Pty, TerminalLeft};
+use crate::support::scene;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
@@ -106,9 +106,18 @@ impl Chat {
         self.pty.wait_for_text(text);
     }
 
-    /// Waits until the first message of an agent is answered: then it has used tokens.
+    /// Waits until the first message of an agent is answered: then it has used tokens, and works no more.
     fn is_answered(&mut self) {
-        self.sees("tokens, context");
+        let is_over = |text: &str| text.contains("tokens, context") && !text.contains("Esc stops it");
+        self.pty.wait_for(|screen| is_over(&screen.contents()), "the end of the first turn");
+    }
+
+    /// Presses a key that asks to leave although agent 0 works: once for the warning, and then again. A press that comes
+    /// too late behind the warning is a first one, and the next comes at once.
+    fn insists(&mut self, key: &str) {
+        self.pty.send(key);
+        self.sees("agent 0 is busy: press again within 2 s to leave");
+        self.pty.send(key.repeat(2));
     }
 
     /// Waits until the draft is this text, and nothing else.
@@ -181,9 +190,7 @@ struct Marked {
 
 impl Marked {
     fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { seconds: format!("86400.{}0{number}", std::process::id()) }
+        Self { seconds: scene::mark() }
     }
 
     /// Every living process with the mark in its command line: the command, its shell, its supervisor.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::{reply_with_calls, results_in, runs};
+use crate::support::scene::{mark, reply_with_calls, results_in, runs};
 
 /// Agent 0 alone, on the screen; tools take real time.
 fn house(peer: &Peer) -> Harness {
@@ -84,7 +84,7 @@ fn esc_at_a_question_ends_the_turn_without_running_anything() {
 fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_it() {
     let peer = Peer::start();
     let mut house = house(&peer);
-    let mark = format!("987.{}", std::process::id());
+    let mark = mark();
     let stubborn =
         format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {mark} & sleep {mark} & wait) & touch up; wait");
     calls(&mut house, &peer, &[("bash", &bash(&stubborn))]);

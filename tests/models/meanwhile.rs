@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{house_of, let_pass, runs};
+use crate::support::scene::{house_of, let_pass, mark, runs};
 
 const LIMITED: &[(&str, &str)] = &[("retry-after", "30"), ("content-length", "0")];
 
@@ -119,13 +119,14 @@ fn the_answer_to_who_was_tried_lets_the_others_follow_although_it_has_another_mo
 #[test]
 fn who_waits_for_a_key_asks_another_provider_at_once_and_the_command_ends() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = with_key_command(1, &first, &second, "sleep 98771");
+    let mark = mark();
+    let mut house = with_key_command(1, &first, &second, &format!("sleep {mark}"));
     house.say(0, "from 0");
-    house.turn_until("the command", |_| runs("98771"));
+    house.turn_until("the command", |_| runs(&mark));
     house.enter("/model second/small");
     let exchange = house.accept(&second);
     assert!(exchange.request().header("authorization").is_none());
-    house.turn_until("the end of the command", |_| !runs("98771"));
+    house.turn_until("the end of the command", |_| !runs(&mark));
     answer(&exchange);
     house.turn_until_idle();
 }

@@ -1,6 +1,7 @@
 //! What scenes between agents and a scripted peer are made of: who is told what, what the peer was sent, and what still
 //! runs on this machine.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use polylogue::agent::State;
@@ -137,6 +138,13 @@ pub fn assert_valid(body: &Value) {
         last = role;
     }
     assert!(open.is_empty() && last != "assistant", "{messages:#?}");
+}
+
+/// How long a command may sleep that is to be told from all others on this machine, also from those of this suite where it
+/// runs beside itself: no such number is the beginning of another.
+pub fn mark() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("86400.{:07}{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether a process lives that has this word in its command line (proc(5)).

@@ -37,6 +37,9 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.sees("y runs it");
     chat.pty.send("y");
     chat.sees("bash: ran");
+    // Only a wider screen has room to say that the turn is over.
+    chat.pty.resize(80, 12);
+    chat.is_answered();
     chat.pty.resize(20, 5);
     chat.pty.send("typed text that is longer than the row");
     chat.sees("\n  ow\n");

@@ -53,9 +53,7 @@ fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
     let mut chat = Chat::new();
     chat.say("before\n!hang");
     chat.sees("  before");
-    chat.pty.send("\x03");
-    chat.sees("agent 0 is busy: press again within 2 s to leave");
-    chat.pty.send("\x03");
+    chat.insists("\x03");
     assert!(chat.ends_well().success());
     assert!(super::replies(&chat.logs()[0]).contains(&"before"), "what had come is kept");
 }
@@ -63,16 +61,8 @@ fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
 #[test]
 fn no_command_of_a_tool_outlives_any_way_out() {
     let mut ways = WAYS.to_vec();
-    ways[0] = ("Ctrl+C twice", |chat| {
-        chat.pty.send("\x03");
-        chat.sees("press again");
-        chat.pty.send("\x03");
-    });
-    ways[1] = ("Ctrl+D twice", |chat| {
-        chat.pty.send("\x04");
-        chat.sees("press again");
-        chat.pty.send("\x04");
-    });
+    ways[0] = ("Ctrl+C twice", |chat| chat.insists("\x03"));
+    ways[1] = ("Ctrl+D twice", |chat| chat.insists("\x04"));
     for (way, leave) in ways {
         let mut chat = Chat::new();
         let command = chat.run_for_ever();
