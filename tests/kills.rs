@@ -1,18 +1,20 @@
 //! Kill: in each state, by each who may ask for it. What was killed runs nothing, hears nothing, says nothing, and does
 //! not come back.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use polylogue::agent::State;
 use polylogue::base::id::AgentId;
+use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::flow::Change;
 use polylogue::domain::message::Body;
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{answered, bash, house, let_pass, reply_with_calls, results_then, runs, texts_in, told};
+use crate::support::scene::{
+    answered, bash, house, let_pass, mark, reply_with_calls, results_then, runs, texts_in, told,
+};
 
 /// What the victim is doing when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,15 +67,17 @@ impl Scene {
     fn set(doing: Doing) -> Self {
         let peer = Peer::start();
         let limit = usize::from(doing == Doing::WaitingForPlace);
-        let plan = Plan { real_time: true, working_limit: limit, ..Plan::peer(&peer.url()) };
+        // Who waits to try again does so until it is killed, however slow this machine is.
+        let retry =
+            RetryPolicy { base: Duration::from_secs(3_600), cap: Duration::from_secs(3_600), ..RetryPolicy::default() };
+        let settings = Settings { retry, ..Settings::default() };
+        let plan = Plan { real_time: true, working_limit: limit, settings, ..Plan::peer(&peer.url()) };
         let mut house = Harness::new(plan);
         let boss = house.fork_named(0, "boss");
         let victim = house.fork_named(boss, "victim");
         house.fork_named(victim, "child");
         house.fork_named(boss, "sister");
-        static SCENES: AtomicUsize = AtomicUsize::new(0);
-        let mark = format!("98{}.{}", std::process::id(), SCENES.fetch_add(1, Ordering::Relaxed));
-        let mut scene = Self { house, peer, open: Vec::new(), mark };
+        let mut scene = Self { house, peer, open: Vec::new(), mark: mark() };
         scene.begin(doing);
         scene
     }
