@@ -32,7 +32,9 @@ fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
         });
         most
     });
-    assert_eq!(driving.expect("a thread").join().expect("it ends"), 1, "the loop's own");
+    // The loop's own, and one that was started for the lookup and has not yet taken its name.
+    let most = driving.expect("a thread").join().expect("it ends");
+    assert!(most <= 2, "{most}");
 }
 
 #[test]
