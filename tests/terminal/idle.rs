@@ -8,15 +8,23 @@ use crate::support::peer::Peer;
 /// How long silence is measured.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// How often the program was put on a processor so far.
-fn wake_ups(chat: &Chat) -> u64 {
+/// Every thread of the program: how often it was put on a processor so far, and the state in which the kernel has it.
+fn threads(chat: &Chat) -> Vec<(u64, char)> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", chat.pty.pid())).expect("it is alive").flatten();
     tasks
-        .map(|task| {
-            let told = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
-            told.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
+        // A thread may end before it was looked at.
+        .filter_map(|task| {
+            let told = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            let state = stat.rsplit_once(") ")?.1.chars().next()?;
+            Some((told.split_whitespace().nth(2)?.parse().expect("a count"), state))
         })
-        .sum()
+        .collect()
+}
+
+/// How often the program was put on a processor so far.
+fn wake_ups(chat: &Chat) -> u64 {
+    threads(chat).into_iter().map(|(count, _)| count).sum()
 }
 
 fn is_idle(chat: &mut Chat) {
@@ -25,12 +33,16 @@ fn is_idle(chat: &mut Chat) {
     assert_eq!((bytes, wake_ups(chat) - before), (0, 0), "bytes written and wake-ups in {SPAN:?}");
 }
 
-/// Waits until what was to be done is done: the kernel tells that the program sleeps.
+/// Waits until what was to be done is done: nobody works, and the kernel tells that the program sleeps and did all along.
+/// One that waits for a processor, for however long, is not put on one either.
 fn settles(chat: &mut Chat) {
-    let mut last = u64::MAX;
-    while last != wake_ups(chat) {
-        last = wake_ups(chat);
+    chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");
+    loop {
+        let before = threads(chat);
         chat.pty.bytes_within(Duration::from_millis(300));
+        if threads(chat) == before && before.iter().all(|(_, state)| *state == 'S') {
+            return;
+        }
     }
 }
 
