@@ -152,9 +152,10 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 #[test]
 fn a_directory_that_may_not_be_written_is_refused_with_the_way_out() {
     let directory = after(|_| ());
-    // Where everybody may run it, wherever the build lies.
+    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot be
+    // run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
-    std::fs::copy(PROGRAM, &program).expect("a copy");
+    assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is there").success());
     let permit = |mode| {
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
         std::fs::set_permissions(directory.path(), permissions).expect("it is ours");
