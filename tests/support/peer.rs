@@ -411,9 +411,11 @@ impl Silent {
         bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port on loopback");
         listen(&listener, 0).expect("a socket that listens");
         let address = address_of(&listener);
-        // The first that is not taken in shows that the queue is full.
+        // The queue of a socket that keeps none in reserve is full with one (listen(2), `sk_acceptq_is_full`). That more are
+        // not let in either is tried: where the kernel keeps a few, they are filled.
+        let first = TcpStream::connect(address).expect("the first is let in");
         let fill = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
-        Silent { listener, _untaken: std::iter::from_fn(fill).take(100).collect() }
+        Silent { listener, _untaken: std::iter::once(first).chain(std::iter::from_fn(fill).take(100)).collect() }
     }
 
     /// The base URL for an `openai` endpoint.
