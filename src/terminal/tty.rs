@@ -274,7 +274,8 @@ mod tests {
 
     /// A terminal, and the end at which a terminal program sits.
     fn pair() -> (Tty, OwnedFd) {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).expect("a pseudoterminal");
         grantpt(&master).expect("granted");
         unlockpt(&master).expect("unlocked");
         rustix::fs::fcntl_setfl(&master, OFlags::NONBLOCK).expect("does not block");
@@ -294,6 +295,13 @@ mod tests {
             rustix::io::read(master, spare_capacity(&mut bytes)).expect("read");
         }
         bytes
+    }
+
+    /// Waits until the other end is closed: what another test starts just now holds it until it becomes that program.
+    fn hangs_up(end: &impl AsFd) {
+        let mut ends = [PollFd::new(end, PollFlags::empty())];
+        poll(&mut ends, Some(&Timespec { tv_sec: 5, tv_nsec: 0 })).expect("poll");
+        assert!(ends[0].revents().contains(PollFlags::HUP));
     }
 
     fn is_raw(tty: &Tty) -> bool {
@@ -324,6 +332,7 @@ mod tests {
         assert_eq!(sent(&master, both.len()), both);
         assert_ne!(tcgetattr(&master).expect("modes").local_modes, watcher.local_modes);
         restore_for_panic();
+        hangs_up(&master);
         assert_eq!(rustix::io::read(&master, &mut [0; 64][..]), Err(Errno::IO), "nothing is left to be put back");
     }
 
@@ -355,6 +364,7 @@ mod tests {
         assert_eq!(tty.read(&mut typed, 3).expect("reads"), ReadOutcome::More);
         assert_eq!(typed, b"abc");
         drop(master);
+        hangs_up(&tty);
         assert_eq!(tty.read(&mut typed, 1_000).expect("reads"), ReadOutcome::Closed);
     }
 
