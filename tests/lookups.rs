@@ -3,7 +3,7 @@
 use polylogue::agent::Wait;
 
 use crate::support::harness::{Harness, Plan};
-use crate::support::peer::Peer;
+use crate::support::peer::{NO_HOST, Peer};
 use crate::support::scene::let_pass;
 
 /// What threads are called that the loop's thread has started without a name of their own (comm, proc(5)): like itself.
@@ -20,7 +20,7 @@ fn threads_called(name: &str) -> usize {
 fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
     // Not localhost: libcurl asks nobody for that name.
     let driving = std::thread::Builder::new().name(LOOP.into()).spawn(|| {
-        let mut house = Harness::new(Plan::peer("http://no-such-host.invalid/v1"));
+        let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
         for _ in 1..300 {
             house.fork(0);
         }
@@ -52,7 +52,7 @@ fn a_name_leads_to_the_server_that_has_it() {
 
 #[test]
 fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_they_try_again() {
-    let mut house = Harness::new(Plan::peer("http://no-such-host.invalid/v1"));
+    let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
     house.fork(0);
     (0..2).for_each(|n| house.say(n, "hello"));
     house.turn_until("they try again", |house| (0..2).all(|n| matches!(house.agent(n).wait(), Wait::Retry { .. })));
@@ -63,7 +63,7 @@ fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_t
 
 #[test]
 fn who_waits_for_a_lookup_can_be_interrupted() {
-    let mut house = Harness::new(Plan::peer("http://no-such-host.invalid/v1"));
+    let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
     house.enter("hello");
     house.escape();
     house.turn_until_idle();

@@ -376,6 +376,10 @@ impl Exchange {
     }
 }
 
+/// A host without addresses, and nobody is asked for them: no part of a name is longer than 63 bytes (RFC 1035, 2.3.4). For
+/// a shorter name a server may be asked that never answers, and that takes a resolver half a minute.
+pub const NO_HOST: &str = "no-host-has-a-name-of-which-one-part-alone-is-longer-than-63-bytes.invalid";
+
 /// An address at which every connection is refused, for as long as this lives.
 pub struct Refusing {
     port: rustix::fd::OwnedFd,
