@@ -305,13 +305,15 @@ fn an_unknown_key_is_a_note_with_the_nearest_name() {
 #[test]
 fn sixty_thousand_mistakes_are_told_soon_and_not_all_of_them() {
     let keys = |value: &str| (0..60_000).map(|n| format!("k{n} = {value}\n")).collect::<String>();
-    let began = std::time::Instant::now();
+    // The time of this thread alone, however many share the machine with it.
+    let seconds = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
+    let began = seconds();
     let notes = Scene::new().user(keys("1")).config().notes;
     assert!(notes[7].contains("config.toml:8: k7 is not known"), "{}", notes[7]);
     assert_eq!((notes.len(), notes[8].as_str()), (9, "and 59992 more: polylogue config show tells all of them"));
     let words = Scene::new().user(format!("[providers]\n{}", keys("1"))).error().message;
     assert_eq!(words.lines().count(), 9, "{words}");
-    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(seconds() - began < 10, "{} s", seconds() - began);
 }
 
 #[test]
