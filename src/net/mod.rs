@@ -342,7 +342,7 @@ mod tests {
     ) {
         let start = std::time::Instant::now();
         while !holds(connection) {
-            assert!(start.elapsed() < Duration::from_secs(20), "it never came");
+            assert!(start.elapsed() < Duration::from_secs(60), "it never came");
             for wish in connection.take_wishes() {
                 match wish {
                     SocketWish::Watch { fd, readable, writable } => drop(watched.insert(fd, (readable, writable))),

@@ -288,7 +288,7 @@ mod tests {
     fn sent(master: &OwnedFd, expected: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(expected);
         while bytes.len() < expected {
-            let wait = Timespec { tv_sec: 5, tv_nsec: 0 };
+            let wait = Timespec { tv_sec: 60, tv_nsec: 0 };
             let ready = poll(&mut [PollFd::new(master, PollFlags::IN)], Some(&wait)).expect("poll");
             assert!(ready > 0, "only {} of {expected} bytes came", bytes.len());
             bytes.reserve(READ_BYTES);
@@ -300,7 +300,7 @@ mod tests {
     /// Waits until the other end is closed: what another test starts just now holds it until it becomes that program.
     fn hangs_up(end: &impl AsFd) {
         let mut ends = [PollFd::new(end, PollFlags::empty())];
-        poll(&mut ends, Some(&Timespec { tv_sec: 5, tv_nsec: 0 })).expect("poll");
+        poll(&mut ends, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).expect("poll");
         assert!(ends[0].revents().contains(PollFlags::HUP));
     }
 

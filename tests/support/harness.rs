@@ -21,10 +21,9 @@ use polylogue::repl::{Device, RemoteTerminal, Repl, Timeout, Turn};
 use polylogue::store::Store;
 use tempfile::TempDir;
 
+use super::PATIENCE;
 use super::peer::{Exchange, Peer};
 
-/// How long a test waits for something that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the keyboard waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
