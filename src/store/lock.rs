@@ -8,7 +8,7 @@ use std::io::{ErrorKind as IoKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
 use super::refusal;
@@ -52,6 +52,8 @@ pub(super) fn private_file(path: &Path) -> Result<File> {
 /// Takes the lock and writes down who has it.
 pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let path = dir.join(FILE);
+    // The files may be there and ours, and those that SQLite makes beside them could still not be made.
+    access(dir, Access::WRITE_OK).map_err(|error| explain(&path, &error.into()))?;
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
