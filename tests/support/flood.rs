@@ -12,7 +12,7 @@ mod server;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -195,6 +195,8 @@ impl Drop for Flood {
 pub struct FloodProcess {
     address: SocketAddr,
     child: Child,
+    /// Held open: a test harness that cannot say that its test takes long ends, and the server with it.
+    _words: BufReader<ChildStdout>,
 }
 
 impl FloodProcess {
@@ -208,13 +210,14 @@ impl FloodProcess {
             .stdout(Stdio::piped())
             .spawn()
             .expect("our own binary");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let address = lines
+        let mut words = BufReader::new(child.stdout.take().expect("a pipe"));
+        let address = (&mut words)
+            .lines()
             .map_while(Result::ok)
             // The test harness says on the same line which test it runs.
             .find_map(|line| line.split_once(SERVING).and_then(|(_, address)| address.parse().ok()))
             .expect("a flood that says where it serves");
-        FloodProcess { address, child }
+        FloodProcess { address, child, _words: words }
     }
 
     /// The base URL for an `openai` endpoint.
