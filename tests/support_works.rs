@@ -181,7 +181,7 @@ fn a_flood_answers_everyone_with_their_own_tag_and_knows_its_peak() {
 #[test]
 fn a_flood_holds_5000_replies_open_at_once() {
     let descriptors = raise_descriptor_limit();
-    let count = 5000.min(descriptors as usize / 2);
+    let count = 5000.min(descriptors as usize / 4);
     let flood = FloodProcess::spawn(Plan::quick(3).together(count));
     flood_with(&flood.url(), count, 3);
     let counts = flood.counts();
