@@ -26,6 +26,7 @@ mod readme;
 mod restart;
 mod scale;
 mod seats;
+mod server;
 mod slices;
 mod slow_terminal;
 mod stalls;

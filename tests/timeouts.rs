@@ -85,6 +85,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         Why::Tools => "tools",
         Why::Spinner => "spinner",
         Why::Keys => "keys",
+        Why::Client => "client",
     }
 }
 

@@ -10,7 +10,20 @@
 //! A request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, after which the next may
 //! follow on the same connection. Two requests are answered by a stream: `logs` by chunks (see [`crate::domain::chunk`]) and
 //! `{"missed":N}` where chunks were dropped before they could be sent, then `{"ok":...}`; `attach` by frames until
-//! `{"end":"..."}`, while the client goes on sending `keys`, `size`, `redraw`.
+//! `{"end":"..."}`, while the client goes on sending `keys`, `size`, `redraw`, which are not answered.
+//!
+//! | `do` | with `ok` comes |
+//! |---|---|
+//! | `ps` | a list of `id`, `number`, `name`, `parent` (an id), `status`, `doing` (words, or null), `model`, `unread`, `queued`, `tokens`, `created_at` (milliseconds since 1970), `age` (seconds) |
+//! | `sessions` | a list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` (milliseconds since 1970) |
+//! | `new` | the new agent, as `ps` has it |
+//! | `send` | `queued`: how many texts wait for the agent, this one included; 0 if it was said at once |
+//! | `interrupt` | `interrupted`: whether there was anything to interrupt |
+//! | `wait` | `status`; an error of kind `timeout` when the time is over |
+//! | `logs` | `epoch` and `n`: from where another request would go on |
+//! | `kill`, `stop` | null. The server has ended, and the store is free, when it closes the connection behind `stop` |
+//!
+//! A client that closes its writing side has left: what was asked before and can be answered at once is answered.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -35,6 +35,10 @@ pub enum Source {
     Waker,
     /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
+    /// The socket at which clients come in.
+    Listener,
+    /// A client, by its number: numbers are never reused.
+    Client(u64),
 }
 
 /// One piece of news.

@@ -15,8 +15,10 @@ use crate::base::error::Result;
 pub enum Signal {
     /// The terminal has another size (SIGWINCH).
     Resized,
-    /// Leave (SIGTERM, SIGHUP, SIGINT).
+    /// Leave (SIGTERM, SIGINT).
     Leave,
+    /// The terminal from which the program was started is gone (SIGHUP).
+    HangUp,
     /// Leave the terminal alone for a while (SIGTSTP).
     Suspend,
     /// The terminal is ours again (SIGCONT).
@@ -53,6 +55,7 @@ fn meaning(number: i32) -> Signal {
         SIGWINCH => Signal::Resized,
         SIGTSTP => Signal::Suspend,
         SIGCONT => Signal::Resume,
+        SIGHUP => Signal::HangUp,
         _ => Signal::Leave,
     }
 }

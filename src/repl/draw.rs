@@ -176,7 +176,7 @@ impl Repl {
     }
 
     /// What is done for an agent on a screen, in words.
-    fn doing(&self, focus: AgentId) -> String {
+    pub(super) fn doing(&self, focus: AgentId) -> String {
         let worker = self.worker(focus);
         let around = doing::Surroundings {
             now: self.shared.clock.now(),

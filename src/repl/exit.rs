@@ -74,7 +74,7 @@ impl Repl {
             self.apply_outbox();
         }
         self.seats.iter_mut().for_each(Seat::suspend);
-        Ok(())
+        self.dismiss_clients()
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.

@@ -112,7 +112,7 @@ impl Repl {
     }
 
     /// Dead, or idle with nothing queued.
-    fn is_at_rest(&self, id: AgentId) -> bool {
+    pub(super) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
 

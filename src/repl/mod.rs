@@ -23,6 +23,7 @@ mod request;
 mod seat;
 mod seats;
 mod sending;
+mod serve;
 mod slice;
 mod steer;
 mod timeout;
@@ -124,6 +125,8 @@ pub struct Repl {
     /// Who reads what agents say.
     viewers: viewers::Viewers,
     tools_looked_at: Moment,
+    /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
+    serving: serve::Serving,
 }
 
 /// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
@@ -150,7 +153,7 @@ impl Repl {
         let mut nursery = Nursery::new(&config);
         let Household { roster, damaged, is_fresh } = Household::of(&store, &config, &mut nursery, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let (places, tools_looked_at) = (places(config.working_limit), clock.now());
+        let (places, tools_looked_at) = (places(config.working_limit, OWN_DESCRIPTORS), clock.now());
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
@@ -183,6 +186,7 @@ impl Repl {
             waits: Vec::new(),
             viewers: viewers::Viewers::default(),
             tools_looked_at,
+            serving: serve::Serving::default(),
         };
         if repl.shared.trace.is_open() {
             repl.outbox.listen();
@@ -233,7 +237,10 @@ impl Repl {
         let mut news = Vec::new();
         self.reactor.wait(timeout.within(limit), &mut news)?;
         self.shared.trace.begin(&timeout, &news);
-        if self.handle_signals(&news)? == Turn::Exit || self.handle_input(&news)? == Turn::Exit {
+        let is_leaving = self.handle_signals(&news)? == Turn::Exit
+            || self.handle_clients(&news)? == Turn::Exit
+            || self.handle_input(&news)? == Turn::Exit;
+        if is_leaving {
             drop(self.shared.trace.end());
             return Ok(Turn::Exit);
         }
@@ -253,6 +260,7 @@ impl Repl {
         self.apply_outbox();
         self.tell_viewers();
         self.render();
+        self.serve_clients();
         if let Some(error) = self.shared.trace.end() {
             self.tell_of_trace(&error);
         }
@@ -278,7 +286,7 @@ impl Repl {
         for seat in self.seats.iter_mut() {
             seat.watch(&mut self.reactor)?;
         }
-        Ok(())
+        self.serving.watch(&mut self.reactor)
     }
 
     /// Drives the connections whose sockets are ready or whose timer is due. Returns the agents that this concerns.
@@ -328,6 +336,9 @@ impl Repl {
         for signal in signals {
             match signal {
                 Signal::Leave => return Ok(Turn::Exit),
+                // A server outlives the terminal from which it was started.
+                Signal::HangUp if self.serving.is_open() => {}
+                Signal::HangUp => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => self.seats.iter_mut().filter(|seat| seat.is_local()).for_each(Seat::measure),
                 Signal::Resume => self.seats.iter_mut().try_for_each(Seat::resume)?,
@@ -437,11 +448,12 @@ impl Household {
     }
 }
 
-/// How many agents may be at work: as many as the settings (0: no limit), the descriptors and this build of libcurl allow.
-fn places(limit: usize) -> usize {
+/// How many agents may be at work: as many as the settings (0: no limit), the descriptors but for those that are `kept` for
+/// everything else, and this build of libcurl allow.
+fn places(limit: usize, kept: u64) -> usize {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    let agents = descriptors.saturating_sub(OWN_DESCRIPTORS) / DESCRIPTORS_PER_AGENT;
+    let agents = descriptors.saturating_sub(kept) / DESCRIPTORS_PER_AGENT;
     let limit = limit.min(usize::try_from(agents).unwrap_or(usize::MAX).max(1));
     if crate::net::HAS_POLL { limit } else { limit.min(crate::net::AGENTS_WITHOUT_POLL) }
 }

@@ -119,6 +119,11 @@ impl Seat {
         }
     }
 
+    /// Whether its owner has something to do for it: wishes, or what was drawn.
+    pub(super) fn has_output(&self) -> bool {
+        !self.wishes.is_empty() || matches!(&self.device, Device::Remote(remote) if !remote.output.is_empty())
+    }
+
     /// What its owner is to do, in order; each wish is told once.
     pub fn take_wishes(&mut self) -> Vec<SeatWish> {
         std::mem::take(&mut self.wishes)

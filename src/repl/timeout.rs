@@ -34,6 +34,8 @@ pub enum Why {
     Countdown,
     /// Bytes of a key may be incomplete.
     Keys,
+    /// A script waits for an agent, and not for ever.
+    Client,
 }
 
 /// How long one picture of the sign of work stands.
@@ -54,6 +56,7 @@ impl Repl {
             || !self.outbox.is_empty()
             || self.can_send()
             || self.has_to_tell()
+            || self.has_work_for_clients()
             || self.seats.iter().any(Seat::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
@@ -63,7 +66,9 @@ impl Repl {
         let tools = self.has_threads().then(|| (now + TOOL_POLL, Why::Tools));
         let keys = self.seats.iter().filter_map(Seat::key_deadline).map(|at| (at, Why::Keys));
         let spinner = self.seats.iter().filter_map(|seat| self.next_step(seat, now));
-        let soonest = agent.into_iter().chain(gate).chain(tools).chain(keys).chain(spinner).min_by_key(|(at, _)| *at);
+        let client = self.serving.next_deadline().map(|at| (at, Why::Client));
+        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client);
+        let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: Why::Nothing },

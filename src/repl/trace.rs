@@ -102,6 +102,8 @@ fn source_name(source: Source) -> String {
         Source::Signals => "signals".into(),
         Source::Waker => "waker".into(),
         Source::Socket(id, fd) => format!("socket {id} {fd}"),
+        Source::Listener => "listener".into(),
+        Source::Client(number) => format!("client {number}"),
     }
 }
 
@@ -115,5 +117,6 @@ fn why_name(why: Why) -> String {
         Why::Spinner => "spinner".into(),
         Why::Countdown => "countdown".into(),
         Why::Keys => "keys".into(),
+        Why::Client => "client".into(),
     }
 }

@@ -174,6 +174,11 @@ impl Repl {
         Some(Place { epoch: self.viewers.epoch.clone(), number: one.next })
     }
 
+    /// How many viewers are attached.
+    pub fn viewers(&self) -> usize {
+        self.viewers.open.len()
+    }
+
     /// The viewer leaves; the agent goes on, and so does the keeping of what it says.
     pub fn detach(&mut self, viewer: ViewerId) {
         if let Some(left) = self.viewers.open.remove(&viewer) {

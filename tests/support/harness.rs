@@ -266,6 +266,10 @@ impl Harness {
     }
 
     fn take_output(&mut self) {
+        if self.plan.size.is_none() {
+            // The terminals of others are theirs.
+            return;
+        }
         if let Some(memory) = self.repl.seat().and_then(|seat| seat.remote()) {
             let output = std::mem::take(&mut memory.output);
             self.screen.process(&output);

@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub mod anthropic;
+pub mod caller;
 pub mod dice;
 pub mod flood;
 pub mod harness;

@@ -1,0 +1,91 @@
+//! Answers that take their time: what an agent says, as it says it, and that an agent is at rest.
+
+use serde_json::{Value, json};
+
+use super::client::Doing;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::chunk::Status;
+use crate::domain::wire::Told;
+use crate::repl::{Repl, ViewerId};
+
+/// Chunks that are read at once, and bytes of lines after which the others come first.
+const CHUNKS_AT_ONCE: usize = 64;
+const BYTES_PER_TURN: usize = 256 * 1024;
+
+impl Repl {
+    /// Tells a client what is new, while it takes it: one that does not read costs nothing and is told later what it missed.
+    pub(super) fn tell_chunks(&mut self, number: u64) {
+        let Some(client) = self.serving.clients.get(&number) else { return };
+        let Doing::Reading { viewer, until } = client.doing else { return };
+        let mut bytes = 0;
+        while bytes < BYTES_PER_TURN && self.serving.clients.get(&number).is_some_and(|one| one.connection.is_ready()) {
+            let (lines, is_over) = self.next_chunks(viewer, until);
+            let Some(client) = self.serving.clients.get_mut(&number) else { return };
+            bytes += lines.iter().map(String::len).sum::<usize>();
+            lines.iter().for_each(|line| client.connection.queue(line));
+            client.connection.flush();
+            if is_over {
+                return self.end_logs(number, viewer, until);
+            }
+            if lines.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The next lines for a viewer that reads until this number, and whether they are the last ones.
+    fn next_chunks(&mut self, viewer: ViewerId, until: u64) -> (Vec<String>, bool) {
+        let seen = self.read(viewer, CHUNKS_AT_ONCE);
+        let missed = (seen.missed > 0).then(|| Told::Missed(seen.missed).to_line());
+        let chunks = seen.chunks.iter().filter(|chunk| chunk.number < until);
+        let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(self.epoch()))).collect();
+        let is_over = seen.is_over || self.place_of(viewer).is_none_or(|place| place.number >= until);
+        (lines, is_over)
+    }
+
+    /// The last line tells where another request may go on.
+    fn end_logs(&mut self, number: u64, viewer: ViewerId, until: u64) {
+        let place = self.place_of(viewer);
+        self.detach(viewer);
+        let value = place.map_or(Value::Null, |place| json!({"epoch": place.epoch, "n": place.number.min(until)}));
+        self.answer_client(number, &Told::Done(value));
+    }
+
+    /// Answers a wait that is over.
+    pub(super) fn tell_rest(&mut self, number: u64) {
+        let Some(client) = self.serving.clients.get(&number) else { return };
+        let Doing::Waiting { who, until } = client.doing else { return };
+        let is_late = until.is_some_and(|until| until <= self.shared.clock.now());
+        if !self.is_at_rest(who) && !is_late {
+            return;
+        }
+        let told = match self.end_of_wait(who) {
+            Ok(status) => Told::Done(json!({"status": status.name()})),
+            Err(error) => Told::from(&error),
+        };
+        self.answer_client(number, &told);
+    }
+
+    /// The status of who is at rest.
+    ///
+    /// # Errors
+    /// It is not, and the time is over.
+    fn end_of_wait(&self, who: AgentId) -> Result<Status> {
+        let status = self.status(who)?;
+        if self.is_at_rest(who) {
+            return Ok(status);
+        }
+        let queued = self.roster.get(who).map_or(0, |agent| agent.queue.len());
+        let words = format!("the time is over: {} is {}, {queued} queued", self.label_of(who), status.name());
+        Err(Error::new(ErrorKind::Timeout, words))
+    }
+
+    /// What was under way for a client is answered.
+    fn answer_client(&mut self, number: u64, told: &Told) {
+        if let Some(client) = self.serving.clients.get_mut(&number) {
+            client.doing = Doing::Nothing;
+            client.tell(told);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What no client can do: fill the memory, take all places, keep the loop awake.
+
+use std::io::{ErrorKind, Write as _};
+
+use polylogue::repl::{Timeout, Why};
+use serde_json::json;
+
+use crate::support::caller::{Caller, refusal, request, serve, turn_until_alone};
+use crate::support::harness::{Harness, Plan};
+
+#[test]
+fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_full() {
+    let mut house = serve(Plan::default());
+    let mut caller = Caller::knock(&house);
+    let mut writing = caller.stream.try_clone().expect("a socket");
+    let writer = std::thread::spawn(move || {
+        let (block, mut taken) = ([b'x'; 1 << 16], 0);
+        while taken < 100 << 20 {
+            match writing.write(&block) {
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                Err(_) => break,
+            }
+        }
+        taken >> 20
+    });
+    let mut other = Caller::knock(&house);
+    house.turn_until("the writer is stopped", |_| writer.is_finished());
+    let taken = writer.join().expect("the writer ends");
+    assert!((16..=20).contains(&taken), "{taken} MiB were taken of 100");
+    let lines = caller.hear_out(&mut house);
+    assert!(refusal(&lines[0]).1.contains("16777216 bytes"), "{lines:?}");
+    other.is_served(&mut house);
+    assert_eq!(house.repl.clients(), 1);
+}
+
+#[test]
+fn a_prompt_of_some_megabytes_is_no_line_too_long() {
+    let mut house = serve(Plan::default());
+    let mut caller = Caller::knock(&house);
+    let line = request("send", json!({"who": "0", "text": "x".repeat(3 << 20)})) + "\n";
+    let mut writing = caller.stream.try_clone().expect("a socket");
+    let writer = std::thread::spawn(move || {
+        let mut left = line.as_bytes();
+        while !left.is_empty() {
+            match writing.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    });
+    assert_eq!(caller.hear(&mut house), json!({"ok": {"queued": 0}}));
+    writer.join().expect("the writer ends");
+}
+
+#[test]
+fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
+    let mut house = serve(Plan::default());
+    let mut callers = Vec::new();
+    for _ in 0..200 {
+        callers.push(Caller::knock(&house));
+        house.turn();
+    }
+    house.turn_until("all were let in", |house| house.timeout().after.is_none());
+    assert_eq!(house.repl.clients(), 64);
+    for gone in &mut callers[..136] {
+        let words = refusal(&gone.hear(&mut house)).1;
+        assert!(words.contains("silent longest"), "{words}");
+        assert_eq!(gone.hear_out(&mut house), Vec::<serde_json::Value>::new());
+    }
+    callers.drain(..136);
+    // Who speaks is not silent.
+    callers[0].is_served(&mut house);
+    callers.push(Caller::knock(&house));
+    house.turn();
+    callers[0].is_served(&mut house);
+    assert!(refusal(&callers[1].hear(&mut house)).1.contains("silent longest"));
+}
+
+#[test]
+fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
+    let mut house = serve(Plan::default());
+    house.say(0, "!hang");
+    let mut waiting: Vec<Caller> = Vec::new();
+    for _ in 0..64 {
+        let mut caller = Caller::knock(&house);
+        caller.ask("wait", json!({"who": "0"}));
+        waiting.push(caller);
+        house.turn();
+    }
+    let mut late = Caller::knock(&house);
+    let lines = late.hear_out(&mut house);
+    assert!(refusal(&lines[0]).1.contains("64 clients"), "{lines:?}");
+    assert_eq!(house.repl.clients(), 64);
+    drop(waiting);
+    turn_until_alone(&mut house);
+    Caller::knock(&house).is_served(&mut house);
+}
+
+#[test]
+fn lines_without_an_end_from_many_clients_are_bounded_together() {
+    let mut house = serve(Plan::default());
+    let mut callers: Vec<Caller> = (0..8).map(|_| Caller::knock(&house)).collect();
+    house.turn();
+    let block = vec![b'x'; 1 << 16];
+    let mut sent = 0;
+    // Eight lines of 15 MiB are less than the longest each, and more than all together may have.
+    while callers.iter().any(|caller| !caller.has_ended) && sent < 8 * (15 << 20) {
+        for caller in &mut callers {
+            sent += caller.stream.write(&block).unwrap_or(0);
+        }
+        house.turn();
+        for caller in &mut callers {
+            caller.heard();
+        }
+        if house.repl.clients() < 8 {
+            break;
+        }
+    }
+    assert!(sent <= 66 << 20, "{sent} bytes were kept");
+    assert_eq!(house.repl.clients(), 7);
+}
+
+/// Each with something else under way.
+fn three_clients(house: &mut Harness) -> [Caller; 3] {
+    let [silent, mut follows, mut waits] = std::array::from_fn(|_| Caller::knock(house));
+    follows.ask("logs", json!({"who": "0", "follow": true}));
+    waits.ask("wait", json!({"who": "0"}));
+    [silent, follows, waits]
+}
+
+#[test]
+fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
+    let mut house = serve(Plan::default());
+    house.say(0, "!tool bash {\"command\":\"ls\"}");
+    house.turn_until_asked(0);
+    let callers = three_clients(&mut house);
+    house.turn_until("nothing is left to do", |house| {
+        house.repl.clients() == 3 && house.timeout() == Timeout { after: None, why: Why::Nothing }
+    });
+    let mut rests = 0;
+    house.turn_until("several turns end without news", |house| {
+        assert_eq!(house.timeout(), Timeout { after: None, why: Why::Nothing });
+        rests += 1;
+        rests > 5
+    });
+    drop(callers);
+}

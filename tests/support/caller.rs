@@ -1,0 +1,213 @@
+//! A scripted client of a server in this process: it says lines over a real socket and reads what comes back, while the
+//! house turns. It knows the protocol only as JSON, so that a mistake of ours cannot hide in its own mirror.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use base64::engine::general_purpose::STANDARD as BASE64;
+use polylogue::repl::Turn;
+use polylogue::server;
+use serde_json::{Value, json};
+
+use super::harness::Harness;
+
+/// One client.
+pub struct Caller {
+    /// Its end of the connection, non-blocking.
+    pub stream: UnixStream,
+    unread: Vec<u8>,
+    /// The server has hung up.
+    pub has_ended: bool,
+}
+
+/// A house that serves, without a terminal of its own.
+pub fn serve(plan: super::harness::Plan) -> Harness {
+    let mut house = Harness::new(super::harness::Plan { size: None, ..plan });
+    open_to_clients(&mut house);
+    house
+}
+
+/// This house serves from now on.
+pub fn open_to_clients(house: &mut Harness) {
+    let listener = server::Listener::bind(house.directory()).expect("a socket");
+    house.repl.serve(listener);
+}
+
+/// A request of this version.
+pub fn request(what: &str, mut fields: Value) -> String {
+    fields["polylogue"] = 1.into();
+    fields["do"] = what.into();
+    fields.to_string()
+}
+
+impl Caller {
+    /// Knocks; the house lets it in with its next turn.
+    pub fn knock(house: &Harness) -> Self {
+        let stream = server::connect(house.directory()).expect("a socket of ours").expect("somebody serves");
+        stream.set_nonblocking(true).expect("a socket");
+        Self { stream, unread: Vec::new(), has_ended: false }
+    }
+
+    /// Writes bytes as they are.
+    pub fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the server reads");
+    }
+
+    /// Says a line.
+    pub fn say(&mut self, line: &str) {
+        self.write(format!("{line}\n"));
+    }
+
+    /// Asks for something.
+    pub fn ask(&mut self, what: &str, fields: Value) {
+        self.say(&request(what, fields));
+    }
+
+    /// The next line that has come, if one is whole.
+    pub fn heard(&mut self) -> Option<Value> {
+        let mut bytes = [0; 65_536];
+        while !self.has_ended && !self.unread.contains(&b'\n') {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => self.has_ended = true,
+                Ok(count) => self.unread.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.has_ended = true,
+            }
+        }
+        let end = self.unread.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.unread.drain(..=end).collect();
+        Some(serde_json::from_slice(&line).expect("a line of JSON"))
+    }
+
+    /// Turns the house until the next line.
+    pub fn hear(&mut self, house: &mut Harness) -> Value {
+        let mut heard = None;
+        house.turn_until("an answer", |_| {
+            heard = heard.take().or_else(|| self.heard());
+            assert!(heard.is_some() || !self.has_ended, "the server hung up instead of answering");
+            heard.is_some()
+        });
+        heard.expect("an answer came")
+    }
+
+    /// Turns the house until the server hangs up, and gives the lines before that.
+    pub fn hear_out(&mut self, house: &mut Harness) -> Vec<Value> {
+        let mut lines = Vec::new();
+        house.turn_until("the end of the connection", |_| {
+            lines.extend(std::iter::from_fn(|| self.heard()));
+            self.has_ended
+        });
+        lines
+    }
+
+    /// Asks, and gives the value with which it was done.
+    pub fn done(&mut self, house: &mut Harness, what: &str, fields: Value) -> Value {
+        self.ask(what, fields);
+        let mut answer = self.hear(house);
+        assert!(answer.get("ok").is_some(), "{what} was refused: {answer}");
+        answer["ok"].take()
+    }
+
+    /// Asks, and gives kind and words with which it was refused.
+    pub fn refused(&mut self, house: &mut Harness, what: &str, fields: Value) -> (String, String) {
+        self.ask(what, fields);
+        refusal(&self.hear(house))
+    }
+
+    /// Asks for nothing in particular: a client that is still served is answered.
+    pub fn is_served(&mut self, house: &mut Harness) {
+        assert!(self.done(house, "ps", json!({})).is_array());
+    }
+}
+
+/// A client that is a terminal: keys go in, and what is drawn comes to a screen.
+pub struct Terminal {
+    /// Its connection.
+    pub caller: Caller,
+    screen: vt100::Parser,
+    /// What was told beside frames, oldest first.
+    pub told: Vec<Value>,
+    /// How many frames have come.
+    pub frames: usize,
+}
+
+impl Terminal {
+    /// A terminal of this size that attaches with these further fields.
+    pub fn attach(house: &Harness, (columns, rows): (u16, u16), mut fields: Value) -> Self {
+        let facts =
+            [("columns", json!(columns)), ("rows", json!(rows)), ("unicode", true.into()), ("color", true.into())];
+        facts.into_iter().for_each(|(name, value)| fields[name] = value);
+        let mut caller = Caller::knock(house);
+        caller.ask("attach", fields);
+        Self { caller, screen: vt100::Parser::new(rows, columns, 0), told: Vec::new(), frames: 0 }
+    }
+
+    /// Takes what has come.
+    pub fn look(&mut self) {
+        while let Some(line) = self.caller.heard() {
+            match line["frame"].as_str() {
+                Some(frame) => {
+                    self.screen.process(frame.as_bytes());
+                    self.frames += 1;
+                }
+                None => self.told.push(line),
+            }
+        }
+    }
+
+    /// Types bytes.
+    pub fn type_bytes(&mut self, bytes: &[u8]) {
+        self.caller.ask("keys", json!({"keys": base64::Engine::encode(&BASE64, bytes)}));
+    }
+
+    /// The terminal has another size from now on.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        self.look();
+        self.caller.ask("size", json!({"columns": columns, "rows": rows}));
+        self.screen = vt100::Parser::new(rows, columns, 0);
+    }
+
+    /// Nothing is known any more of what the screen shows, and it is to be drawn anew.
+    pub fn redraw(&mut self) {
+        self.look();
+        let (rows, columns) = self.screen.screen().size();
+        self.screen = vt100::Parser::new(rows, columns, 0);
+        self.caller.ask("redraw", json!({}));
+    }
+
+    /// What the person sees.
+    pub fn text(&mut self) -> String {
+        self.look();
+        self.screen.screen().contents()
+    }
+
+    /// Turns the house until these words are on the screen.
+    pub fn sees(&mut self, house: &mut Harness, words: &str) {
+        house.turn_until(words, |_| self.text().contains(words));
+    }
+
+    /// Turns the house until something beside frames is told, and gives that.
+    pub fn is_told(&mut self, house: &mut Harness) -> Value {
+        house.turn_until("something is told", |_| {
+            self.look();
+            !self.told.is_empty()
+        });
+        self.told.remove(0)
+    }
+}
+
+/// Kind and words of a refusal.
+pub fn refusal(answer: &Value) -> (String, String) {
+    let part = |name: &str| answer["error"][name].as_str().unwrap_or_else(|| panic!("no refusal: {answer}")).to_owned();
+    (part("kind"), part("text"))
+}
+
+/// Turns until nobody is connected any more.
+pub fn turn_until_alone(house: &mut Harness) {
+    house.turn_until("nobody is connected", |house| house.repl.clients() == 0);
+}
+
+/// One turn, which goes on.
+pub fn turn(house: &mut Harness) {
+    assert_eq!(house.turn(), Turn::Continue);
+}
