@@ -142,7 +142,8 @@ impl Connection {
         self.output.push(b'\n');
     }
 
-    /// Writes what it takes now. To one that takes nothing any more nothing is said any more.
+    /// Writes what it takes now. To one that takes nothing any more nothing is said; what it has said before can still be
+    /// read, and behind that stands its end.
     pub fn flush(&mut self) {
         while !self.is_ready() {
             match send(&self.stream, &self.output[self.written..], SendFlags::NOSIGNAL) {
@@ -150,7 +151,7 @@ impl Connection {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
-                    self.has_ended = true;
+                    self.has_more = true;
                     break;
                 }
             }
@@ -191,6 +192,19 @@ mod tests {
             _ => None,
         };
         std::iter::from_fn(|| next(connection)).collect()
+    }
+
+    #[test]
+    fn the_last_words_of_one_that_takes_nothing_any_more_are_read() {
+        let (mut near, mut connection) = pair();
+        near.write_all(b"goodbye\n").unwrap();
+        drop(near);
+        connection.queue("do you hear me?");
+        connection.flush();
+        assert!(connection.is_ready() && !connection.has_ended());
+        connection.read(1_000);
+        assert_eq!(lines(&mut connection), ["goodbye"]);
+        assert!(connection.has_ended());
     }
 
     #[test]
@@ -284,6 +298,8 @@ mod tests {
         drop(near);
         connection.queue("nobody hears");
         connection.flush();
-        assert!(connection.has_ended() && connection.is_ready());
+        assert!(connection.is_ready());
+        connection.read(1_000);
+        assert!(connection.has_ended());
     }
 }
