@@ -48,7 +48,7 @@ impl Device {
     /// What of a style may be sent to it.
     pub(super) fn palette(&self) -> Palette {
         match self {
-            Self::Terminal(_) => palette_of_this_process(),
+            Self::Terminal(_) => Palette::of_process(),
             Self::Remote(remote) => remote.palette,
         }
     }
@@ -76,11 +76,4 @@ impl Device {
             Self::Remote(remote) => remote.size,
         }
     }
-}
-
-fn palette_of_this_process() -> Palette {
-    let variable = |name| std::env::var(name).ok();
-    // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
-    Palette::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
 }

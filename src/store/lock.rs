@@ -30,7 +30,10 @@ impl Drop for Lock {
 }
 
 /// Makes the directory for its owner alone. One that is there already keeps its permissions: the files are private anyway.
-pub(super) fn make_directory(dir: &Path) -> Result<()> {
+///
+/// # Errors
+/// It cannot be made, with the way out.
+pub fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
         return Err(refusal(format!("{} is a file: the store needs a directory", dir.display())));
     }
@@ -38,7 +41,10 @@ pub(super) fn make_directory(dir: &Path) -> Result<()> {
 }
 
 /// Opens a file that only its owner can read, and makes it so if it is not.
-pub(super) fn private_file(path: &Path) -> Result<File> {
+///
+/// # Errors
+/// It cannot be opened or made, with the way out.
+pub fn private_file(path: &Path) -> Result<File> {
     // What it holds is decided after the lock is taken: opening must not cut it.
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = options.map_err(|error| explain(path, &error))?;
@@ -80,8 +86,8 @@ fn read_pid(dir: &Path) -> Option<u32> {
 fn held(dir: &Path) -> Error {
     let who = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
     refusal(format!(
-        "the store in {} is held by another polylogue{who}: if that is a server, `polylogue attach` goes there; else \
-         end it, look at it with --read-only, or choose another directory",
+        "the store in {} is held by another polylogue{who}: if that is a server, `polylogue attach` goes there; else go \
+         on in its terminal, look at it with --read-only, or choose another directory with --data-dir",
         dir.display()
     ))
 }

@@ -37,7 +37,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 pub use agents::{Forked, NewAgent};
 pub use health::{Health, health};
-pub use lock::holder;
+pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, as_typed};
 pub use roll::{AgentRow, Found, Roll};
 pub use spent::Spent;
@@ -67,11 +67,11 @@ impl Store {
     /// Always of kind [`ErrorKind::Store`], with the way out: another process holds the directory, it cannot be made or
     /// written, the disk is full, the file is no database of ours, or a newer program wrote it.
     pub fn open(dir: &Path) -> Result<Self> {
-        lock::make_directory(dir)?;
+        make_directory(dir)?;
         let lock = lock::acquire(dir)?;
         // Made here so that it is private from its first byte; closed before SQLite opens it, because to close any
         // descriptor of a file gives up all POSIX locks on it.
-        drop(lock::private_file(&dir.join(FILE))?);
+        drop(private_file(&dir.join(FILE))?);
         let conn = connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let store = Self { conn, failed: RefCell::default(), _lock: Some(lock) };
         store.prepare().map_err(|error| at(dir, error))?;

@@ -33,6 +33,14 @@ impl Palette {
         Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
     }
 
+    /// That of the terminal of this process.
+    pub fn of_process() -> Self {
+        let variable = |name| std::env::var(name).ok();
+        // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+        Self::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
+    }
+
     /// What is sent for a grapheme: itself, or something of the same width.
     fn spell(self, grapheme: &str, columns: u16) -> &str {
         match grapheme {
