@@ -55,10 +55,16 @@ soak: ## run random users against a hostile provider: ARGS="--minutes 60"
 fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
 	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- fuzz $(ARGS)
 
-install: release ## install program and manual page into PREFIX, by default ~/.local
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1"
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+install: release ## install program, manual page and completions into PREFIX, by default ~/.local
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(SHARE)/man/man1" "$(SHARE)/bash-completion/completions" \
+		"$(SHARE)/zsh/site-functions" "$(SHARE)/fish/vendor_completions.d"
 	install -m 755 $(PROGRAM) "$(DESTDIR)$(PREFIX)/bin/polylogue"
-	$(PROGRAM) man > "$(DESTDIR)$(PREFIX)/share/man/man1/polylogue.1"
+	$(PROGRAM) man > "$(SHARE)/man/man1/polylogue.1"
+	$(PROGRAM) completions bash > "$(SHARE)/bash-completion/completions/polylogue"
+	$(PROGRAM) completions zsh > "$(SHARE)/zsh/site-functions/_polylogue"
+	$(PROGRAM) completions fish > "$(SHARE)/fish/vendor_completions.d/polylogue.fish"
 
 # CFLAGS for libcurl come from .cargo/config.toml, which RUSTFLAGS does not touch. The target is named
 # so that the flag holds for the program and not for build scripts and procedural macros.

@@ -27,6 +27,7 @@ mod restart;
 mod scale;
 mod seats;
 mod server;
+mod sessions;
 mod slices;
 mod slow_terminal;
 mod stalls;

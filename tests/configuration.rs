@@ -112,9 +112,12 @@ fn a_project_is_read_once_it_is_trusted_and_until_then_one_note_names_the_comman
 #[test]
 fn the_subcommands_leave_free_words_alone() {
     let home = Home::new();
-    for (words, sent) in
-        [("explain doctor", "explain doctor"), ("-- doctor", "doctor"), ("-- config show", "config show")]
-    {
+    for (words, sent) in [
+        ("explain kill", "explain kill"),
+        ("-- doctor", "doctor"),
+        ("-- config show", "config show"),
+        ("-- kill", "kill"),
+    ] {
         let mut pty = home.chat(&format!("--ephemeral {words}"));
         pty.wait_for_text(&format!("> {sent}\n\n  {sent}\n"));
         pty.leave();

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::domain::wire::Place;
 
 /// One person, many agents: a terminal chat with language models.
 ///
@@ -11,7 +13,10 @@ use clap::{Parser, Subcommand};
 /// openai/NAME, anthropic/NAME or google/NAME; or write a configuration (`polylogue config edit`). `polylogue doctor`
 /// looks whether everything works, `polylogue man` tells the rest. Words that are the name of a subcommand are sent with
 /// `polylogue -- doctor`.
-#[derive(Debug, Default, Parser)]
+///
+/// Agents outlive the terminal where `polylogue serve --background` runs: then `polylogue` alone attaches to it, and `ps`,
+/// `logs`, `send`, `wait` and the others reach the same agents from scripts.
+#[derive(Debug, Clone, Default, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
     /// Start the chat and send this
@@ -46,7 +51,7 @@ pub struct Arguments {
 }
 
 /// What else than to chat.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Look at the configuration, or change it
     #[command(subcommand, disable_help_subcommand = true)]
@@ -59,6 +64,126 @@ pub enum Command {
     },
     /// Print the manual page: polylogue man | man -l -
     Man,
+    /// Let agents run without a terminal, which they outlive
+    Serve(Serve),
+    /// Bring this terminal to the server
+    Attach {
+        /// At whom to look: a name, a number or the beginning of an id [default: where the last terminal looked]
+        who: Option<String>,
+        /// Watch, and change nothing
+        #[arg(long)]
+        read_only: bool,
+    },
+    /// List the agents; without a server those that are kept
+    Ps {
+        /// One object of JSON a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what an agent was told and said; without a server what is kept of it
+    Logs(Logs),
+    /// Send text to an agent, which it takes up when it is free
+    Send {
+        /// To whom
+        who: String,
+        /// What; - reads it from the standard input
+        #[arg(required = true)]
+        text: Vec<String>,
+    },
+    /// End an agent for good
+    Kill {
+        /// Whom
+        who: String,
+        /// With all its descendants
+        #[arg(long)]
+        cascade: bool,
+    },
+    /// Stop what an agent does
+    Interrupt {
+        /// Whom
+        who: String,
+    },
+    /// Wait until an agent is at rest, and print its status
+    Wait {
+        /// For whom
+        who: String,
+        /// Not longer than this; then the exit status is 4
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        timeout: Option<f64>,
+    },
+    /// List the terminals that are attached to the server
+    Sessions {
+        /// One object of JSON a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// End the server; everything is kept
+    Stop,
+    /// Print what makes a shell complete the words of polylogue
+    Completions {
+        /// For which one
+        shell: Shell,
+    },
+}
+
+/// How a server runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct Serve {
+    /// Go on in the background, and print the number of the process when it can be reached
+    #[arg(long)]
+    pub background: bool,
+    /// We are the process in the background.
+    #[arg(long, hide = true)]
+    pub detached: bool,
+    /// How many agents may work at once; 0 is no limit
+    #[arg(long, value_name = "N")]
+    pub working_limit: Option<String>,
+    /// Write down every turn of the loop, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// Which part of what an agent was told and said.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Logs {
+    /// Whose
+    pub who: String,
+    /// Go on with what comes, until the agent dies
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the newest N pieces
+    #[arg(long, value_name = "N")]
+    pub last: Option<u64>,
+    /// One object of JSON a line: the schema is in the manual page
+    #[arg(long)]
+    pub json: bool,
+    /// Go on where an earlier look ended: the `epoch` and the next `n` of its last line
+    #[arg(long, value_name = "EPOCH:N", value_parser = place, conflicts_with = "last")]
+    pub from: Option<Place>,
+}
+
+/// A shell that can complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// Z shell.
+    Zsh,
+    /// Friendly interactive shell.
+    Fish,
+}
+
+fn seconds(words: &str) -> Result<f64, String> {
+    let read = words.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    read.ok_or_else(|| "a number of seconds is expected".into())
+}
+
+fn place(words: &str) -> Result<Place, String> {
+    let read = words.rsplit_once(':').and_then(|(epoch, number)| Some((epoch, number.parse().ok()?)));
+    match read {
+        Some((epoch, number)) if !epoch.is_empty() => Ok(Place { epoch: epoch.to_owned(), number }),
+        _ => Err("EPOCH:N is expected, as in the JSON lines of an earlier look".into()),
+    }
 }
 
 /// What can be done with the configuration.

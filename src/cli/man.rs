@@ -20,6 +20,52 @@ $1 to $9 are the words that stand behind it and $@ is all of them. A project may
 polylogue config trust, and again after each change. The command line wins over the environment, that over the \
 project, and the project over your own file. These are the keys:";
 
+/// What a server is, and how it is reached.
+const SESSIONS: &str = "\
+Agents live as long as the process that runs them. polylogue serve --background starts one without a terminal, which \
+they outlive; it holds the data directory, and whoever may read that may reach it: DATA/server/socket is yours alone. \
+polylogue attach, or polylogue alone, brings a terminal to it; any number of them, each with its own size and looking at its \
+own agent. /detach or Ctrl+C leaves, and so does a terminal that is lost: agents go on. What the server has to say \
+while nobody looks is in DATA/server.log; polylogue stop or SIGTERM ends it, SIGHUP does not. Settings are read when it \
+starts.
+
+For scripts: ps and sessions list, one object of JSON a line with --json; send queues a text and returns; wait \
+returns when the agent is at rest with nothing queued and prints its status (idle, interrupted, dead); logs prints \
+what was said, and goes on with --follow; kill, interrupt and stop do what they are called. WHO is a name, a number or the \
+first four or more characters of an id, behind -- if that begins with a hyphen. Where no \
+server runs, ps and logs tell what is kept.
+
+polylogue send 0 'what is new?' && polylogue wait 0 --timeout 60 && polylogue logs 0 --last 5";
+
+/// What a line of JSON is.
+const LINES: &str = "\
+logs --json prints an object a line: v (the version of this form: 1), agent (its id), epoch (of the process that gave the \
+number), n (grows by one from line to line within an epoch), type, and the fields of the type. --from EPOCH:N goes on at \
+the number N; with the epoch of another process it begins at the oldest that is kept. Consecutive text is one text, cut \
+anywhere. Types and fields may be added; what there is keeps its meaning as long as v is 1.";
+
+/// The types of those objects, with their fields.
+const CHUNKS: &[(&str, &str)] = &[
+    ("user, text, thinking, note, mark", "text"),
+    ("tool_call", "id, name, arguments (JSON text as the model wrote it), title"),
+    ("tool_result", "id, name, text, is_error, ms"),
+    ("question", "number, title, detail (lines)"),
+    ("status", "status: idle, running, awaiting_approval, interrupted or dead"),
+    ("usage", "input, cached, written, output (tokens), cost (billionths of a US dollar, or null)"),
+    ("error", "kind, text"),
+    ("mail", "from (an id), id"),
+];
+
+/// How the program ends.
+const EXITS: &[(&str, &str)] = &[
+    ("0", "It is done."),
+    ("1", "It failed, or the agent that was waited for is dead."),
+    ("2", "Wrong use: the words, or an agent that there is not."),
+    ("3", "A provider does not accept the key."),
+    ("4", "A limit was reached, such as that of wait --timeout."),
+    ("130", "It was interrupted, or the agent that was waited for was."),
+];
+
 /// The whole page.
 pub fn page() -> String {
     let mut program = Arguments::command();
@@ -42,7 +88,11 @@ pub fn page() -> String {
     page.section("Configuration", FILES);
     page.settings();
     page.providers();
-    page.section("Exit status", "0: all is well. 1: it failed. 2: wrong use. 3: a provider does not accept the key.");
+    page.section("Sessions", SESSIONS);
+    page.section("JSON lines", LINES);
+    CHUNKS.iter().for_each(|(kinds, fields)| page.item(kinds, fields));
+    page.section("Exit status", "");
+    EXITS.iter().for_each(|(code, about)| page.item(code, about));
     page.0
 }
 
@@ -74,9 +124,14 @@ impl Page {
                 self.subcommands(&format!("{name} "), inner);
                 continue;
             }
-            let own = inner.get_arguments().filter(|one| !one.is_global_set() && one.get_id() != "help");
-            let own: String = own.map(|one| format!(" [{}]", one.to_string().trim_matches(['[', ']']))).collect();
+            let is_own = |one: &&clap::Arg| !one.is_global_set() && one.get_id() != "help" && !one.is_hide_set();
+            let own: String = inner.get_arguments().filter(is_own).map(|one| format!(" {}", as_used(one))).collect();
             self.item(&format!("{name}{own}"), &inner.get_about().map(ToString::to_string).unwrap_or_default());
+            for one in inner.get_arguments().filter(is_own).filter(|one| !one.is_positional()) {
+                let about = one.get_help().map(ToString::to_string).unwrap_or_default();
+                // On the same level as the subcommand's own words.
+                let _ = writeln!(self.0, ".br\n{}: {}", escaped(&one.to_string()), escaped(&about));
+            }
         }
     }
 
@@ -113,9 +168,19 @@ impl Page {
     }
 }
 
+/// An argument as it stands in a line of usage: in brackets, if it may be left out.
+fn as_used(one: &clap::Arg) -> String {
+    let word = one.to_string();
+    if one.is_required_set() || word.starts_with('[') { word } else { format!("[{word}]") }
+}
+
 /// Text as roff takes it: nothing in it begins a request, and a hyphen can be copied.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
-    let lines = text.lines().map(|line| if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.into() });
+    let lines = text.lines().map(|line| match line {
+        "" => ".PP".to_owned(),
+        _ if line.starts_with(['.', '\'']) => format!("\\&{line}"),
+        _ => line.to_owned(),
+    });
     lines.collect::<Vec<String>>().join("\n")
 }

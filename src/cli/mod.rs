@@ -1,16 +1,23 @@
 //! From the command line to one of the modes to an exit code.
 
 mod arguments;
+mod attach;
+mod client;
+mod completions;
 pub mod config;
 mod doctor;
 mod man;
 mod process;
+mod scripts;
+mod serve;
+mod sit;
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -31,6 +38,8 @@ mod code {
     pub const FAILED: u8 = 1;
     pub const USAGE: u8 = 2;
     pub const PROVIDER: u8 = 3;
+    pub const LIMIT: u8 = 4;
+    pub const INTERRUPTED: u8 = 130;
 }
 
 /// The whole program.
@@ -46,40 +55,66 @@ pub fn main() -> ExitCode {
             let code = if told.use_stderr() { code::USAGE } else { code::DONE };
             // Nobody reads the help that was asked for: nothing to do about it.
             drop(told.print());
+            if let Some(ContextValue::String(word)) = told.get(ContextKind::InvalidArg)
+                && !word.starts_with('-')
+            {
+                scripts::aside("to send words that begin with the name of a subcommand, put -- before them");
+            }
             return ExitCode::from(code);
         }
     };
     match run(&arguments) {
-        Ok(true) => ExitCode::from(code::DONE),
-        Ok(false) => ExitCode::from(code::FAILED),
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             // The terminal may be gone, and then nobody is left to tell.
             let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(&error.message));
             ExitCode::from(match error.kind {
                 ErrorKind::Usage => code::USAGE,
                 ErrorKind::Auth => code::PROVIDER,
+                ErrorKind::Timeout => code::LIMIT,
                 _ => code::FAILED,
             })
         }
     }
 }
 
-/// One of the modes. True if all is well.
-fn run(arguments: &Arguments) -> Result<bool> {
+/// One of the modes. The exit code.
+fn run(arguments: &Arguments) -> Result<u8> {
     let around = Surroundings::of_process()?;
     if let (Some(_), Some(prompt)) = (&arguments.command, arguments.prompt()) {
         let words = format!("{prompt:?} stands before the name of a subcommand: to send all of it, put -- before it");
         return Err(Error::new(ErrorKind::Usage, words));
     }
+    let judged = |is_well: bool| if is_well { code::DONE } else { code::FAILED };
     match &arguments.command {
-        Some(Command::Config(command)) => config::show::run(command, arguments, &around),
-        Some(Command::Doctor { offline }) => Ok(doctor::run(arguments, &around, *offline)),
-        Some(Command::Man) => {
-            config::show::print(&man::page());
-            Ok(true)
-        }
-        None => chat(arguments, &around).map(|()| true),
+        Some(Command::Config(command)) => config::show::run(command, arguments, &around).map(judged),
+        Some(Command::Doctor { offline }) => Ok(judged(doctor::run(arguments, &around, *offline))),
+        Some(Command::Man) => Ok(shown(&man::page())),
+        Some(Command::Completions { shell }) => Ok(shown(&completions::script(*shell))),
+        Some(Command::Serve(serve)) => serve::run(arguments, serve, &around),
+        Some(Command::Attach { who, read_only }) => sit::attach(arguments, &around, who.clone(), *read_only),
+        Some(command) => scripts::run(command, &served_directory(arguments, &around)?),
+        None => match sit::instead_of_chat(arguments, &around)? {
+            Some(code) => Ok(code),
+            None => chat(arguments, &around).map(|()| code::DONE),
+        },
     }
+}
+
+fn shown(text: &str) -> u8 {
+    config::show::print(text);
+    code::DONE
+}
+
+/// The data directory whose server is asked. What else is wrong with the configuration is the server's business.
+fn served_directory(arguments: &Arguments, around: &Surroundings) -> Result<PathBuf> {
+    let loaded = config::load(arguments, around);
+    if let Some(directory) = &loaded.config().data_directory {
+        return Ok(directory.clone());
+    }
+    loaded.into_config()?;
+    let words = "where nothing is kept (--ephemeral) there is no server: agents that outlive a terminal are kept";
+    Err(Error::new(ErrorKind::Usage, words))
 }
 
 /// The chat on the terminal that the program was started from.
@@ -125,11 +160,16 @@ fn farewell(arguments: &Arguments, said: Option<&Path>, is_kept: bool, agents: u
     if arguments.read_only {
         return "Nothing was changed (--read-only).".into();
     }
+    let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
+    format!("{who} kept. To go on: polylogue{}", way_back(arguments, said))
+}
+
+/// The options that lead to the same agents again; `said` as above.
+fn way_back(arguments: &Arguments, said: Option<&Path>) -> String {
     let option = |name: &str, path: &Path| format!(" {name} {}", quoted(&path.display().to_string()));
     let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
     let directory = said.map(|directory| option("--data-dir", directory)).unwrap_or_default();
-    let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
-    format!("{who} kept. To go on: polylogue{config}{directory}")
+    format!("{config}{directory}")
 }
 
 /// What is not kept although it should be.

@@ -1,0 +1,164 @@
+//! A server that outlives terminals, the terminals that come and go, and what scripts ask of it: the real program in all
+//! its parts.
+//!
+//! Here stands what all of it starts from. A file per subject:
+
+mod alone;
+mod attached;
+mod completions;
+mod lives;
+mod scripts;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use tempfile::TempDir;
+
+use crate::support::PATIENCE;
+use crate::support::pty::Pty;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
+
+/// A directory in which the program is started, also as a server. Dropped, nothing of it runs on.
+struct House {
+    directory: TempDir,
+    variables: Vec<(String, String)>,
+    server: Option<Server>,
+}
+
+/// A server in the background, which is no child of ours.
+struct Server {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+/// What the program said and how it ended.
+#[derive(Debug)]
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl House {
+    /// With agents that only echo, and no server.
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new(), server: None }
+    }
+
+    /// With a server in the background.
+    fn served() -> Self {
+        let mut house = Self::new();
+        house.serve();
+        house
+    }
+
+    /// The same, with agents that talk to an OpenAI-compatible server.
+    fn served_with(url: &str) -> Self {
+        let mut house = Self::new();
+        house.variables.push(("OPENAI_BASE_URL".into(), url.into()));
+        house.variables.push(("POLYLOGUE_MODEL".into(), "openai/test".into()));
+        house.serve();
+        house
+    }
+
+    fn serve(&mut self) {
+        let told = self.run(&["serve", "--background"]);
+        assert_eq!(told.code, Some(0), "{told:?}");
+        let pid = told.out.trim().parse().ok().and_then(Pid::from_raw).expect("the number of a process");
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("it serves");
+        self.server = Some(Server { pid, handle });
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());
+        command
+    }
+
+    /// Runs it without a terminal, to its end.
+    fn run(&self, words: &[&str]) -> Told {
+        Told::of(self.command(words).stdin(Stdio::null()).output().expect("it runs"))
+    }
+
+    /// The same, and it has to end well. What it printed.
+    fn get(&self, words: &[&str]) -> String {
+        let told = self.run(words);
+        assert_eq!(told.code, Some(0), "{words:?}: {told:?}");
+        told.out
+    }
+
+    /// In a terminal of this size.
+    fn terminal(&self, words: &[&str], size: (u16, u16)) -> Pty {
+        let path = self.path().to_str().expect("UTF-8");
+        let mut envs = vec![("HOME", path), ("POLYLOGUE_DATA_DIR", path), ("LANG", "C.UTF-8")];
+        envs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        Pty::spawn(PROGRAM, words, &envs, size)
+    }
+
+    /// A terminal at the server, when it shows its first frame.
+    fn attach(&self, words: &[&str], size: (u16, u16)) -> Pty {
+        let words: Vec<&str> = std::iter::once("attach").chain(words.iter().copied()).collect();
+        let mut pty = self.terminal(&words, size);
+        pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+        pty
+    }
+
+    fn pid(&self) -> Pid {
+        self.server.as_ref().expect("it serves").pid
+    }
+
+    fn signal(&self, signal: Signal) {
+        let server = self.server.as_ref().expect("it serves");
+        rustix::process::pidfd_send_signal(&server.handle, signal).expect("it lives");
+    }
+
+    /// Waits until the process of the server is gone.
+    fn server_ends(&mut self) {
+        let server = self.server.take().expect("it served");
+        assert!(has_ended(&server.handle), "the server lives on");
+    }
+}
+
+/// Whether a process that is not ours ends in good time.
+fn has_ended(process: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec::try_from(PATIENCE).expect("seconds");
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)
+}
+
+/// Looks again and again at what no descriptor tells of, until it holds.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let give_up = std::time::Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(std::time::Instant::now() < give_up, "waited {PATIENCE:?} for {what}");
+        std::thread::yield_now();
+    }
+}
+
+impl Drop for House {
+    /// Also where the test has failed.
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            // It may have ended of itself.
+            let _ = rustix::process::pidfd_send_signal(&server.handle, Signal::KILL);
+            has_ended(&server.handle);
+        }
+    }
+}
+
+impl Told {
+    fn of(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+}

@@ -1,0 +1,246 @@
+//! Terminals come and go, and agents do not notice.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::{House, eventually, has_ended};
+use crate::support::openai;
+use crate::support::peer::{Exchange, Peer};
+use crate::support::pty::{Pty, TerminalLeft, died_of};
+
+/// Puts the text in as a paste and sends it.
+fn say(pty: &mut Pty, text: &str) {
+    pty.send(format!("\x1b[200~{text}\x1b[201~\r"));
+}
+
+/// A child of this name that was asked something, and its request. The terminal shows it.
+fn child(pty: &mut Pty, peer: &Peer, name: &str) -> Exchange {
+    pty.send(format!("/fork --name {name}\r"));
+    pty.wait_for_text(&format!("── {name} "));
+    say(pty, &format!("a question to {name}"));
+    peer.accept()
+}
+
+#[test]
+fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_agents_stream() {
+    let peer = Peer::start();
+    let house = House::served_with(&peer.url());
+    let mut first = house.attach(&[], (80, 24));
+    let names = ["ann", "bob", "cid"];
+    let streams: Vec<Exchange> = names.iter().map(|name| child(&mut first, &peer, name)).collect();
+    for (stream, name) in streams.iter().zip(names) {
+        stream.stream().text(&format!("first words of {name} "));
+    }
+    first.wait_for_text("first words of cid");
+    first.kill(Signal::KILL);
+    assert!(died_of(first.wait_exit(), Signal::KILL));
+    for (stream, name) in streams.iter().zip(names) {
+        stream.text(&format!("unseen words of {name} "));
+    }
+
+    let mut second = house.attach(&["cid"], (100, 30));
+    second.wait_for_text("> a question to cid");
+    second.wait_for_text("first words of cid unseen words of cid");
+    for (stream, name) in streams.iter().zip(names) {
+        stream.text(&format!("last words of {name}")).finish("stop").done();
+    }
+    second.wait_for_text("first words of cid unseen words of cid last words of cid");
+    for name in ["ann", "bob"] {
+        second.send(format!("/switch {name}\r"));
+        second.wait_for_text(&format!("first words of {name} unseen words of {name} last words of {name}"));
+    }
+    assert_eq!(house.get(&["wait", "ann"]), "idle\n");
+}
+
+#[test]
+fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
+    let house = House::served();
+    let mut one = house.attach(&["0"], (80, 24));
+    one.send("/fork --name bea\r");
+    one.wait_for_text("── bea ");
+    let mut other = house.attach(&["0"], (60, 20));
+    other.wait_for_text("── agent 0 ");
+    let mut watching = house.attach(&["bea", "--read-only"], (70, 22));
+    watching.wait_for_text("── bea ");
+    say(&mut one, "to bea");
+    say(&mut other, "to the root");
+    one.wait_for_text("> to bea\n\n  to bea\n");
+    other.wait_for_text("> to the root\n\n  to the root\n");
+    watching.wait_for_text("> to bea\n\n  to bea\n");
+    assert!(!one.screen_text().contains("to the root") && !other.screen_text().contains("to bea"));
+    say(&mut watching, "not to be sent");
+    watching.wait_for_text("this terminal is read-only");
+    assert!(!house.get(&["logs", "bea"]).contains("not to be sent"));
+    assert_eq!(house.get(&["sessions", "--json"]).lines().count(), 3);
+}
+
+#[test]
+fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back() {
+    let peer = Peer::start();
+    let house = House::served_with(&peer.url());
+    let mut pty = house.attach(&[], (80, 24));
+    let stream = child(&mut pty, &peer, "ann");
+    stream.stream().text("words ");
+    pty.wait_for_text("words");
+    pty.send("\x03");
+    assert_eq!(pty.wait_exit().code(), Some(0));
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+    assert!(pty.screen_text().contains("To go on: polylogue"), "{}", pty.screen_text());
+    stream.text("to the end").finish("stop").done();
+    assert_eq!(house.get(&["wait", "ann"]), "idle\n");
+    assert!(house.get(&["logs", "ann"]).contains("words to the end"));
+}
+
+#[test]
+fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
+    let house = House::served();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let mut pty = house.attach(&[], (80, 24));
+        pty.kill(signal);
+        assert_eq!(pty.wait_exit().code(), Some(0), "{signal:?}");
+        assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN, "{signal:?}");
+    }
+    let mut closed = house.attach(&[], (80, 24));
+    assert_eq!(closed.hang_up().code(), Some(0));
+    house.get(&["ps"]);
+}
+
+#[test]
+fn a_server_that_dies_gives_the_terminal_back_with_words() {
+    let mut house = House::served();
+    let mut pty = house.attach(&[], (120, 24));
+    house.signal(Signal::KILL);
+    assert_eq!(pty.wait_exit().code(), Some(1));
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+    assert!(pty.screen_text().contains("the server has ended"), "{}", pty.screen_text());
+    house.server_ends();
+}
+
+#[test]
+fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
+    let mut house = House::served();
+    let mut ptys = [house.attach(&[], (80, 24)), house.attach(&["--read-only"], (90, 20))];
+    house.get(&["stop"]);
+    for pty in &mut ptys {
+        assert_eq!(pty.wait_exit().code(), Some(0));
+        assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+        assert!(pty.screen_text().contains("the server has ended"), "{}", pty.screen_text());
+    }
+    house.server_ends();
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_size_afterwards() {
+    let house = House::served();
+    let mut pty = house.attach(&[], (80, 24));
+    say(&mut pty, "before");
+    pty.wait_for_text("> before\n\n  before\n");
+    pty.send("\x1a");
+    eventually("it to be stopped", || state(&pty) == 'T');
+    assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
+    pty.resize(50, 12);
+    pty.kill(Signal::CONT);
+    pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
+    pty.wait_for(
+        |screen| screen.rows(0, 50).nth(9).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
+        "the separator in its new place",
+    );
+    say(&mut pty, "after");
+    pty.wait_for_text("> after\n\n  after\n");
+}
+
+#[test]
+fn another_size_is_drawn_at_once() {
+    let house = House::served();
+    let mut pty = house.attach(&[], (80, 24));
+    pty.resize(40, 10);
+    pty.wait_for(
+        |screen| screen.rows(0, 40).nth(7).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
+        "the separator in its new place",
+    );
+}
+
+#[test]
+fn a_paste_of_ten_megabytes_arrives_complete() {
+    let peer = Peer::start();
+    let house = House::served_with(&peer.url());
+    let mut pty = house.attach(&[], (80, 24));
+    let text: String = (0..500_000).map(|line| format!("line {line} of a paste\n")).collect();
+    assert!(text.len() > 10_000_000);
+    say(&mut pty, &format!("{text}the end"));
+    let exchange = peer.accept();
+    let received = openai::last_user_text(&exchange.request().json());
+    assert!(received == format!("{text}the end"), "{} of {} bytes came", received.len(), text.len());
+    exchange.stream().text("got it").finish("stop").done();
+    pty.wait_for_text("  got it");
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
+    let house = House::served();
+    let mut slow = house.attach(&["0"], (80, 24));
+    // Nobody reads what is drawn from here on.
+    house.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
+    assert_eq!(house.get(&["wait", "0", "--timeout", "60"]), "idle\n");
+    house.get(&["send", "0", "and now?"]);
+    assert_eq!(house.get(&["wait", "0", "--timeout", "60"]), "idle\n");
+    slow.wait_for_text("> and now?\n\n  and now?\n");
+}
+
+#[test]
+fn a_terminal_at_rest_costs_nothing() {
+    let house = House::served();
+    let mut pty = house.attach(&[], (80, 24));
+    say(&mut pty, "hello");
+    pty.wait_for_text("> hello\n\n  hello\n");
+    let mut last = u64::MAX;
+    // Until what is to be done after the answer is done: kept, drawn, and a connection let go.
+    eventually("both to sleep", || {
+        let before = std::mem::replace(&mut last, wake_ups(&pty, &house));
+        pty.bytes_within(Duration::from_millis(300));
+        before == last
+    });
+    let bytes = pty.bytes_within(Duration::from_secs(2));
+    assert_eq!((bytes, wake_ups(&pty, &house) - last), (0, 0), "bytes written and wake-ups of both");
+}
+
+/// How often client and server were put on a processor so far.
+fn wake_ups(pty: &Pty, house: &House) -> u64 {
+    let of = |process: String| {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
+        let count = |task: std::fs::DirEntry| {
+            let told = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
+            told.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
+        };
+        tasks.map(count).sum::<u64>()
+    };
+    of(pty.pid().to_string()) + of(house.pid().to_string())
+}
+
+#[test]
+fn a_command_of_a_tool_outlives_the_terminal_and_not_the_server() {
+    let mut house = House::served();
+    let mut pty = house.attach(&["0"], (80, 24));
+    let mark = house.path().join("mark");
+    say(&mut pty, &format!("!tool bash {{\"command\":\"echo $$ > {}; exec sleep 86400\"}}", mark.display()));
+    pty.wait_for_text("may this run");
+    pty.send("y");
+    let number = || std::fs::read_to_string(&mark).ok()?.strip_suffix('\n')?.parse().ok();
+    eventually("the command to run", || number().is_some());
+    let number = number().and_then(Pid::from_raw).expect("just waited for");
+    let process = rustix::process::pidfd_open(number, PidfdFlags::empty()).expect("the command runs");
+    pty.kill(Signal::KILL);
+    pty.wait_exit();
+    assert!(house.get(&["ps"]).contains("running"));
+    house.get(&["stop"]);
+    assert!(has_ended(&process), "it outlived the server");
+    house.server_ends();
+}
+
+/// The state in which the kernel has the client: `T` is stopped.
+fn state(pty: &Pty) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pty.pid())).expect("it is alive");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
+    rest.chars().next().expect("a state")
+}
