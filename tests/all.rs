@@ -34,6 +34,7 @@ mod stalls;
 mod store;
 mod support;
 mod support_works;
+mod team;
 mod terminal;
 mod timeouts;
 mod tools;

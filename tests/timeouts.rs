@@ -86,6 +86,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         Why::Spinner => "spinner",
         Why::Keys => "keys",
         Why::Client => "client",
+        Why::Team => "team",
     }
 }
 

@@ -25,6 +25,7 @@ impl Repl {
 
     fn apply_effect(&mut self, who: AgentId, effect: Effect) {
         let Some(effect) = self.divert_to_slice(who, effect) else { return };
+        let Some(effect) = self.divert_to_team(who, effect) else { return };
         match effect {
             Effect::Persist(bodies) => self.persist(who, bodies, Store::append),
             Effect::Settle(bodies) => self.persist(who, bodies, Store::settle_reply),

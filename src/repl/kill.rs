@@ -60,6 +60,7 @@ impl Repl {
         self.parked = parked;
         dropped.iter().for_each(|parked| self.let_go(&parked.change, id));
         self.drop_slice(id);
+        self.team.on_buried(id, now);
         self.resting.retain(|one| *one != id);
         self.waits.retain(|waiting| waiting.who != id);
         let buried = self.roster.remove(id);

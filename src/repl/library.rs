@@ -165,10 +165,10 @@ impl Repl {
     /// Whether a change of this agent waits for something.
     fn is_waited_on(&self, who: AgentId) -> bool {
         let is_parked = self.parked.iter().any(|parked| parked.who == who);
-        is_parked || self.has_chore(who) || self.errand_for(who).is_some()
+        is_parked || self.has_chore(who) || self.errand_for(who).is_some() || self.team.needs(who)
     }
 
-    fn require_writing(&self) -> Result<()> {
+    pub(super) fn require_writing(&self) -> Result<()> {
         if self.shared.store.is_read_only() {
             return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
         }

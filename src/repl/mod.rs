@@ -26,6 +26,7 @@ mod sending;
 mod serve;
 mod slice;
 mod steer;
+mod team;
 mod timeout;
 mod trace;
 mod viewers;
@@ -52,6 +53,7 @@ pub use device::{Device, RemoteTerminal};
 pub use library::Listed;
 pub use seat::{Manners, Seat, SeatWish};
 pub use seats::SeatId;
+pub use team::RunId;
 pub use timeout::{Timeout, Why};
 pub use viewers::{OnChunks, Seen, ViewerId};
 
@@ -124,6 +126,8 @@ pub struct Repl {
     waits: Vec<mail::Waiting>,
     /// Who reads what agents say.
     viewers: viewers::Viewers,
+    /// Tasks on which several agents work.
+    team: team::Team,
     tools_looked_at: Moment,
     /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
     serving: serve::Serving,
@@ -185,6 +189,7 @@ impl Repl {
             abandoned: Vec::new(),
             waits: Vec::new(),
             viewers: viewers::Viewers::default(),
+            team: team::Team::default(),
             tools_looked_at,
             serving: serve::Serving::default(),
         };
@@ -258,6 +263,7 @@ impl Repl {
         }
         self.shared.trace.heard(self.outbox.take_heard());
         self.apply_outbox();
+        self.play_runs();
         self.tell_viewers();
         self.render();
         self.serve_clients();
@@ -350,9 +356,10 @@ impl Repl {
     /// Hands one agent to `act`, then carries out what its connection wants of the poll, before anything else can
     /// happen: descriptors are reused at once.
     fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
+        let settings = self.team.settings_of(id, self.shared.config.settings);
         let mut context = Context {
             now: self.shared.clock.now(),
-            settings: &self.shared.config.settings,
+            settings: &settings,
             network: &self.shared.network,
             wake: &self.shared.wake,
             outbox: &mut self.outbox,

@@ -123,6 +123,7 @@ impl Repl {
             },
         };
         self.limiter.on_sent(&endpoint.provider, who, self.shared.clock.now());
+        self.team.on_begun(who, self.shared.clock.now());
         self.with_agent(who, |agent, context| agent.send_request(key, context));
     }
 }

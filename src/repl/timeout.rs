@@ -36,6 +36,8 @@ pub enum Why {
     Keys,
     /// A script waits for an agent, and not for ever.
     Client,
+    /// A member of a task has no more time, or is to be asked again.
+    Team,
 }
 
 /// How long one picture of the sign of work stands.
@@ -57,17 +59,19 @@ impl Repl {
             || self.can_send()
             || self.has_to_tell()
             || self.has_work_for_clients()
+            || self.team.has_news()
             || self.seats.iter().any(Seat::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
         }
         let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
+        let team = self.team.deadline().map(|at| (at, Why::Team));
         let gate = self.gate_deadline(now).map(|at| (at, Why::Limiter));
         let tools = self.has_threads().then(|| (now + TOOL_POLL, Why::Tools));
         let keys = self.seats.iter().filter_map(Seat::key_deadline).map(|at| (at, Why::Keys));
         let spinner = self.seats.iter().filter_map(|seat| self.next_step(seat, now));
         let client = self.serving.next_deadline().map(|at| (at, Why::Client));
-        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client);
+        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(team);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },

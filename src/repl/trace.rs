@@ -116,6 +116,7 @@ fn why_name(why: Why) -> String {
         Why::Tools => "tools".into(),
         Why::Spinner => "spinner".into(),
         Why::Countdown => "countdown".into(),
+        Why::Team => "team".into(),
         Why::Keys => "keys".into(),
         Why::Client => "client".into(),
     }

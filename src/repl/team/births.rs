@@ -1,0 +1,164 @@
+//! How a run begins, and how its members come to be: each when it is first asked, so that a run which is decided early
+//! has made no more agents than it needed.
+
+use crate::agent::State;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::commands;
+use crate::domain::message::Body;
+use crate::domain::thinking::Thinking;
+use crate::provider::check_thinking;
+use crate::repl::Repl;
+use crate::repl::apply::nobody;
+use crate::repl::team::{Heard, Part, Run, RunId};
+use crate::store::{Forked, Found, NewAgent};
+use crate::team::Nursery;
+use crate::team::coordinator::member::Member;
+use crate::team::coordinator::task::{Task, Who};
+
+/// Characters of a member's name that its agent takes over: a number may have to stand behind them, and an agent's name
+/// has 32.
+const NAME_CHARACTERS: usize = 26;
+
+impl Repl {
+    /// A run begins with the next turn of the loop.
+    pub(super) fn begin_run(
+        &mut self,
+        asker: AgentId,
+        knows: Option<MessageId>,
+        retry: crate::domain::config::RetryPolicy,
+        judge: Option<&str>,
+        task: impl FnOnce(&str, crate::base::clock::Moment) -> Result<Task>,
+    ) -> Result<RunId> {
+        self.require_writing()?;
+        self.roster.get(asker).filter(|_| !self.is_errand(asker)).ok_or_else(nobody)?;
+        let id = RunId::random();
+        let task = task(id.as_str(), self.shared.clock.now())?;
+        let models = task.members().iter().filter_map(|member| member.model.as_deref());
+        for model in models.chain(judge) {
+            self.shared.nursery.endpoint(model)?;
+        }
+        self.team.runs.push(Run {
+            id: id.clone(),
+            task,
+            asker,
+            knows,
+            retry,
+            agents: std::collections::BTreeMap::new(),
+            has_news: true,
+            wait: None,
+            events: Vec::new(),
+            outcome: None,
+        });
+        Ok(id)
+    }
+
+    /// One is asked: for the first time, or again.
+    pub(super) fn start_member(&mut self, run: &RunId, who: Who, prompt: &str, attempt: u32) {
+        let known = self.team.run(run).and_then(|run| run.agents.get(&who).copied());
+        let asked = match known {
+            Some(agent) => self.ask_again(agent, prompt),
+            None => self.ask_first(run, who, prompt),
+        };
+        if let Err(error) = asked {
+            // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
+            let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
+            let now = self.shared.clock.now();
+            self.team.with_task(run, now, |task, context| task.on_failure(who, &error, is_retryable, context));
+        }
+    }
+
+    fn ask_first(&mut self, run: &RunId, who: Who, prompt: &str) -> Result<()> {
+        let agent = self.bear(run, who)?;
+        let before = self.shared.store.last_own_message(agent)?;
+        let part = Part { run: run.clone(), who, before, heard: Heard::default() };
+        self.team.parts.insert(agent, part);
+        self.submit(None, agent, prompt.to_owned())
+    }
+
+    /// Nothing of what has failed is known to it: its message is taken back before it is told anew.
+    fn ask_again(&mut self, agent: AgentId, prompt: &str) -> Result<()> {
+        let part = self.team.parts.get_mut(&agent).ok_or_else(nobody)?;
+        part.heard = Heard::default();
+        let before = part.before;
+        if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
+            return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
+        }
+        self.log_event(agent, Body::Rewind(before))?;
+        self.submit(None, agent, prompt.to_owned())
+    }
+
+    /// The agent that is to play this member: a child of the asker.
+    fn bear(&mut self, run: &RunId, who: Who) -> Result<AgentId> {
+        let Run { task, asker, knows, .. } = self.team.run(run).ok_or_else(nobody)?;
+        let (member, asker, knows) = (task.member(who).clone(), *asker, knows.filter(|_| who != Who::Judge));
+        let parent = self.roster.get(asker).ok_or_else(nobody)?;
+        let endpoint = match &member.model {
+            Some(model) => self.shared.nursery.endpoint(model)?,
+            None => parent.talk.endpoint.clone(),
+        };
+        let new = NewAgent {
+            id: AgentId::random(),
+            name: Some(self.free_name(&member.name)?),
+            parent: asker,
+            fork_point: knows.unwrap_or_default(),
+            endpoint: Some(endpoint.full_name()),
+            environment: Some(parent.talk.environment.spec.clone()),
+        };
+        let before = parent.talk.thinking;
+        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let forked = self.enter_member(&new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
+        let child = self.roster.with(asker, |parent| {
+            parent.emit_logged(&forked.in_parent.body);
+            parent.remember(vec![forked.in_parent]);
+            // What it knows is read from the store: the asker may have gone on since the run began.
+            let mut child = Nursery::fork(parent, &forked.row, endpoint, None);
+            child.talk.thinking = thinking;
+            child.talk.has_tools = who != Who::Judge;
+            child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
+            child
+        });
+        self.roster.add(child.ok_or_else(nobody)?, Some(asker));
+        if let Some(run) = self.team.run_mut(run) {
+            run.agents.insert(who, new.id);
+        }
+        Ok(new.id)
+    }
+
+    /// All of it in one transaction.
+    fn enter_member(
+        &mut self,
+        new: &NewAgent,
+        member: &Member,
+        knows: bool,
+        thinking: Option<Thinking>,
+    ) -> Result<Forked> {
+        self.together(|repl| {
+            let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
+            let forked = if knows { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
+            if let Some(thinking) = thinking {
+                store.set_thinking(new.id, Some(&thinking.to_string()))?;
+            }
+            if let Some(role) = &member.role {
+                store.set_system(new.id, Some(role))?;
+            }
+            Ok(forked)
+        })
+    }
+
+    /// A name that nobody has: that of the member as far as an agent can be called so, with a number behind it where
+    /// somebody is.
+    fn free_name(&self, member: &str) -> Result<String> {
+        let letters = member.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' });
+        let plain: String = letters.take(NAME_CHARACTERS).collect();
+        let plain = plain.trim_start_matches(|c: char| !c.is_alphabetic());
+        let stem = if plain.is_empty() { "member" } else { plain };
+        let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
+        for name in names.filter(|name| commands::checked_name(name).is_ok()) {
+            if matches!(self.shared.store.find(&name)?, Found::None) {
+                return Ok(name);
+            }
+        }
+        unreachable!("there is no end of numbers")
+    }
+}

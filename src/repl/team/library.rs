@@ -1,0 +1,73 @@
+//! What a program that hosts the loop asks of the coordinator. Nothing happens but in [`Repl::turn`].
+
+use std::rc::Rc;
+
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::repl::Repl;
+use crate::repl::team::RunId;
+use crate::team::coordinator::event::Event;
+use crate::team::coordinator::health::Health;
+use crate::team::coordinator::member::Member;
+use crate::team::coordinator::outcome::Outcome;
+use crate::team::coordinator::settings::Settings;
+use crate::team::coordinator::task::Task;
+use crate::team::coordinator::workflow::Workflow;
+
+impl Repl {
+    /// Sets these members on a task. Each is an agent of its own when it is first asked: a child of `asker` that knows
+    /// nothing of its conversation, and dies when its part is over; its conversation stays in the store. Who kills the
+    /// asker interrupts the run.
+    ///
+    /// # Errors
+    /// The asker does not live, there is no task, a setting is out of bounds, two members have one name, a model is not
+    /// configured, or nothing may be written; nothing has happened then.
+    pub fn run_task(&mut self, asker: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
+        let (retry, judge) = (settings.retry, settings.judge.clone());
+        self.begin_run(asker, None, retry, judge.as_deref(), |id, now| Task::new(id, text, members, settings, now))
+    }
+
+    /// The same for a workflow, whose steps are the members. The strategy of the settings does not matter.
+    ///
+    /// # Errors
+    /// As for [`Repl::run_task`].
+    pub fn run_workflow(
+        &mut self,
+        asker: AgentId,
+        workflow: &Workflow,
+        text: &str,
+        settings: Settings,
+    ) -> Result<RunId> {
+        let (retry, judge) = (settings.retry, settings.judge.clone());
+        self.begin_run(asker, None, retry, judge.as_deref(), |id, now| {
+            Task::of_workflow(id, text, workflow, settings, now)
+        })
+    }
+
+    /// What has happened in a run since this was last asked. Empties; nothing for a run that is not remembered.
+    pub fn take_events(&mut self, run: &RunId) -> Vec<Event> {
+        self.team.run_mut(run).map(|run| std::mem::take(&mut run.events)).unwrap_or_default()
+    }
+
+    /// What became of a run; none while it goes on. The last 32 that have ended are remembered, and the store has all.
+    pub fn outcome(&self, run: &RunId) -> Option<Rc<Outcome>> {
+        self.team.run(run)?.outcome.clone()
+    }
+
+    /// Which agents play now in a run, with the names of their members; members before the judge.
+    pub fn players(&self, run: &RunId) -> Vec<(String, AgentId)> {
+        let Some(run) = self.team.run(run) else { return Vec::new() };
+        run.agents.iter().map(|(who, agent)| (run.task.member(*who).name.clone(), *agent)).collect()
+    }
+
+    /// Ends a run with what there is: its members are stopped in the next turn. One that has ended stays as it is.
+    pub fn interrupt_run(&mut self, run: &RunId) {
+        let now = self.shared.clock.now();
+        self.team.interrupt(run, now);
+    }
+
+    /// How members have fared in all runs of this process, by name.
+    pub fn health(&self) -> &Health {
+        &self.team.health
+    }
+}
