@@ -347,6 +347,11 @@ impl Agent {
         self.exchange.retries
     }
 
+    /// Whether the request that it wants to make was made before: it failed, or its key was refused.
+    pub fn is_repeating(&self) -> bool {
+        self.exchange.retries > 0 || self.exchange.renewals > 0
+    }
+
     /// The reply is whole, but its transfer may still have to say so: then the connection can serve the next request.
     fn let_transfer_end(&mut self, context: &Context) {
         self.connection.drain(context.now);

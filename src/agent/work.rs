@@ -233,15 +233,20 @@ impl Agent {
 
     /// A person has decided. An answer to a question that is gone changes nothing, and says so by `false`.
     pub fn answer(&mut self, number: u64, allowed: bool, context: &mut Context) -> bool {
+        self.decide(number, if allowed { Ok(()) } else { Err("the person refused this call") }, context)
+    }
+
+    /// The call that the question with this number is about may run, or the model is told why not.
+    pub fn decide(&mut self, number: u64, decision: Result<(), &str>, context: &mut Context) -> bool {
         if self.state != State::AwaitingApproval || self.work.asked.as_ref().is_none_or(|asked| asked.number != number)
         {
             return false;
         }
         let asked = self.work.asked.take().expect("there is a question");
         let call = &mut self.work.calls[asked.call];
-        if !allowed {
+        if let Err(why) = decision {
             let seen = called(&call.call, &asked.question.title);
-            call.progress = Progress::Answered(failed(&call.call, "the person refused this call"));
+            call.progress = Progress::Answered(failed(&call.call, why));
             self.emit(&seen);
             self.emit(&Chunk::Mark("refused".into()));
         } else if let Progress::Waiting(_, _, permission) = &mut call.progress {

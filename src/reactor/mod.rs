@@ -33,6 +33,8 @@ pub enum Source {
     Signals,
     /// A tool thread has finished.
     Waker,
+    /// A descriptor of whoever drives the loop, who serves it.
+    Guest(RawFd),
     /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
     /// The socket at which clients come in.

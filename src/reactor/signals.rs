@@ -15,8 +15,8 @@ use crate::base::error::Result;
 pub enum Signal {
     /// The terminal has another size (SIGWINCH).
     Resized,
-    /// Leave (SIGTERM, SIGINT).
-    Leave,
+    /// Leave (SIGTERM, SIGINT): the number of the signal.
+    Leave(i32),
     /// The terminal from which the program was started is gone (SIGHUP).
     HangUp,
     /// Leave the terminal alone for a while (SIGTSTP).
@@ -34,8 +34,22 @@ impl Signals {
     /// # Errors
     /// When the kernel gives no descriptor.
     pub fn catch() -> Result<Self> {
+        Self::catch_all(&[SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGTSTP, SIGCONT])
+    }
+
+    /// Catches only what asks to leave, for a process without a terminal of its own: job control stays as it is. What
+    /// the process was started to ignore (`nohup`, or `&` in a script) stays ignored.
+    ///
+    /// # Errors
+    /// When the kernel gives no descriptor.
+    pub fn catch_leave() -> Result<Self> {
+        let ignored = ignored();
+        let heeded = [SIGTERM, SIGHUP, SIGINT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        Self::catch_all(&heeded.collect::<Vec<i32>>())
+    }
+
+    fn catch_all(signals: &[i32]) -> Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        let signals = [SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGTSTP, SIGCONT];
         Ok(Self(SignalDelivery::with_pipe(read, write, SignalOnly, signals)?))
     }
 
@@ -50,12 +64,20 @@ impl Signals {
     }
 }
 
+/// A bit for each signal that this process ignores, the lowest for signal 1 (proc_pid_status(5), `SigIgn`). To ask the
+/// kernel itself takes a call that only unsafe code can make. Where the file is not there, nothing is taken as ignored.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 fn meaning(number: i32) -> Signal {
     match number {
         SIGWINCH => Signal::Resized,
         SIGTSTP => Signal::Suspend,
         SIGCONT => Signal::Resume,
         SIGHUP => Signal::HangUp,
-        _ => Signal::Leave,
+        leave => Signal::Leave(leave),
     }
 }

@@ -12,6 +12,7 @@ mod environment;
 mod exit;
 mod export;
 mod fork;
+mod guests;
 mod input;
 mod keyring;
 mod kill;
@@ -57,6 +58,7 @@ pub use team::RunId;
 pub use timeout::{Timeout, Why};
 pub use viewers::{OnChunks, Seen, ViewerId};
 
+use guests::Guests;
 use keyring::Keyring;
 use seats::Seats;
 use trace::Trace;
@@ -131,6 +133,7 @@ pub struct Repl {
     tools_looked_at: Moment,
     /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
     serving: serve::Serving,
+    guests: Guests,
 }
 
 /// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
@@ -192,6 +195,7 @@ impl Repl {
             team: team::Team::default(),
             tools_looked_at,
             serving: serve::Serving::default(),
+            guests: Guests::default(),
         };
         if repl.shared.trace.is_open() {
             repl.outbox.listen();
@@ -242,6 +246,7 @@ impl Repl {
         let mut news = Vec::new();
         self.reactor.wait(timeout.within(limit), &mut news)?;
         self.shared.trace.begin(&timeout, &news);
+        self.guests.hear(&news);
         let is_leaving = self.handle_signals(&news)? == Turn::Exit
             || self.handle_clients(&news)? == Turn::Exit
             || self.handle_input(&news)? == Turn::Exit;
@@ -341,7 +346,7 @@ impl Repl {
         self.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
-                Signal::Leave => return Ok(Turn::Exit),
+                Signal::Leave(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
                 Signal::HangUp if self.serving.is_open() => {}
                 Signal::HangUp => return Ok(Turn::Exit),

@@ -69,6 +69,11 @@ impl Repl {
     }
 
     fn next_in_line(&self) -> Option<AgentId> {
+        self.first_in_line().filter(|who| self.may_request(*who))
+    }
+
+    /// Who would be next if there were no limit of requests.
+    pub(super) fn first_in_line(&self) -> Option<AgentId> {
         let now = self.shared.clock.now();
         let is_open = |provider: &str| self.limiter.lets_through(provider, now) && !self.lookups.contains_key(provider);
         self.roster.next_in_line(self.places, is_open)
@@ -124,6 +129,7 @@ impl Repl {
         };
         self.limiter.on_sent(&endpoint.provider, who, self.shared.clock.now());
         self.team.on_begun(who, self.shared.clock.now());
+        self.count_request(who);
         self.with_agent(who, |agent, context| agent.send_request(key, context));
     }
 }

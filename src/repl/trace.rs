@@ -101,6 +101,7 @@ fn source_name(source: Source) -> String {
         Source::Terminal => "terminal".into(),
         Source::Signals => "signals".into(),
         Source::Waker => "waker".into(),
+        Source::Guest(fd) => format!("guest {fd}"),
         Source::Socket(id, fd) => format!("socket {id} {fd}"),
         Source::Listener => "listener".into(),
         Source::Client(number) => format!("client {number}"),

@@ -119,6 +119,17 @@ impl Store {
         Ok(Found::None)
     }
 
+    /// The living agent that something was said to last; `None` before anything was said.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn last_spoken_to(&self) -> Result<Option<AgentId>> {
+        // From the newest message backwards: what lies between is at most what came of the last words.
+        let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
+            WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
+    }
+
     /// The nearest ancestor that lives and can be read: who adopts an orphan for navigation. `None` for the root.
     ///
     /// # Errors

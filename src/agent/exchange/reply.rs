@@ -92,14 +92,18 @@ impl Agent {
             _ => None,
         };
         if let Some(note) = note {
-            self.emit(&Chunk::Mark(note.into()));
             bodies.push(Body::Interrupted(note.to_owned()));
         }
-        let outcome = match finish {
-            Some(Finish::ContentFilter) => {
-                AgentOutcome::Error(Error::new(ErrorKind::Refused, "the provider's content filter cut the reply"))
+        let outcome = match (finish, note) {
+            (Some(Finish::ContentFilter), Some(note)) => {
+                let error = Error::new(ErrorKind::Refused, note);
+                self.emit(&Chunk::Error { kind: error.kind.name().into(), message: note.into() });
+                AgentOutcome::Error(error)
             }
-            _ => AgentOutcome::Completed,
+            (_, note) => {
+                note.iter().for_each(|note| self.emit(&Chunk::Mark((*note).into())));
+                AgentOutcome::Completed
+            }
         };
         self.settle(bodies, outcome, context);
     }
