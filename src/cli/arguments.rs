@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::wire::Place;
 
+use super::print::{InputFormat, OutputFormat};
+
 /// One person, many agents: a terminal chat with language models.
 ///
 /// Without a configured provider the built-in `echo` answers. For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or
@@ -20,7 +22,28 @@ use crate::domain::wire::Place;
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
     /// Start the chat and send this
-    prompt: Vec<String>,
+    pub prompt: Vec<String>,
+    /// Answer on standard output and end: for scripts; `-` or piped input is joined to the prompt
+    #[arg(short, long, conflicts_with = "read_only")]
+    pub print: bool,
+    /// Go on with the agent that was spoken to last
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
+    pub goes_on: bool,
+    /// Go on with this agent: its name, number or id
+    #[arg(short, long, value_name = "WHO", conflicts_with = "ephemeral")]
+    pub resume: Option<Option<String>>,
+    /// With --print: what is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
+    pub output_format: OutputFormat,
+    /// With --print: what is read from standard input
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
+    pub input_format: InputFormat,
+    /// With --print: the most requests to models
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "print")]
+    pub max_turns: Option<u32>,
+    /// With --print: the longest that all of it may take
+    #[arg(long, value_name = "SECONDS", requires = "print")]
+    pub timeout: Option<f64>,
     /// Which model new agents talk to [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,

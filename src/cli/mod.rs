@@ -3,10 +3,12 @@
 mod arguments;
 mod attach;
 mod client;
+mod code;
 mod completions;
 pub mod config;
 mod doctor;
 mod man;
+pub mod print;
 mod process;
 mod scripts;
 mod serve;
@@ -31,16 +33,7 @@ use crate::terminal::tty::Tty;
 use crate::tools::supervise;
 use arguments::{Arguments, Command};
 use config::Surroundings;
-
-/// Exit codes that scripts rely on.
-mod code {
-    pub const DONE: u8 = 0;
-    pub const FAILED: u8 = 1;
-    pub const USAGE: u8 = 2;
-    pub const PROVIDER: u8 = 3;
-    pub const LIMIT: u8 = 4;
-    pub const INTERRUPTED: u8 = 130;
-}
+use print::Whom;
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -69,16 +62,15 @@ pub fn main() -> ExitCode {
             // The terminal may be gone, and then nobody is left to tell.
             let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(&error.message));
             ExitCode::from(match error.kind {
-                ErrorKind::Usage => code::USAGE,
-                ErrorKind::Auth => code::PROVIDER,
+                // Only a wait of ours for a server can end like this here: requests to models fail inside a turn.
                 ErrorKind::Timeout => code::LIMIT,
-                _ => code::FAILED,
+                kind => code::of_kind(kind.name()),
             })
         }
     }
 }
 
-/// One of the modes. The exit code.
+/// One of the modes. Returns the exit code.
 fn run(arguments: &Arguments) -> Result<u8> {
     let around = Surroundings::of_process()?;
     if let (Some(_), Some(prompt)) = (&arguments.command, arguments.prompt()) {
@@ -94,6 +86,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &around),
         Some(Command::Attach { who, read_only }) => sit::attach(arguments, &around, who.clone(), *read_only),
         Some(command) => scripts::run(command, &served_directory(arguments, &around)?),
+        None if arguments.print => print::run(arguments, &around),
         None => match sit::instead_of_chat(arguments, &around)? {
             Some(code) => Ok(code),
             None => chat(arguments, &around).map(|()| code::DONE),
@@ -123,7 +116,7 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
     let loaded = config::load(arguments, around);
     let said = loaded.data_directory_said().map(Path::to_owned);
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
-    let directory = config.data_directory.clone();
+    let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let mut tty = Tty::open()?;
     let store = match &config.data_directory {
         Some(directory) if arguments.read_only => Store::open_read_only(directory)?,
@@ -136,11 +129,7 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.heed(signals);
-    if let Some(prompt) = arguments.prompt() {
-        let root = repl.roster().nth(0).expect("there is at least agent 0");
-        repl.ask(root, Change::Submit(prompt))?;
-    }
-    let outcome = repl.run();
+    let outcome = begin(&mut repl, arguments, &model).and_then(|()| repl.run());
     let (kept, unsaved) = (repl.roster().len(), repl.unsaved());
     drop(repl);
     if outcome.is_ok() {
@@ -150,6 +139,22 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
         }
     }
     outcome
+}
+
+/// Brings whom the command line means to the screen, and says what it says.
+fn begin(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
+    let root = repl.roster().nth(0).expect("there is at least agent 0");
+    let who = match Whom::of(arguments) {
+        Whom::New => root,
+        Whom::Unnamed => {
+            let all = repl.agents(root);
+            repl.announce(root, &format!("/switch NAME, NUMBER or ID shows one of these:\n{all}"));
+            root
+        }
+        whom => print::choose(repl, &whom, arguments.model.is_some().then_some(model), None)?,
+    };
+    repl.ask(root, Change::Switch(who))?;
+    arguments.prompt().map_or(Ok(()), |prompt| repl.ask(who, Change::Submit(prompt)))
 }
 
 /// The last words; `said` is the data directory, if it must be said again.

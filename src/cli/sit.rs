@@ -7,6 +7,7 @@ use super::arguments::Arguments;
 use super::attach::{self, Wanted};
 use super::client::{Client, nobody_serves};
 use super::config::{self, Surroundings};
+use super::print::Whom;
 use super::{code, scripts, served_directory, way_back};
 use crate::base::error::Result;
 use crate::domain::wire::Ask;
@@ -35,18 +36,22 @@ pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<O
     let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };
     let Some(client) = Client::connect(&directory)? else { return Ok(None) };
     settings_of_its_own(arguments, &directory);
+    let who = match Whom::of(arguments) {
+        Whom::Named(who) => Some(who),
+        Whom::New | Whom::Last | Whom::Unnamed => None,
+    };
     let who = match arguments.prompt() {
-        None => None,
-        Some(text) => Some(send_to_root(client, text)?),
+        None => who,
+        Some(text) => Some(send(client, who, text)?),
     };
     attach(arguments, around, who, false).map(Some)
 }
 
-/// As in a chat of its own: what is said on the command line goes to agent 0, and that one is shown.
-fn send_to_root(mut client: Client, text: String) -> Result<String> {
-    let root = "0".to_owned();
-    client.ask(&Ask::Send { who: root.clone(), text })?;
-    Ok(root)
+/// As in a chat of its own: what is said on the command line goes to agent 0 if nobody is named, and that one is shown.
+fn send(mut client: Client, who: Option<String>, text: String) -> Result<String> {
+    let who = who.unwrap_or_else(|| "0".to_owned());
+    client.ask(&Ask::Send { who: who.clone(), text })?;
+    Ok(who)
 }
 
 /// Says which options mean nothing here, if there are any.
