@@ -20,6 +20,7 @@ mod lookups;
 mod memory;
 mod models;
 mod names;
+mod print;
 mod provider;
 mod queue_and_interrupts;
 mod readme;

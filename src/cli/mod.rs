@@ -77,6 +77,10 @@ fn run(arguments: &Arguments) -> Result<u8> {
         let words = format!("{prompt:?} stands before the name of a subcommand: to send all of it, put -- before it");
         return Err(Error::new(ErrorKind::Usage, words));
     }
+    if arguments.command.is_some() && (arguments.print || arguments.goes_on || arguments.resume.is_some()) {
+        let words = "a subcommand sends nothing: if its name is what is to be sent, put -- before it";
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
     let judged = |is_well: bool| if is_well { code::DONE } else { code::FAILED };
     match &arguments.command {
         Some(Command::Config(command)) => config::show::run(command, arguments, &around).map(judged),

@@ -41,6 +41,8 @@ pub struct Desk {
     err: Outlet,
     /// Standard output is a terminal: nothing that a model says may steer it.
     is_shown: bool,
+    /// The call that was refused last, until it is seen.
+    refused: Option<String>,
     /// What was seen.
     pub account: Account,
     started: Instant,
@@ -57,6 +59,7 @@ impl Desk {
             is_shown: rustix::termios::isatty(stdout()),
             out: Outlet::on(stdout().as_fd()).map_err(std::io::Error::from)?,
             err: Outlet::on(stderr().as_fd()).map_err(std::io::Error::from)?,
+            refused: None,
             account: Account::default(),
             started,
         })
@@ -74,10 +77,21 @@ impl Desk {
         match chunk {
             Chunk::Error { message, .. } => self.say(message),
             Chunk::Note(text) => self.say(text),
+            Chunk::Question { title, .. } => {
+                self.refuse(title);
+                self.refused = Some(title.clone());
+            }
+            // A call that was refused is seen as a call too.
+            Chunk::ToolCall { title, .. } if self.refused.take().as_ref() == Some(title) => {}
             Chunk::ToolCall { title, .. } => self.say(&format!("calls {title}")),
             Chunk::Mail { .. } => self.say("a letter came"),
             _ => {}
         }
+    }
+
+    /// Tells of a call that nobody could allow.
+    pub fn refuse(&mut self, title: &str) {
+        self.say(&format!("refused, because nobody is there who could allow it: {title}"));
     }
 
     /// Tells something beside the answer, in one line.

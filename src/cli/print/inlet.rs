@@ -222,9 +222,9 @@ mod tests {
     use std::time::Duration;
 
     fn lines_of(bytes: &[u8]) -> Vec<std::result::Result<Said, String>> {
-        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let mut lines = Lines::of(Inlet::on(reader.as_fd()).expect("an inlet"));
-        let (mut writer, mut found) = (File::from(writer), Vec::new());
+        let mut found = Vec::new();
         for portion in bytes.chunks(60_000) {
             writer.write_all(portion).expect("there is room");
             lines.inlet.read_some().expect("reads");
@@ -271,9 +271,9 @@ mod tests {
         assert_eq!(inlet(&zeros).read_whole(None).expect("reads"), Whole::TooMuch);
         let nothing = File::open("/dev/null").expect("a device");
         assert_eq!(inlet(&nothing).read_whole(None).expect("reads"), Whole::All(Vec::new()));
-        let (silent, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let (silent, _writer) = std::io::pipe().expect("a pipe");
         let soon = Instant::now() + Duration::from_millis(20);
-        assert_eq!(inlet(&File::from(silent)).read_whole(Some(soon)).expect("reads"), Whole::TooLate);
+        assert_eq!(Inlet::on(silent.as_fd()).expect("an inlet").read_whole(Some(soon)).expect("reads"), Whole::TooLate);
         let directory = File::open("/").expect("a directory");
         assert!(inlet(&directory).read_whole(None).expect_err("no file").message.contains("standard input"));
     }

@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn what_nobody_takes_waits_and_comes_in_order_through_a_pipe_and_through_a_socket() {
         let all: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let mut outlet = Outlet::on(writer.as_fd()).expect("an outlet");
         all.chunks(1_000).for_each(|chunk| outlet.write(chunk));
         assert!(outlet.waiting() > 0 && outlet.waiting() < all.len());
-        assert!(drain(&mut outlet, &mut File::from(reader), all.len()) == all);
+        assert!(drain(&mut outlet, &mut reader, all.len()) == all);
         let (mut near, far) = UnixStream::pair().expect("sockets");
         let mut outlet = Outlet::on(far.as_fd()).expect("an outlet");
         all.chunks(50_000).cycle().take(60).for_each(|chunk| outlet.write(chunk));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_lent_descriptor_blocks_as_before() {
-        let (_reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let (_reader, writer) = std::io::pipe().expect("a pipe");
         let _outlet = Outlet::on(writer.as_fd()).expect("an outlet");
         assert!(!rustix::fs::fcntl_getfl(&writer).expect("flags").contains(OFlags::NONBLOCK));
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_reader_that_has_gone_is_noticed_with_and_without_writing() {
         for writes in [true, false] {
-            let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+            let (reader, writer) = std::io::pipe().expect("a pipe");
             let mut outlet = Outlet::on(writer.as_fd()).expect("an outlet");
             drop(reader);
             if writes {

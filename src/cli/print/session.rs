@@ -87,8 +87,7 @@ impl Run {
             return Ok(Some(Ending::Limit("--timeout: the time is over".into())));
         }
         if self.repl.is_out_of_requests() {
-            let made = self.repl.requests();
-            return Ok(Some(Ending::Limit(format!("--max-turns: {made} requests were made, and one more is wanted"))));
+            return Ok(Some(Ending::Limit("--max-turns: no further request may be made".into())));
         }
         let Some(queued) = self.queued_at_rest() else {
             let is_alive = self.repl.roster().get(self.who).is_some();
@@ -119,8 +118,10 @@ impl Run {
             return Ok(Some(Ending::Signal(rustix::process::Signal::TERM.as_raw())));
         }
         for (who, what) in self.repl.refuse_questions() {
-            let by = if who == self.who { String::new() } else { format!(" (by {})", self.name_of(who)) };
-            self.desk.say(&format!("refused, because nobody is there to allow it: {what}{by}"));
+            // The agent's own questions are among its chunks.
+            if who != self.who {
+                self.desk.refuse(&format!("{what} (of {})", self.name_of(who)));
+            }
         }
         if let Some(number) = self.hear()? {
             return Ok(Some(Ending::Signal(number)));

@@ -1,0 +1,78 @@
+//! Whom a run speaks to, and what is kept of it.
+
+use serde_json::Value;
+
+use super::{Home, PROGRAM, texts};
+use crate::support::peer::Peer;
+use crate::support::pty::Pty;
+
+fn told_to(request: &Value) -> Vec<String> {
+    let messages = request["messages"].as_array().expect("messages").iter();
+    let said = messages.filter(|message| message["role"] != "system").map(|message| message["content"].as_str());
+    said.map(|text| text.expect("text").to_owned()).collect()
+}
+
+#[test]
+fn each_run_is_a_new_agent_that_knows_nothing_unless_one_is_gone_on_with() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let say = |words: &[&str], reply: &str| {
+        let program = home.start(words);
+        let exchange = peer.accept();
+        exchange.stream().text(reply).finish("stop").done();
+        assert_eq!(program.ends().code, 0);
+        told_to(&exchange.request().json())
+    };
+    assert_eq!(say(&["-p", "one"], "1"), ["one"]);
+    assert_eq!(say(&["-p", "two"], "2"), ["two"]);
+    assert_eq!(say(&["-c", "-p", "three"], "3"), ["two", "2", "three"]);
+    assert_eq!(say(&["-p", "four", "-r", "1"], "4"), ["one", "1", "four"]);
+    assert_eq!(say(&["-p", "-c", "five"], "5"), ["one", "1", "four", "4", "five"]);
+    assert_eq!(say(&["-p", "--ephemeral", "six"], "6"), ["six"]);
+    assert_eq!(home.agents(), 3, "the root and two");
+    assert_eq!(texts(&home.log(2)), ["two", "2", "three", "3"]);
+    assert!(texts(&home.log(0)).is_empty());
+}
+
+#[test]
+fn a_model_is_that_of_the_new_agent_and_stays_where_another_one_is_gone_on_with() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let asked = |words: &[&str]| {
+        let program = home.start(words);
+        let exchange = peer.accept();
+        exchange.stream().text("well").finish("stop").done();
+        assert_eq!(program.ends().code, 0);
+        exchange.request().json()["model"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(asked(&["-p", "-m", "openai/small", "one"]), "small");
+    assert_eq!(asked(&["-p", "-c", "two"]), "small");
+    assert_eq!(asked(&["-p", "-c", "-m", "openai/large", "three"]), "large");
+    assert_eq!(asked(&["-p", "-c", "four"]), "large");
+    assert_eq!(asked(&["-p", "five"]), "test");
+}
+
+#[test]
+fn the_chat_goes_on_with_them_too() {
+    let home = Home::new();
+    assert_eq!(home.run(&["-p", "the first one"]).code, 0);
+    assert_eq!(home.run(&["-p", "the second one"]).code, 0);
+    let (place, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
+    let data = data.to_str().expect("UTF-8");
+    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
+    for (words, seen) in [
+        (&["-c", "and more"][..], "the second one"),
+        (&["-r", "1", "and more"], "the first one"),
+        (&["-r"], "/switch NAME, NUMBER or ID shows one of these"),
+    ] {
+        let mut pty = Pty::spawn(PROGRAM, words, &envs, (100, 30));
+        pty.wait_for_text(seen);
+        if words.contains(&"and more") {
+            pty.wait_until(|pty| pty.screen_text().matches("and more").count() == 2, "the answer");
+        }
+        pty.leave();
+    }
+    assert_eq!(texts(&home.log(1)), ["the first one", "the first one", "and more", "and more"]);
+    let mut pty = Pty::spawn(PROGRAM, &["-r", "nobody"], &envs, (100, 30));
+    assert_eq!(pty.wait_exit().code(), Some(2));
+}

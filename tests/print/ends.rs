@@ -1,0 +1,154 @@
+//! How a run ends, and what is kept then.
+
+use rustix::process::Signal;
+
+use super::{Home, texts};
+use crate::support::peer::Peer;
+
+#[test]
+fn exit_codes_are_those_of_the_table() {
+    for (words, code, told) in [
+        (&["-p", "hello"][..], 0, ""),
+        (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "calls read_file"),
+        (&["-p", "!fail 401"], 3, "(401)"),
+        (&["-p", "!fail 400 no such thing"], 3, "no such thing"),
+        (&["-p", "!fail content"], 0, ""),
+        (&["-p", "!cut"], 3, ""),
+        (&["-p", "-m", "nobody/nothing", "x"], 2, "nobody"),
+        (&["-p"], 2, "nothing to send"),
+        (&["-p", "x", "--max-turns", "0"], 2, "max-turns"),
+        (&["-p", "x", "--timeout", "0"], 2, "--timeout"),
+        (&["-p", "x", "--output-format", "xml"], 2, "stream-json"),
+        (&["x", "--output-format", "json"], 2, "--print"),
+        (&["-p", "-r", "nobody", "--", "x"], 2, "there is no agent \"nobody\""),
+        (&["-p", "x", "-r"], 2, "0   agent 0"),
+        (&["-p", "x", "-c", "--ephemeral"], 2, "--ephemeral"),
+        (&["-p", "doctor"], 2, "put -- before it"),
+        (&["-p", "x", "--data-dir", "/dev/null"], 1, "is a file"),
+        (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "--max-turns"),
+        (&["-p", "--timeout", "0.2", "!hang"], 4, "--timeout"),
+    ] {
+        let mut words = words.to_vec();
+        if words.contains(&"!cut") {
+            words.extend(["--timeout", "20"]);
+        }
+        let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
+        let found = home.run(&words);
+        assert_eq!(found.code, code, "{words:?}: {found:?}");
+        assert!(found.err.contains(told), "{words:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_refused_is_a_matter_of_the_provider_and_is_told_on_standard_error() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "hello", "--output-format", "json"]);
+    peer.accept().error(401, "invalid_api_key", "who are you?");
+    let told = program.ends();
+    assert_eq!((told.code, told.result()["outcome"].as_str()), (3, Some("failed")), "{told:?}");
+    assert_eq!(told.result()["error"]["kind"], "auth");
+    assert!(told.err.contains("who are you?") && told.err.contains("OPENAI_API_KEY"), "{told:?}");
+}
+
+#[test]
+fn a_signal_cuts_the_turn_keeps_what_had_come_and_is_told_by_the_code() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+        let exchange = peer.accept();
+        exchange.stream().text("half of it");
+        program.next("text");
+        program.signal(signal);
+        let told = program.ends();
+        assert_eq!(told.code, code, "{told:?}");
+        assert_eq!(told.result()["outcome"], "interrupted");
+        assert_eq!(texts(&home.log(1)), ["hello", "half of it"]);
+    }
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let mut command = home.command("sh", &["-c", "trap '' INT HUP; exec \"$0\" -p hello", super::PROGRAM]);
+    command.stdin(std::process::Stdio::null());
+    let program = super::Program::start(command);
+    let exchange = peer.accept();
+    program.signal(Signal::INT);
+    program.signal(Signal::HUP);
+    exchange.stream().text("all of it").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, "all of it\n"), "{told:?}");
+}
+
+#[test]
+fn the_time_that_is_over_cuts_the_turn_and_keeps_what_had_come() {
+    // On a machine that is busy the shorter times may be over before anything was said.
+    for seconds in ["0.5", "3", "15"] {
+        let home = Home::new();
+        let told = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n!hang"]);
+        let result = told.result();
+        assert_eq!((told.code, &result["outcome"]), (4, &"limit".into()), "{told:?}");
+        if result["text"] == "half of it" {
+            assert_eq!(texts(&home.log(1)), ["half of it\n!hang", "half of it"]);
+            return;
+        }
+    }
+    panic!("nothing was said in 15 seconds");
+}
+
+#[test]
+fn no_more_requests_are_made_than_were_allowed_and_one_that_is_sent_again_is_one() {
+    let peer = Peer::start();
+    let mut home = Home::with_server(&peer.url());
+    home.variables.push(("POLYLOGUE_RETRY_BASE".into(), "0".into()));
+    let program = home.start(&["-p", "--max-turns", "2", "--output-format", "json", "hello"]);
+    peer.accept().error(503, "overloaded", "not now");
+    for _ in 0..2 {
+        peer.accept().stream().text("I look").tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+    }
+    let told = program.ends();
+    assert_eq!(told.code, 4, "{told:?}");
+    assert!(peer.try_accept().is_none());
+    assert_eq!(told.result()["turns"], 2);
+    assert!(told.err.contains("--max-turns"), "{told:?}");
+}
+
+#[test]
+fn a_call_that_a_person_would_have_to_allow_is_refused_and_the_model_is_told_why() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let file = home.directory.path().join("made");
+    let program = home.start(&["-p", "make it"]);
+    peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
+    let exchange = peer.accept();
+    let body = exchange.request().json();
+    let answer = body["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
+    assert!(answer["content"].as_str().is_some_and(|words| words.contains("nobody is there")), "{answer}");
+    exchange.stream().text("then not").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
+    let lines: Vec<&str> = told.err.lines().collect();
+    assert_eq!(lines, ["polylogue: refused, because nobody is there who could allow it: bash: touch made"]);
+    assert!(!file.exists());
+}
+
+#[test]
+fn children_that_are_still_at_work_are_cut_kept_and_counted() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "get help"]);
+    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"help\"}").finish("tool_calls").done();
+    let (one, other) = (peer.accept(), peer.accept());
+    let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
+    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    child.stream().text("I am on it");
+    parent.stream().text("it runs").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, "it runs\n"), "{told:?}");
+    assert!(told.err.contains("1 other agent was still at work: cut, and kept"), "{told:?}");
+    assert_eq!(home.agents(), 3);
+    assert!(texts(&home.log(2)).contains(&"help"));
+}

@@ -1,0 +1,137 @@
+//! The formats: what is read, and what is written.
+
+use serde_json::{Value, json};
+
+use super::{Home, texts};
+use crate::support::peer::Peer;
+
+#[test]
+fn only_the_answer_is_on_standard_output_and_replies_stand_on_lines_of_their_own() {
+    let home = Home::new();
+    let told = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
+    assert_eq!(told.out, "I look\nit is not there\n", "{told:?}");
+    assert!(told.err.contains("No model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
+}
+
+#[test]
+fn what_a_model_says_is_written_as_it_is() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "draw"]);
+    peer.accept().stream().text("\u{1b}[31mréd\r\n").text("\u{7}").finish("stop").done();
+    assert_eq!(program.ends().out, "\u{1b}[31mréd\r\n\u{7}\n");
+}
+
+#[test]
+fn text_is_written_as_it_streams() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "tell"]);
+    let exchange = peer.accept();
+    exchange.stream();
+    for n in 0..20 {
+        exchange.text(&format!("line {n}\n"));
+        assert_eq!(program.line(), format!("line {n}"));
+    }
+    exchange.finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, ""), "{told:?}");
+}
+
+#[test]
+fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "tell", "--output-format", "stream-json"]);
+    let exchange = peer.accept();
+    exchange.stream();
+    assert_eq!(program.object()["type"], "user");
+    assert_eq!(program.object()["status"], "running");
+    let mut number = None;
+    for n in 0..50 {
+        exchange.text(&format!("{n} "));
+        let line = program.object();
+        assert_eq!((&line["v"], &line["type"], &line["text"]), (&json!(1), &json!("text"), &json!(format!("{n} "))));
+        let before = number.replace(line["n"].as_u64().expect("a number"));
+        assert!(before.is_none_or(|before| before + 1 == number.unwrap()));
+    }
+    exchange.usage(7, 5).finish("stop").done();
+    let usage = program.next("usage");
+    assert_eq!((&usage["input"], &usage["output"]), (&json!(7), &json!(5)));
+    assert_eq!(program.object()["status"], "idle");
+    let result = program.object();
+    assert_eq!((&result["type"], &result["outcome"]), (&json!("result"), &json!("completed")));
+    assert_eq!(result["agent"], usage["agent"]);
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, ""));
+}
+
+#[test]
+fn json_is_one_object_with_what_the_run_came_to() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "tell", "--output-format", "json"]);
+    peer.accept().stream().text("well").usage(7, 5).finish("stop").done();
+    let told = program.ends();
+    assert_eq!(told.out.lines().count(), 1, "{told:?}");
+    let mut result = told.result();
+    assert!(result["ms"].as_u64().is_some() && result["agent"].as_str().is_some_and(|id| id.len() == 22));
+    for varies in ["ms", "agent"] {
+        result.as_object_mut().expect("an object").remove(varies);
+    }
+    let usage = json!({"input": 7, "cached": 0, "written": 0, "output": 5});
+    let expected = json!({"v": 1, "type": "result", "outcome": "completed", "text": "well", "usage": usage,
+        "cost": null, "error": null, "turns": 1});
+    assert_eq!(result, expected);
+}
+
+#[test]
+fn each_line_of_the_input_is_a_turn_and_a_bad_one_is_told_and_skipped() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json"];
+    let mut program = home.start_with_input(&format);
+    program.write("{\"type\":\"user\",\"text\":\"one\"}\n{oops\n\n{\"type\":\"user\",\"text\":\"two\"}\n");
+    let first = peer.accept();
+    first.stream().text("1");
+    assert_eq!(program.next("text")["text"], "1");
+    assert!(peer.try_accept().is_none(), "the second waits for the first");
+    first.finish("stop").done();
+    peer.accept().stream().text("2").finish("stop").done();
+    assert_eq!(program.next("text")["text"], "2");
+    // It goes on although it is at rest: the input has not ended.
+    program.write("{\"type\":\"user\",\"text\":\"three\"}");
+    drop(program.input.take());
+    peer.accept().stream().text("3").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, &told.result()["turns"], &told.result()["text"]), (0, &json!(3), &json!("3")), "{told:?}");
+    assert_eq!(told.err.lines().count(), 1, "{told:?}");
+    assert!(told.err.starts_with("polylogue: line 2 is skipped: this is not JSON"), "{told:?}");
+    assert_eq!(texts(&home.log(1)), ["one", "1", "two", "2", "three", "3"]);
+}
+
+#[test]
+fn a_line_can_cut_the_turn_that_is_under_way_and_the_next_one_follows() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "one"];
+    let mut program = home.start_with_input(&format);
+    let first = peer.accept();
+    first.stream().text("never ends");
+    program.next("text");
+    program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
+    first.wait_for_close();
+    peer.accept().stream().text("2").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, &told.result()["outcome"]), (0, &json!("completed")), "{told:?}");
+    let states: Vec<Value> = told.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(states.iter().any(|line| line["status"] == "interrupted"), "{told:?}");
+}
+
+#[test]
+fn a_run_whose_last_turn_was_cut_ends_like_one_that_was_interrupted() {
+    let home = Home::new();
+    let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "!hang"]);
+    program.write("{\"type\":\"interrupt\"}\n");
+    assert_eq!(program.ends().code, 130);
+}
