@@ -92,12 +92,15 @@ impl Home {
 
 /// What was said by somebody: the text of a message.
 fn texts(log: &[Body]) -> Vec<&str> {
-    let text = |body| if let Body::User(text) = body { Some(text.as_str()) } else { reply(body) };
-    log.iter().filter_map(text).collect()
+    log.iter().filter_map(text_of).collect()
 }
 
-fn reply(body: &Body) -> Option<&str> {
-    if let Body::Assistant(reply) = body { Some(&reply.text) } else { None }
+fn text_of(body: &Body) -> Option<&str> {
+    match body {
+        Body::User(text) => Some(text),
+        Body::Assistant(reply) => Some(&reply.text),
+        _ => None,
+    }
 }
 
 /// The program while it runs. What it writes is taken as it comes, by line.

@@ -20,6 +20,16 @@ $1 to $9 are the words that stand behind it and $@ is all of them. A project may
 polylogue config trust, and again after each change. The command line wins over the environment, that over the \
 project, and the project over your own file. These are the keys:";
 
+/// What `--print` reads and writes; the whole of it stands in [`crate::cli::print`].
+const SCRIPTS: &str = "\
+With --print the answer goes to standard output and everything else to standard error. A standard input that is no \
+terminal is read to its end (16 MiB at most) and joined to the prompt: with < /dev/null there is none. Calls of tools that \
+a person would have to allow are refused. --output-format json is one object: v, type (result), agent, outcome (completed, \
+failed, interrupted, limit), text (of the last turn), usage, cost (billionths of a US dollar), error (null, or kind and \
+text), turns (requests), ms. stream-json is one object a line, as things happen (see JSON LINES); the object of json is the last \
+line. --input-format stream-json reads one object a line: {\"type\":\"user\",\"text\":...} is a turn, \
+{\"type\":\"interrupt\"} cuts the one that is under way.";
+
 /// What a server is, and how it is reached.
 const SESSIONS: &str = "\
 Agents live as long as the process that runs them. polylogue serve --background starts one without a terminal, which \
@@ -39,7 +49,7 @@ polylogue send 0 'what is new?' && polylogue wait 0 --timeout 60 && polylogue lo
 
 /// What a line of JSON is.
 const LINES: &str = "\
-logs --json prints an object a line: v (the version of this form: 1), agent (its id), epoch (of the process that gave the \
+logs --json and --output-format stream-json print an object a line: v (the version of this form: 1), agent (its id), epoch (of the process that gave the \
 number), n (grows by one from line to line within an epoch), type, and the fields of the type. --from EPOCH:N goes on at \
 the number N; with the epoch of another process it begins at the oldest that is kept. Consecutive text is one text, cut \
 anywhere. Types and fields may be added; what there is keeps its meaning as long as v is 1.";
@@ -61,9 +71,11 @@ const EXITS: &[(&str, &str)] = &[
     ("0", "It is done."),
     ("1", "It failed, or the agent that was waited for is dead."),
     ("2", "Wrong use: the words, or an agent that there is not."),
-    ("3", "A provider does not accept the key."),
+    ("3", "The provider: its key, the connection, a request or a reply."),
     ("4", "A limit was reached, such as that of wait --timeout."),
     ("130", "It was interrupted, or the agent that was waited for was."),
+    ("129, 143", "SIGHUP or SIGTERM ended it."),
+    ("141", "Nobody reads the output any more."),
 ];
 
 /// The whole page.
@@ -89,6 +101,7 @@ pub fn page() -> String {
     page.settings();
     page.providers();
     page.section("Sessions", SESSIONS);
+    page.section("Scripts", SCRIPTS);
     page.section("JSON lines", LINES);
     CHUNKS.iter().for_each(|(kinds, fields)| page.item(kinds, fields));
     page.section("Exit status", "");

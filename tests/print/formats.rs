@@ -129,6 +129,16 @@ fn a_line_can_cut_the_turn_that_is_under_way_and_the_next_one_follows() {
 }
 
 #[test]
+fn more_lines_than_can_wait_are_all_turns_in_order() {
+    let home = Home::new();
+    let mut program = home.start_with_input(&["-p", "--input-format", "stream-json"]);
+    let lines = |n: usize| format!("{{\"type\":\"user\",\"text\":\"turn {n}\"}}\n");
+    program.write(&(0..300).map(lines).collect::<String>());
+    let told = program.ends();
+    assert_eq!((told.code, told.out), (0, (0..300).map(|n| format!("turn {n}\n")).collect()));
+}
+
+#[test]
 fn a_run_whose_last_turn_was_cut_ends_like_one_that_was_interrupted() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "!hang"]);

@@ -56,6 +56,7 @@ impl Run {
         }
         loop {
             self.take_chunks(viewer);
+            self.say_lines()?;
             if let Some(ending) = self.ending()? {
                 return Ok(ending);
             }
@@ -184,7 +185,14 @@ impl Run {
         if let Some(fd) = before.filter(|_| lines.inlet.watched().is_none()) {
             self.repl.watch_guest(fd, false, false)?;
         }
-        while let Some(line) = lines.next() {
+        self.say_lines()
+    }
+
+    /// Says what was read, as far as not too many turns wait already.
+    fn say_lines(&mut self) -> Result<()> {
+        while self.reads()
+            && let Some(line) = self.lines.as_mut().and_then(Lines::next)
+        {
             let done = match line {
                 Ok(Said::User(text)) => self.repl.send(self.who, &text),
                 Ok(Said::Interrupt) => self.repl.interrupt(self.who),
