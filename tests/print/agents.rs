@@ -63,6 +63,7 @@ fn the_chat_goes_on_with_them_too() {
     for (words, seen) in [
         (&["-c", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),
+        (&["-c", "--read-only"], "the first one"),
         (&["-r"], "/switch NAME, NUMBER or ID shows one of these"),
     ] {
         let mut pty = Pty::spawn(PROGRAM, words, &envs, (100, 30));

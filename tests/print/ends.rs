@@ -78,7 +78,9 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let exchange = peer.accept();
     program.signal(Signal::INT);
     program.signal(Signal::HUP);
-    exchange.stream().text("all of it").finish("stop").done();
+    exchange.stream().text("half of it\n");
+    assert_eq!(program.line(), "half of it");
+    exchange.text("all of it").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "all of it\n"), "{told:?}");
 }

@@ -133,9 +133,9 @@ fn more_lines_than_can_wait_are_all_turns_in_order() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json"]);
     let lines = |n: usize| format!("{{\"type\":\"user\",\"text\":\"turn {n}\"}}\n");
-    program.write(&(0..300).map(lines).collect::<String>());
+    program.write(&(0..1200).map(lines).collect::<String>());
     let told = program.ends();
-    assert_eq!((told.code, told.out), (0, (0..300).map(|n| format!("turn {n}\n")).collect()));
+    assert_eq!((told.code, told.out), (0, (0..1200).map(|n| format!("turn {n}\n")).collect()));
 }
 
 #[test]
