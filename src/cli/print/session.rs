@@ -216,6 +216,11 @@ impl Run {
         self.repl.leave()?;
         self.take_chunks(viewer);
         let requests = self.repl.requests();
+        let ending = if self.repl.unsaved() > 0 && *ending == Ending::Done {
+            &failed("it was answered, but not everything could be saved")
+        } else {
+            ending
+        };
         let mut code = self.desk.conclude(ending, &self.who.to_string(), requests);
         let patience = Instant::now() + LAST_PATIENCE;
         self.deadline = if *ending == Ending::Done { self.deadline } else { Some(patience) };
