@@ -62,8 +62,9 @@ pub fn main() -> ExitCode {
             // The terminal may be gone, and then nobody is left to tell.
             let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(&error.message));
             ExitCode::from(match error.kind {
-                // Only a wait of ours for a server can end like this here: requests to models fail inside a turn.
+                // Only a wait of ours for a server ends like these here: what a provider does happens inside a turn.
                 ErrorKind::Timeout => code::LIMIT,
+                ErrorKind::Network | ErrorKind::Protocol => code::FAILED,
                 kind => code::of_kind(kind.name()),
             })
         }
