@@ -11,7 +11,7 @@ use std::process::Command;
 const PACK: &str = "-Wl,-z,pack-relative-relocs";
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=.cargo/build.rs");
     // What a person waits for while developing is the linker; and what cannot be started here cannot be tried.
     let is_wanted = read("PROFILE") == "release" && read("CARGO_CFG_TARGET_OS") == "linux";
     if is_wanted && read("HOST") == read("TARGET") && starts_when_packed() {
