@@ -14,14 +14,17 @@
 //!
 //! | `do` | with `ok` comes |
 //! |---|---|
-//! | `ps` | a list of `id`, `number`, `name`, `parent` (an id), `status`, `doing` (words, or null), `model`, `unread`, `queued`, `tokens`, `created_at` (milliseconds since 1970), `age` (seconds) |
-//! | `sessions` | a list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` (milliseconds since 1970) |
+//! | `ps` | a list of agents, see below |
+//! | `sessions` | a list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
 //! | `new` | the new agent, as `ps` has it |
 //! | `send` | `queued`: how many texts wait for the agent, this one included; 0 if it was said at once |
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
 //! | `wait` | `status`; an error of kind `timeout` when the time is over |
 //! | `logs` | `epoch` and `n`: from where another request would go on |
 //! | `kill`, `stop` | null. The server has ended, and the store is free, when it closes the connection behind `stop` |
+//!
+//! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `doing` (words, or null), `model`, `unread`, `queued`,
+//! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
 //! A client that closes its writing side has left: what was asked before and can be answered at once is answered.
 

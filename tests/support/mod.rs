@@ -1,6 +1,7 @@
 //! What the tests stand on: scripted servers, a server for thousands of streams, and a real terminal.
 //!
-//! Only the harness and its terminals know the crate under test: a mistake of ours cannot hide in its own mirror.
+//! Only the harness, its terminals and its callers know the crate under test: a mistake of ours cannot hide in its own
+//! mirror.
 //! The benchmark includes this folder by path and uses its own part of it.
 
 #![allow(dead_code)]
