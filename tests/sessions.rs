@@ -6,6 +6,7 @@
 mod alone;
 mod attached;
 mod completions;
+mod crashes;
 mod lives;
 mod scripts;
 

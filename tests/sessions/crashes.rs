@@ -1,0 +1,97 @@
+//! Servers and clients that die without a word, again and again, at moments that nobody chose.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+
+use polylogue::domain::message::Body;
+use polylogue::server;
+use polylogue::store::Store;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{House, eventually};
+use crate::support::caller::request;
+use crate::support::dice::Dice;
+
+/// A connection to the server of this house.
+fn connect(house: &House) -> BufReader<UnixStream> {
+    BufReader::new(server::connect(house.path()).expect("a socket of ours").expect("somebody serves"))
+}
+
+/// The next line; none when the connection has ended.
+fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
+    let mut line = Vec::new();
+    connection.read_until(b'\n', &mut line).ok().filter(|_| line.ends_with(b"\n"))?;
+    Some(serde_json::from_slice(&line).expect("a line of JSON"))
+}
+
+/// What the store has of what was said to agent 0: in its log, and in its queue.
+fn kept(house: &House) -> BTreeSet<String> {
+    let store = Store::open(house.path()).expect("nobody holds it");
+    let root = store.load_agents().expect("agents").agents[0].id;
+    let (log, damaged) = store.replay(root).expect("a log");
+    assert!(damaged.is_empty(), "{damaged:?}");
+    let said = log.into_iter().filter_map(|one| if let Body::User(text) = one.body { Some(text) } else { None });
+    said.chain(store.queued(root).expect("a queue").into_iter().map(|one| one.text)).collect()
+}
+
+#[test]
+fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
+    let mut house = House::new();
+    let mut dice = Dice(5);
+    let mut acknowledged = BTreeSet::new();
+    for life in 0..50 {
+        house.serve();
+        let mut connection = connect(&house);
+        let text = |n: usize| format!("text {n} of life {life}");
+        let asks = (0..12).map(|n| request("send", json!({"who": "0", "text": text(n)})) + "\n");
+        connection.get_mut().write_all(asks.collect::<String>().as_bytes()).expect("it reads");
+        let mut heard = dice.below(12);
+        for n in 0..heard {
+            let answer = line(&mut connection).expect("an answer");
+            assert!(answer["ok"]["queued"].is_u64(), "{answer}");
+            acknowledged.insert(text(n));
+        }
+        house.signal(Signal::KILL);
+        house.server_ends();
+        // What was on its way when it died may be acknowledged too.
+        while let Some(answer) = line(&mut connection) {
+            assert!(answer["ok"]["queued"].is_u64(), "{answer}");
+            acknowledged.insert(text(heard));
+            heard += 1;
+        }
+        let kept = kept(&house);
+        let lost: Vec<&String> = acknowledged.difference(&kept).collect();
+        assert!(lost.is_empty(), "life {life}: {lost:?}");
+    }
+}
+
+fn descriptors(house: &House) -> usize {
+    let pid = house.pid().as_raw_nonzero();
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
+}
+
+#[test]
+fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
+    let house = House::served();
+    let mut dice = Dice(7);
+    let before = descriptors(&house);
+    house.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
+    for n in 0..100 {
+        let mut connection = connect(&house);
+        // How much of it is read before it vanishes; a second frame may take a second.
+        let (ask, most) = match n % 3 {
+            0 => (request("attach", json!({"columns": 80, "rows": 24})), 2),
+            1 => (request("logs", json!({"who": "0", "follow": true})), 6),
+            _ => (request("ps", json!({})), 2),
+        };
+        writeln!(connection.get_mut(), "{ask}").expect("it reads");
+        for _ in 0..dice.below(most) {
+            line(&mut connection).expect("it goes on");
+        }
+    }
+    eventually("all descriptors are closed", || descriptors(&house) == before);
+    assert_eq!(house.get(&["sessions", "--json"]).trim(), "");
+    house.get(&["interrupt", "0"]);
+}
