@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 use polylogue::domain::message::Body;
 use serde_json::{Value, json};
 
-use crate::support::caller::{Caller, open_to_clients, refusal, serve};
+use crate::support::caller::{Caller, open_to_clients, refusal, request, serve};
 use crate::support::harness::{Harness, Plan};
 
 #[test]
@@ -240,4 +240,29 @@ fn requests_that_come_at_once_are_answered_one_by_one_in_order() {
     for n in 1..=50 {
         assert_eq!(caller.hear(&mut house), json!({"ok": {"queued": n}}));
     }
+}
+
+/// What an agent's log holds after an interrupt and the next text, which come in one piece or one by one.
+fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
+    let mut house = serve(Plan::default());
+    house.say(0, "!hang");
+    house.turn();
+    let mut caller = Caller::knock(&house);
+    let lines = [request("interrupt", json!({"who": "0"})), request("send", json!({"who": "0", "text": "next"}))];
+    if is_in_one_piece {
+        caller.write(lines.join("\n") + "\n");
+        assert_eq!(caller.hear(&mut house), json!({"ok": {"interrupted": true}}));
+    } else {
+        caller.say(&lines[0]);
+        assert_eq!(caller.hear(&mut house), json!({"ok": {"interrupted": true}}));
+        caller.say(&lines[1]);
+    }
+    assert_eq!(caller.hear(&mut house), json!({"ok": {"queued": 0}}));
+    house.turn_until_idle();
+    house.log(0).into_iter().map(|message| message.body).collect()
+}
+
+#[test]
+fn what_one_request_asks_for_has_happened_before_the_next_is_looked_at() {
+    assert_eq!(log_after_interrupt_and_send(true), log_after_interrupt_and_send(false));
 }

@@ -31,7 +31,10 @@ impl Repl {
         if line.trim_ascii().is_empty() {
             return Turn::Continue;
         }
-        let (told, turn) = match Ask::read(line).and_then(|ask| self.carry_out_ask(number, ask)) {
+        let answer = Ask::read(line).and_then(|ask| self.carry_out_ask(number, ask));
+        // What one request asked for has happened before the next one is looked at.
+        self.apply_outbox();
+        let (told, turn) = match answer {
             Ok(Answer::Later) => return Turn::Continue,
             Ok(Answer::Now(value)) => (Told::Done(value), Turn::Continue),
             Ok(Answer::Leave) => (Told::Done(Value::Null), Turn::Exit),
