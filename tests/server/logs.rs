@@ -131,3 +131,24 @@ fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_mis
     }
     assert!(missed > 1_000, "{missed}");
 }
+
+#[test]
+fn who_asks_for_what_was_said_so_far_is_not_told_that_it_missed_what_came_later() {
+    let mut house = serve(Plan::default());
+    house.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
+    house.turn_until_idle();
+    let (begin, end) = (house.agent(0).output.begin(), house.agent(0).output.next());
+    let mut caller = Caller::knock(&house);
+    caller.ask("logs", json!({"who": "0"}));
+    house.turn_until("it takes no more", |house| house.repl.viewers() == 1 && house.timeout().after.is_none());
+    // All that it asked for, and as much again, is dropped before it reads on.
+    for _ in 0..3 {
+        house.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
+        house.turn_until_idle();
+    }
+    assert!(house.agent(0).output.oldest() > end);
+    let (lines, done) = until_done(&mut caller, &mut house);
+    let missed: u64 = lines.iter().filter_map(|line| line["missed"].as_u64()).sum();
+    let told = lines.iter().filter(|line| line["n"].is_u64()).count() as u64;
+    assert_eq!((done["ok"]["n"].as_u64(), told + missed), (Some(end), end - begin));
+}

@@ -36,8 +36,11 @@ impl Repl {
 
     /// The next lines for a viewer that reads until this number, and whether they are the last ones.
     fn next_chunks(&mut self, viewer: ViewerId, until: u64) -> (Vec<String>, bool) {
+        let wanted = self.place_of(viewer).map_or(0, |place| until.saturating_sub(place.number));
         let seen = self.read(viewer, CHUNKS_AT_ONCE);
-        let missed = (seen.missed > 0).then(|| Told::Missed(seen.missed).to_line());
+        // What is dropped behind the end of what it asked for is nothing that it misses.
+        let missed = Some(seen.missed.min(wanted)).filter(|missed| *missed > 0);
+        let missed = missed.map(|missed| Told::Missed(missed).to_line());
         let chunks = seen.chunks.iter().filter(|chunk| chunk.number < until);
         let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(self.epoch()))).collect();
         let is_over = seen.is_over || self.place_of(viewer).is_none_or(|place| place.number >= until);
