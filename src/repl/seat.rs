@@ -191,6 +191,11 @@ impl Seat {
         self.keys.deadline().filter(|_| !self.is_detached)
     }
 
+    /// Whether the person has gone, and nothing is read or drawn here any more.
+    pub(super) fn is_detached(&self) -> bool {
+        self.is_detached
+    }
+
     /// Whether there is something to read without waiting: bytes that were not looked at, or a hang-up.
     pub(super) fn has_input(&self) -> bool {
         let is_typed = matches!(&self.device, Device::Remote(remote) if !remote.input.is_empty());
@@ -264,7 +269,10 @@ impl Seat {
 
     /// Asks its owner to stop the terminal's process.
     pub(super) fn wish_to_suspend(&mut self) {
-        self.wishes.push(SeatWish::Suspend);
+        // One that has not stopped yet stops once, however often it was told to.
+        if !self.wishes.contains(&SeatWish::Suspend) {
+            self.wishes.push(SeatWish::Suspend);
+        }
     }
 
     /// Leaves the terminal as it was found; if it is gone, there is nothing to leave and nobody to be told.

@@ -239,3 +239,30 @@ fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
     let mut house = Harness::open(Plan::default(), house.close());
     assert!(house.screen_text().contains("> not sent"), "the draft is kept");
 }
+
+#[test]
+fn who_stops_its_process_and_reads_nothing_is_asked_once_when_it_reads() {
+    let mut house = serve(Plan::default());
+    let mut terminal = Terminal::attach(&house, (200, 60), json!({}));
+    terminal.sees(&mut house, "agent 0");
+    let mut round = 0;
+    let takes_more =
+        |house: &mut Harness| house.repl.seat().and_then(|seat| seat.remote()).is_some_and(|one| one.takes_more);
+    while takes_more(&mut house) {
+        house.say(0, &format!("!repeat 60\n{round}-{}", "word".repeat(40)));
+        house.turn_until_idle();
+        round += 1;
+    }
+    for _ in 0..5 {
+        terminal.type_bytes(&b"\x1a".repeat(100));
+        house.turn();
+    }
+    house.turn_until("it is heard", |house| house.timeout().after.is_none());
+    house.turn_until("all is read", |house| {
+        terminal.look();
+        house.timeout().after.is_none() && takes_more(house)
+    });
+    terminal.redraw();
+    terminal.sees(&mut house, "agent 0");
+    assert_eq!(terminal.told, [json!({"suspend": true})]);
+}

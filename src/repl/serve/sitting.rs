@@ -72,7 +72,9 @@ impl Repl {
         // Whoever hosts the loop may have taken the seat away.
         let Some(seat) = self.seats.get_mut(at) else { return self.detach_client(number) };
         let Some(client) = self.serving.clients.get_mut(&number) else { return };
-        let wishes = seat.take_wishes();
+        if seat.is_detached() {
+            return self.detach_client(number);
+        }
         if let Some(remote) = seat.remote() {
             if client.connection.is_ready() && !remote.output.is_empty() {
                 // All that was drawn, and so never a part of a character.
@@ -81,11 +83,9 @@ impl Repl {
             }
             remote.takes_more = client.connection.is_ready();
         }
-        for wish in wishes {
-            match wish {
-                SeatWish::Suspend => client.tell(&Told::Suspend),
-                SeatWish::Detach => return self.detach_client(number),
-            }
+        // Behind the frame; where that was not taken, when it is.
+        if client.connection.is_ready() && seat.take_wishes().contains(&SeatWish::Suspend) {
+            client.tell(&Told::Suspend);
         }
     }
 
