@@ -165,6 +165,7 @@ impl Repl {
                 Line::TooLong => {
                     let words = format!("a line has more than {LONGEST_LINE} bytes: nothing behind it is understood");
                     client.dismiss(&refusal(&words));
+                    self.end_what_is_under_way(number);
                 }
                 Line::Whole(line) => {
                     self.serving.on_heard(number);

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use polylogue::repl::{Timeout, Why};
 use serde_json::json;
 
-use crate::support::caller::{Caller, refusal, request, serve, turn_until_alone};
+use crate::support::caller::{Caller, Terminal, refusal, request, serve, turn_until_alone};
 use crate::support::harness::{Harness, Plan};
 
 #[test]
@@ -144,4 +144,16 @@ fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
         rests > 5
     });
     drop(callers);
+}
+
+#[test]
+fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_it_reads_nothing() {
+    let mut house = serve(Plan::default());
+    let mut terminal = Terminal::attach(&house, (80, 24), json!({}));
+    terminal.sees(&mut house, "agent 0");
+    let block = vec![b'x'; 1 << 16];
+    house.turn_until("the seat is free", |house| {
+        while terminal.caller.stream.write(&block).is_ok() {}
+        house.repl.seat_ids().is_empty()
+    });
 }
