@@ -18,6 +18,8 @@ use crate::terminal::tty::ReadOutcome;
 
 /// Bytes of keys that are looked at in one turn.
 const KEY_BYTES_PER_TURN: usize = 64 * 1024;
+/// Keys that ask for something of the house, and are carried out in one turn; what edits and scrolls costs next to nothing.
+const ACTS_PER_TURN: usize = 16;
 
 /// What a terminal may do, and what its ways out do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub struct Seat {
     keys: Keys,
     screen: Screen,
     read: Vec<u8>,
+    /// So many keys asked for something in this turn.
+    acts: usize,
     drawn: Vec<u8>,
     wishes: Vec<SeatWish>,
     is_read_whole: bool,
@@ -101,6 +105,7 @@ impl Seat {
             keys: Keys::new(),
             screen,
             read: Vec::new(),
+            acts: 0,
             drawn: Vec::new(),
             wishes: Vec::new(),
             is_read_whole: true,
@@ -150,8 +155,12 @@ impl Seat {
         Ok(())
     }
 
-    /// Reads a bounded number of bytes and decodes them.
+    /// Reads a bounded number of bytes and decodes them; nothing while keys wait that were decoded before.
     pub(super) fn read_keys(&mut self, now: Moment) -> Result<()> {
+        if self.has_keys() {
+            self.is_read_whole = false;
+            return Ok(());
+        }
         self.read.clear();
         self.is_read_whole = match &mut self.device {
             Device::Terminal(tty) => {
@@ -182,8 +191,24 @@ impl Seat {
         self.is_gone
     }
 
+    /// Another turn has begun: as many keys as in any may ask for something.
+    pub(super) fn begin_turn(&mut self) {
+        self.acts = 0;
+    }
+
+    /// A key has asked for something of the house.
+    pub(super) fn count_act(&mut self) {
+        self.acts += 1;
+    }
+
+    /// The next key, if this turn has room for it.
     pub(super) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached { None } else { self.keys.next() }
+        if self.is_detached || self.acts >= ACTS_PER_TURN { None } else { self.keys.next() }
+    }
+
+    /// Whether keys wait for the next turn.
+    pub(super) fn has_keys(&self) -> bool {
+        !self.is_detached && self.keys.has_next()
     }
 
     /// When bytes that may be the beginning of a key are one.
@@ -199,7 +224,7 @@ impl Seat {
     /// Whether there is something to read without waiting: bytes that were not looked at, or a hang-up.
     pub(super) fn has_input(&self) -> bool {
         let is_typed = matches!(&self.device, Device::Remote(remote) if !remote.input.is_empty());
-        !self.is_detached && (self.is_gone || !self.is_read_whole || is_typed)
+        !self.is_detached && (self.is_gone || !self.is_read_whole || is_typed || self.has_keys())
     }
 
     /// Whether there is something to do at once: to read, or to draw.

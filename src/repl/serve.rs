@@ -73,7 +73,7 @@ impl Repl {
                 Some(Doing::Sitting(_)) => self.tell_frames(number),
                 Some(Doing::Nothing) | None => {}
             }
-            if self.serving.clients.get(&number).is_some_and(Client::is_over) {
+            if self.serving.clients.get(&number).is_some_and(Client::is_over) && !self.has_typed_more(number) {
                 self.drop_client(number);
             }
         }

@@ -118,6 +118,11 @@ impl Keys {
         self.ready.pop_front()
     }
 
+    /// Whether [`Keys::next`] would give one.
+    pub fn has_next(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// When [`Keys::expire`] must be called unless more bytes come: there is an Esc that may be a key.
     pub fn deadline(&self) -> Option<Moment> {
         match self.state {

@@ -157,3 +157,19 @@ fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_i
         house.repl.seat_ids().is_empty()
     });
 }
+
+#[test]
+fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_out_although_it_goes() {
+    let mut house = serve(Plan::default());
+    house.say(0, "!hang");
+    let mut terminal = Terminal::attach(&house, (80, 24), json!({}));
+    terminal.sees(&mut house, "agent 0");
+    let mut other = Caller::knock(&house);
+    terminal.type_bytes("x\r".repeat(200).as_bytes());
+    terminal.caller.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    other.ask("ps", json!({}));
+    other.hear(&mut house);
+    assert!(house.agent(0).queue.len() <= 32, "{} lines before the other one was answered", house.agent(0).queue.len());
+    house.turn_until("the terminal is gone", |house| house.repl.seat_ids().is_empty());
+    assert_eq!(house.agent(0).queue.len(), 200);
+}

@@ -44,6 +44,13 @@ pub enum Action {
     Leave,
 }
 
+impl Action {
+    /// Whether it asks for something of the house; the others only edit what is typed or move what is seen.
+    pub const fn is_act(&self) -> bool {
+        !matches!(self, Self::Nothing | Self::Edit(_) | Self::Type(_) | Self::Paste(_) | Self::Scroll(_) | Self::Redraw)
+    }
+}
+
 /// How far the text moves; negative is towards older text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {

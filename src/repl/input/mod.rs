@@ -29,6 +29,7 @@ impl Repl {
     fn serve_seat(&mut self, at: SeatId, news: &[News]) -> Result<Turn> {
         let now = self.shared.clock.now();
         let Some(seat) = self.seats.get_mut(at) else { return Ok(Turn::Continue) };
+        seat.begin_turn();
         if seat.is_resized() {
             seat.measure();
         }
@@ -63,7 +64,11 @@ impl Repl {
         let has_notice = seat.notice.take().is_some();
         let who = seat.focus;
         let Some(situation) = self.situation(at, has_notice) else { return Ok(Turn::Continue) };
-        match action_of(key, &situation) {
+        let action = action_of(key, &situation);
+        if let Some(seat) = self.seats.get_mut(at).filter(|_| action.is_act()) {
+            seat.count_act();
+        }
+        match action {
             Action::Nothing => {}
             Action::Edit(edit) => drop(self.edit(at, edit)),
             Action::Type(text) => drop(self.edit(at, |draft| draft.insert(&text))),

@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::text;
 use crate::commands;
 use crate::domain::wire::{Ask, TerminalFacts, Told};
-use crate::repl::{Device, Manners, RemoteTerminal, Repl, SeatId, SeatWish};
+use crate::repl::{Device, Manners, RemoteTerminal, Repl, Seat, SeatId, SeatWish};
 use crate::terminal::screen::Palette;
 
 /// Keys that a terminal may be ahead of the house, in bytes: more are not looked at before these are.
@@ -57,6 +57,11 @@ impl Repl {
     pub(super) fn is_ahead(&mut self, number: u64) -> bool {
         let seat = self.seat_of(number).and_then(|at| self.seat_at(at));
         seat.and_then(|seat| seat.remote()).is_some_and(|remote| remote.input.len() >= KEYS_AHEAD)
+    }
+
+    /// Whether this terminal has typed what is still to be carried out, although it may have gone meanwhile.
+    pub(super) fn has_typed_more(&self, number: u64) -> bool {
+        self.seat_of(number).and_then(|at| self.seats.get(at)).is_some_and(Seat::has_keys)
     }
 
     /// Whether there is something for this terminal that it would take.
