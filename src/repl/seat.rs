@@ -124,6 +124,12 @@ impl Seat {
         }
     }
 
+    /// Bytes of keys that it makes this process keep: not looked at, or of a paste without an end.
+    pub(super) fn kept(&self) -> usize {
+        let waiting = if let Device::Remote(remote) = &self.device { remote.input.len() } else { 0 };
+        waiting + self.keys.begun()
+    }
+
     /// Whether its owner has something to do for it: wishes, or what was drawn.
     pub(super) fn has_output(&self) -> bool {
         !self.wishes.is_empty() || matches!(&self.device, Device::Remote(remote) if !remote.output.is_empty())

@@ -148,7 +148,7 @@ impl Repl {
     }
 
     fn limit_what_is_kept(&mut self) {
-        while let Some(number) = self.serving.greediest() {
+        while let Some(number) = self.serving.greediest(&self.seats) {
             self.send_away(number, "too much was said at once, or too little read: no more can be kept");
         }
     }

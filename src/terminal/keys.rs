@@ -123,6 +123,11 @@ impl Keys {
         !self.ready.is_empty()
     }
 
+    /// Bytes of what has begun and is not whole: a paste, most of all.
+    pub fn begun(&self) -> usize {
+        self.unit.len()
+    }
+
     /// When [`Keys::expire`] must be called unless more bytes come: there is an Esc that may be a key.
     pub fn deadline(&self) -> Option<Moment> {
         match self.state {

@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, Write as _};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use polylogue::repl::{Timeout, Why};
 use serde_json::json;
 
@@ -172,4 +174,28 @@ fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_ou
     assert!(house.agent(0).queue.len() <= 32, "{} lines before the other one was answered", house.agent(0).queue.len());
     house.turn_until("the terminal is gone", |house| house.repl.seat_ids().is_empty());
     assert_eq!(house.agent(0).queue.len(), 200);
+}
+
+#[test]
+fn keys_that_wait_and_pastes_without_an_end_are_bounded_together() {
+    let mut house = serve(Plan::default());
+    let line = |keys: &[u8]| request("keys", json!({"keys": BASE64.encode(keys)})) + "\n";
+    let keys = line(&[b"\x1b[200~", "x".repeat(11 << 20).as_bytes()].concat());
+    let mut terminals: Vec<Terminal> = (0..7).map(|_| Terminal::attach(&house, (80, 24), json!({}))).collect();
+    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut house, "agent 0"));
+    for terminal in &mut terminals {
+        let mut left = keys.as_bytes();
+        house.turn_until("it was read", |_| {
+            match terminal.caller.stream.write(left) {
+                Ok(count) => left = &left[count..],
+                // Who was sent away for all is not heard out.
+                Err(error) if error.kind() != ErrorKind::WouldBlock => left = &[],
+                Err(_) => {}
+            }
+            left.is_empty()
+        });
+    }
+    // What five have typed is kept; with the line of one more it is too much.
+    house.turn_until("two had to go", |house| house.repl.clients() <= 5);
+    assert_eq!((house.repl.clients(), house.repl.seat_ids().len()), (5, 5));
 }

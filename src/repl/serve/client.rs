@@ -8,7 +8,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::wire::Told;
 use crate::reactor::{Reactor, Source};
-use crate::repl::{SeatId, ViewerId};
+use crate::repl::seats::Seats;
+use crate::repl::{Seat, SeatId, ViewerId};
 use crate::server::{Connection, Listener};
 
 /// So many clients may be there at once. For one more, the one goes that has been silent longest.
@@ -171,8 +172,12 @@ impl Serving {
     }
 
     /// For whom most is kept, if too much is.
-    pub(super) fn greediest(&self) -> Option<u64> {
-        let kept = |client: &Client| client.connection.kept();
+    pub(super) fn greediest(&self, seats: &Seats) -> Option<u64> {
+        let typed = |client: &Client| {
+            let Doing::Sitting(at) = client.doing else { return 0 };
+            seats.get(at).map_or(0, Seat::kept)
+        };
+        let kept = |client: &Client| client.connection.kept() + typed(client);
         let all: usize = self.clients.values().map(kept).sum();
         let greediest = self.clients.iter().max_by_key(|(_, client)| kept(client));
         greediest.filter(|_| all > MOST_KEPT).map(|(number, _)| *number)
