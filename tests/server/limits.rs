@@ -153,6 +153,12 @@ fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_i
     let mut house = serve(Plan::default());
     let mut terminal = Terminal::attach(&house, (80, 24), json!({}));
     terminal.sees(&mut house, "agent 0");
+    let takes_more =
+        |house: &mut Harness| house.repl.seat().and_then(|seat| seat.remote()).is_some_and(|one| one.takes_more);
+    while takes_more(&mut house) {
+        house.say(0, &format!("!repeat 60\n{}", "word".repeat(40)));
+        house.turn_until_idle();
+    }
     let block = vec![b'x'; 1 << 16];
     house.turn_until("the seat is free", |house| {
         while terminal.caller.stream.write(&block).is_ok() {}
