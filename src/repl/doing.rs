@@ -16,6 +16,15 @@ pub(super) struct Surroundings<'a> {
     pub limit: usize,
     /// What holds its provider up.
     pub gate: Option<&'a Gate>,
+    /// Whoever reads it has keys: a list for scripts has none.
+    pub has_keys: bool,
+}
+
+impl Surroundings<'_> {
+    /// What the keys do, for whom there are any.
+    fn keys(&self, what: &str) -> String {
+        if self.has_keys { format!(" ({what})") } else { String::new() }
+    }
 }
 
 /// The moment to which the row counts down, if it does.
@@ -47,21 +56,24 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
     let provider = &agent.talk.endpoint.provider;
     match (agent.state(), agent.wait()) {
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
-            format!("waiting for letters … {seconds} s (Esc stops it)")
+            format!("waiting for letters … {seconds} s{}", around.keys("Esc stops it"))
         }
-        (State::ExecutingTool, _) => format!("running a tool … {seconds} s (Esc stops it)"),
-        (_, Wait::Key) => format!("the key command of {provider} runs … {seconds} s (Esc cancels)"),
+        (State::ExecutingTool, _) => format!("running a tool … {seconds} s{}", around.keys("Esc stops it")),
+        (_, Wait::Key) => {
+            format!("the key command of {provider} runs … {seconds} s{}", around.keys("Esc cancels"))
+        }
         (_, Wait::Place) => waiting(agent, around),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, around.now));
             format!(
-                "again in {left}, retry {} (Enter tries now, Esc cancels) - {}",
+                "again in {left}, retry {}{} - {}",
                 agent.retries(),
+                around.keys("Enter tries now, Esc cancels"),
                 one_line(&error.message)
             )
         }
         _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.asked_endpoint().model),
-        _ => format!("{} writes … {seconds} s (Esc stops it)", agent.asked_endpoint().model),
+        _ => format!("{} writes … {seconds} s{}", agent.asked_endpoint().model, around.keys("Esc stops it")),
     }
 }
 
@@ -70,15 +82,16 @@ fn waiting(agent: &Agent, around: &Surroundings) -> String {
     match around.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, around.now));
-            format!("{provider} is paused, again in {left} (Enter tries now, Esc cancels) - {}", one_line(reason))
+            let keys = around.keys("Enter tries now, Esc cancels");
+            format!("{provider} is paused, again in {left}{keys} - {}", one_line(reason))
         }
         Some(Gate::Trial { .. }) => {
-            format!("{provider} was paused: waits until another agent is answered (Esc cancels)")
+            format!("{provider} was paused: waits until another agent is answered{}", around.keys("Esc cancels"))
         }
         None if around.limit > 0 => {
             format!("waits for a place: {before} before it, {} may work at once", around.limit)
         }
-        None => format!("waits to send to {provider}: {before} before it (Esc cancels)"),
+        None => format!("waits to send to {provider}: {before} before it{}", around.keys("Esc cancels")),
     }
 }
 

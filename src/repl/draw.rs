@@ -125,7 +125,7 @@ impl Repl {
             draft: (!seat.own_draft.is_empty()).then_some(&seat.own_draft),
             reader: self.reader(at),
             surroundings: self.surroundings(seen.focus, seat.manners.is_read_only),
-            doing: self.doing(seen.focus),
+            doing: self.doing(seen.focus, true),
         })
     }
 
@@ -176,13 +176,14 @@ impl Repl {
     }
 
     /// What is done for an agent on a screen, in words.
-    pub(super) fn doing(&self, focus: AgentId) -> String {
+    pub(super) fn doing(&self, focus: AgentId, has_keys: bool) -> String {
         let worker = self.worker(focus);
         let around = doing::Surroundings {
             now: self.shared.clock.now(),
             place: self.roster.place_in_line(worker),
             limit: self.shared.config.working_limit,
             gate: self.gate_of(worker),
+            has_keys,
         };
         let words = self.roster.get(worker).map(|agent| doing::words(agent, &around)).unwrap_or_default();
         if worker == focus { words } else { format!("a summary: {words}") }

@@ -27,6 +27,17 @@ fn the_list_of_agents_tells_of_each_what_a_script_needs() {
 }
 
 #[test]
+fn the_list_tells_of_no_keys_for_a_script_has_none() {
+    let mut house = serve(Plan::default());
+    house.say(0, "words\n!hang");
+    let mut caller = Caller::knock(&house);
+    house.turn_until("it writes", |house| !house.agent(0).partial_text().is_empty());
+    let list = caller.done(&mut house, "ps", json!({}));
+    let doing = list[0]["doing"].as_str().expect("words");
+    assert!(doing.starts_with("echo writes") && !doing.contains("Esc"), "{list}");
+}
+
+#[test]
 fn who_asks_a_question_is_listed_with_it() {
     let mut house = serve(Plan::default());
     house.say(0, "!tool bash {\"command\":\"ls /\"}");

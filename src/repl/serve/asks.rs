@@ -153,11 +153,11 @@ impl Repl {
         })
     }
 
-    /// What it does, in the words of its screen; none if it does nothing.
+    /// What it does, in the words of its screen but without its keys; none if it does nothing.
     fn doing_as_json(&self, agent: &Agent) -> Option<String> {
         match agent.question() {
             Some(asked) => Some(format!("asks: {}", asked.question.title)),
-            None => agent.view.is_spinning().then(|| self.doing(agent.id())),
+            None => agent.view.is_spinning().then(|| self.doing(agent.id(), false)),
         }
     }
 
