@@ -50,7 +50,7 @@ fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Resu
     let loaded = config::load(arguments, around);
     let back = way_back(arguments, loaded.data_directory_said());
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
-    let store = Store::open(&directory).map_err(|error| explain(error, &directory))?;
+    let store = Store::open(&directory).map_err(|error| explain(error, &directory, &back))?;
     // The lock is ours, so a socket that is there is nobody's.
     let listener = Listener::bind(&directory)?;
     let signals = Signals::catch()?;
@@ -83,11 +83,12 @@ fn announce(directory: &Path, back: &str, is_detached: bool) -> Result<()> {
 }
 
 /// Where a server holds the directory, that is what to say.
-fn explain(error: Error, directory: &Path) -> Error {
+fn explain(error: Error, directory: &Path, back: &str) -> Error {
     match (store::holder(directory), server::connect(directory)) {
         (Some(process), Ok(Some(_))) => {
             let place = directory.display();
-            let words = format!("process {process} serves {place} already: polylogue attach brings a terminal to it");
+            let words =
+                format!("process {process} serves {place} already: polylogue attach{back} brings a terminal to it");
             Error::new(ErrorKind::System, words)
         }
         _ => error,

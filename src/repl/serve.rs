@@ -226,9 +226,9 @@ impl Repl {
         Ok(())
     }
 
-    /// The last word to terminals when the server ends.
+    /// The last word to terminals when the server ends. The way back is for the client to tell: it knows how it came.
     fn farewell(&self) -> Told {
         let agents = crate::base::text::counted(self.roster.len(), "agent is", "agents are");
-        Told::End(format!("the server has ended: {agents} kept. To go on: polylogue"))
+        Told::End(format!("the server has ended: {agents} kept"))
     }
 }

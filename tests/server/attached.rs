@@ -101,7 +101,7 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
         terminal.sees(&mut house, "── worker");
         terminal.type_bytes(way_out);
         let end = terminal.is_told(&mut house);
-        assert_eq!(end, json!({"end": "detached: 2 agents go on; `polylogue attach` brings you back"}));
+        assert_eq!(end, json!({"end": "detached: 2 agents go on"}));
         assert!(terminal.caller.hear_out(&mut house).is_empty());
         assert_eq!((house.repl.seat_ids().len(), house.state(1)), (1, State::WaitingForLlm));
     }
@@ -234,7 +234,7 @@ fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
     for terminal in &mut terminals {
         terminal.look();
         let end = terminal.told.pop().expect("a last word");
-        assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept. To go on: polylogue"}));
+        assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept"}));
     }
     let mut house = Harness::open(Plan::default(), house.close());
     assert!(house.screen_text().contains("> not sent"), "the draft is kept");

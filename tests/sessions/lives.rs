@@ -12,7 +12,7 @@ fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
         assert_eq!(told.code, Some(1), "{told:?}");
         assert_eq!(told.out, "");
         let words = format!("process {} serves", house.pid());
-        assert!(told.err.contains(&words) && told.err.contains("polylogue attach"), "{told:?}");
+        assert!(told.err.contains(&words) && told.err.contains("polylogue attach --data-dir"), "{told:?}");
     }
     house.get(&["ps"]);
 }

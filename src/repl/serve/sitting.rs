@@ -96,7 +96,7 @@ impl Repl {
 
     fn detach_client(&mut self, number: u64) {
         let agents = text::counted(self.roster.len(), "agent goes on", "agents go on");
-        let last = Told::End(format!("detached: {agents}; `polylogue attach` brings you back"));
+        let last = Told::End(format!("detached: {agents}"));
         self.end_what_is_under_way(number);
         if let Some(client) = self.serving.clients.get_mut(&number) {
             client.dismiss(&last);
