@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as Number, kill_current_process_group};
 
-use super::client::{PATIENCE, ended, refusal, unanswered};
-use crate::base::error::{Error, ErrorKind, Result};
+use super::client::{PATIENCE, ended, endless, refusal, unanswered};
+use crate::base::error::Result;
 use crate::domain::wire::{Ask, LONGEST_LINE, TerminalFacts, Told};
 use crate::reactor::{News, Reactor, Signal, Signals, Source};
 use crate::server::{Connection, Line};
@@ -190,7 +190,7 @@ impl Attached {
                         return Ok(Some(end));
                     }
                 }
-                Line::TooLong => return Err(Error::new(ErrorKind::Protocol, "the server sends lines without an end")),
+                Line::TooLong => return Err(endless()),
                 Line::None if self.server.has_ended() => return Err(ended()),
                 Line::None => break,
             }

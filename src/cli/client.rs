@@ -1,7 +1,7 @@
 //! The client's end of the server's socket, for scripts: one request, one answer, or a stream of lines. It waits where it
 //! reads; a terminal, which must not, is attached by [`super::attach`].
 
-use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use crate::store;
 
 /// How long a server may take for an answer that it has at once; one that is stopped or in trouble takes for ever.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest line of an answer, in bytes: what was read in one line may need six times as much when it is told again.
+const LONGEST_ANSWER: usize = 8 * LONGEST_LINE;
 
 /// A connection to the server of a data directory.
 pub struct Client {
@@ -87,11 +90,13 @@ impl Client {
     /// The server has ended, or does not answer.
     pub fn next(&mut self) -> Result<Told> {
         self.line.clear();
-        let read = self.stream.read_until(b'\n', &mut self.line).map_err(|error| broken(&error))?;
-        if read == 0 || self.line.last() != Some(&b'\n') {
-            return Err(ended());
+        let mut answer = self.stream.by_ref().take(LONGEST_ANSWER as u64);
+        let read = answer.read_until(b'\n', &mut self.line).map_err(|error| broken(&error))?;
+        match self.line.last() {
+            Some(b'\n') => Told::read(&self.line),
+            _ if read == LONGEST_ANSWER => Err(endless()),
+            _ => Err(ended()),
         }
-        Told::read(&self.line)
     }
 }
 
@@ -109,6 +114,11 @@ pub fn refusal(kind: &str, message: String) -> Error {
 /// The server has gone.
 pub fn ended() -> Error {
     Error::new(ErrorKind::Network, "the server has ended: polylogue serve --background starts it again")
+}
+
+/// What it says is no answer.
+pub fn endless() -> Error {
+    Error::new(ErrorKind::Protocol, "the server sends lines without an end")
 }
 
 /// The server is there and says nothing.
@@ -176,6 +186,15 @@ mod tests {
         server.write_all(b"{\"ok\":").expect("it is read");
         drop(server);
         assert_eq!(client.next().map_err(|error| error.kind), Err(ErrorKind::Network));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_kept_for_ever() {
+        let (mut client, mut server) = pair(PATIENCE);
+        let flood = std::thread::spawn(move || while server.write_all(&[b'x'; 1 << 16]).is_ok() {});
+        assert_eq!(client.next().map_err(|error| error.message), Err(endless().message));
+        drop(client);
+        flood.join().expect("it notices that nobody reads");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
             ExitCode::from(match error.kind {
                 // Only a wait of ours for a server ends like these here: what a provider does happens inside a turn.
                 ErrorKind::Timeout => code::LIMIT,
-                ErrorKind::Network | ErrorKind::Protocol => code::FAILED,
+                ErrorKind::Network | ErrorKind::Protocol | ErrorKind::Stalled => code::FAILED,
                 kind => code::of_kind(kind.name()),
             })
         }
