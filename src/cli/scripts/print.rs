@@ -12,10 +12,10 @@ pub const AGENTS: &[&str] = &["number", "name", "status", "queued", "unread", "m
 /// The fields of a terminal that a person is shown.
 pub const SESSIONS: &[&str] = &["number", "label", "columns", "rows", "read_only"];
 
-/// A list of objects, as lines of JSON or as a table of these fields and of those that follow.
+/// A list of objects, as lines of JSON or as a table of these fields; of nothing, not even a heading.
 pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     let rows = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    if is_json {
+    if is_json || rows.is_empty() {
         rows.iter().all(|row| line(&row.to_string()));
         return;
     }
