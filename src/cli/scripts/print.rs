@@ -24,10 +24,11 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     let heading = columns.iter().map(|column| column.to_uppercase()).collect();
     let cells = |row: &Value| columns.iter().map(|column| cell(&row[*column])).collect();
     let lines: Vec<Vec<String>> = std::iter::once(heading).chain(rows.iter().map(cells)).collect();
+    let widest = |at: usize| lines.iter().map(|line| width(&line[at])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(widest).collect();
     for cells in &lines {
         let mut text = String::new();
-        for (at, cell) in cells.iter().enumerate() {
-            let widest = lines.iter().map(|line| width(&line[at])).max().unwrap_or(0);
+        for (cell, widest) in cells.iter().zip(&widths) {
             text += cell;
             text += &" ".repeat(widest - width(cell) + 2);
         }
