@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     let signals = Signals::catch_leave()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
     let who = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
-    let run = Run { repl, who, desk, lines, signals, deadline, most_requests: arguments.max_turns };
+    let run = Run { repl, who, desk, lines, signals, deadline, most_requests: arguments.max_turns, missed: 0 };
     let code = run.run(prompt.as_deref())?;
     if let Some(loss) = super::loss(directory.as_deref(), 0) {
         tell(&loss);

@@ -32,6 +32,8 @@ pub struct Run {
     pub deadline: Option<Instant>,
     /// The limit of `--max-turns`.
     pub most_requests: Option<u32>,
+    /// So many chunks were gone before they could be passed on.
+    pub missed: u64,
 }
 
 impl Run {
@@ -71,7 +73,7 @@ impl Run {
         while self.repl.has_unread(viewer) {
             let seen = self.repl.read(viewer, usize::MAX);
             if seen.missed > 0 {
-                self.desk.say(&format!("{} pieces of the answer are lost", seen.missed));
+                self.missed += seen.missed;
             }
             for one in &seen.chunks {
                 self.desk.on_chunk(&one.chunk, || one.to_line(self.repl.epoch()));
@@ -218,6 +220,8 @@ impl Run {
         let requests = self.repl.requests();
         let ending = if self.repl.unsaved() > 0 && *ending == Ending::Done {
             &failed("it was answered, but not everything could be saved")
+        } else if self.missed > 0 && *ending == Ending::Done {
+            &failed("it was answered, but more was said at once than can be passed on")
         } else {
             ending
         };
