@@ -8,20 +8,22 @@
 //! ```
 //!
 //! A request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, after which the next may
-//! follow on the same connection. Two requests are answered by a stream: `logs` by chunks (see [`crate::domain::chunk`]) and
-//! `{"missed":N}` where chunks were dropped before they could be sent, then `{"ok":...}`; `attach` by frames until
-//! `{"end":"..."}`, while the client goes on sending `keys`, `size`, `redraw`, which are not answered.
+//! follow on the same connection. Three requests are answered by a stream: `logs` and `turn` by chunks (see
+//! [`crate::domain::chunk`]) and `{"missed":N}` where chunks were dropped before they could be sent, then `{"ok":...}`;
+//! `attach` by frames until `{"end":"..."}`, while the client goes on sending `keys`, `size`, `redraw`, which are not
+//! answered. While a `turn` is answered the client may send `cut`, which is not answered either.
 //!
 //! | `do` | with `ok` comes |
 //! |---|---|
 //! | `ps` | a list of agents, see below |
 //! | `sessions` | a list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
-//! | `new` | the new agent, as `ps` has it |
+//! | `new`, `show` | one agent, as `ps` has it |
 //! | `send` | `queued`: how many texts wait for the agent, this one included; 0 if it was said at once |
+//! | `turn` | `requests`: how many were made to models; `limited`: whether `most` was too few, and cut it |
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
 //! | `wait` | `status`; an error of kind `timeout` when the time is over |
 //! | `logs` | `epoch` and `n`: from where another request would go on |
-//! | `kill`, `stop` | null. The server has ended, and the store is free, when it closes the connection behind `stop` |
+//! | `model`, `kill`, `stop` | null. The server has ended, and the store is free, when it closes the connection behind `stop` |
 //!
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `doing` (words, or null), `model`, `unread`, `queued`,
 //! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
@@ -110,6 +112,31 @@ pub enum Ask {
         /// What.
         text: String,
     },
+    /// Text for an agent, and the chunks of the turn that it begins, from the first to the last; nothing of the turns of
+    /// others before it. Whoever asks for this is a program: what a person would have to allow during the turn is refused.
+    /// A client that leaves meanwhile leaves the turn as it is.
+    Turn {
+        /// For whom.
+        who: String,
+        /// What.
+        text: String,
+        /// The most requests to models that it may make.
+        most: Option<u32>,
+    },
+    /// The turn that is under way for this client is interrupted; if it has not begun, its text leaves the queue.
+    Cut,
+    /// One agent: this one, or the one that was spoken to last.
+    Show {
+        /// Which.
+        who: Option<String>,
+    },
+    /// An agent talks to another model from now on.
+    Model {
+        /// Who.
+        who: String,
+        /// To which, as `provider/model`.
+        model: String,
+    },
     /// An agent dies.
     Kill {
         /// Who.
@@ -159,6 +186,10 @@ impl Ask {
             }
             Self::New { name, model } => json!({"do": "new", "name": name, "model": model}),
             Self::Send { who, text } => json!({"do": "send", "who": who, "text": text}),
+            Self::Turn { who, text, most } => json!({"do": "turn", "who": who, "text": text, "most": most}),
+            Self::Cut => json!({"do": "cut"}),
+            Self::Show { who } => json!({"do": "show", "who": who}),
+            Self::Model { who, model } => json!({"do": "model", "who": who, "model": model}),
             Self::Kill { who, cascade } => json!({"do": "kill", "who": who, "cascade": cascade}),
             Self::Interrupt { who } => json!({"do": "interrupt", "who": who}),
             Self::Wait { who, seconds } => json!({"do": "wait", "who": who, "seconds": seconds}),
@@ -216,6 +247,12 @@ impl Ask {
             },
             "new" => Self::New { name: fields.text_if_any("name")?, model: fields.text_if_any("model")? },
             "send" => Self::Send { who: fields.text("who")?, text: fields.text("text")? },
+            "turn" => {
+                Self::Turn { who: fields.text("who")?, text: fields.text("text")?, most: fields.count_if_any("most")? }
+            }
+            "cut" => Self::Cut,
+            "show" => Self::Show { who: fields.text_if_any("who")? },
+            "model" => Self::Model { who: fields.text("who")?, model: fields.text("model")? },
             "kill" => Self::Kill { who: fields.text("who")?, cascade: fields.flag("cascade")? },
             "interrupt" => Self::Interrupt { who: fields.text("who")? },
             "wait" => Self::Wait { who: fields.text("who")?, seconds: fields.seconds_if_any("seconds")? },
@@ -244,6 +281,12 @@ impl Fields<'_> {
 
     fn number_if_any(&self, name: &str) -> Result<Option<u64>> {
         self.any(name).map(|value| value.as_u64().ok_or_else(|| wrong(name, "a whole number"))).transpose()
+    }
+
+    fn count_if_any(&self, name: &str) -> Result<Option<u32>> {
+        let read = |number: u64| u32::try_from(number).ok().filter(|count| *count > 0);
+        let number = self.number_if_any(name)?;
+        number.map(|number| read(number).ok_or_else(|| wrong(name, "a number from 1 to 4294967295"))).transpose()
     }
 
     fn seconds_if_any(&self, name: &str) -> Result<Option<f64>> {
@@ -359,6 +402,10 @@ mod tests {
             Ask::Logs { who: who(), from: None, last: Some(3), follows: false },
             Ask::New { name: Some(who()), model: None },
             Ask::Send { who: who(), text: "x\n\"".into() },
+            Ask::Turn { who: who(), text: "x".into(), most: Some(2) },
+            Ask::Cut,
+            Ask::Show { who: None },
+            Ask::Model { who: who(), model: "echo/echo".into() },
             Ask::Kill { who: who(), cascade: true },
             Ask::Interrupt { who: who() },
             Ask::Wait { who: who(), seconds: Some(0.5) },
@@ -380,6 +427,7 @@ mod tests {
             ("{\"polylogue\":1,\"do\":\"size\",\"columns\":0,\"rows\":1}", "from 1 to 65535"),
             ("{\"polylogue\":1,\"do\":\"wait\",\"who\":\"a\",\"seconds\":-1}", "number of seconds"),
             ("{\"polylogue\":1,\"do\":\"logs\",\"who\":\"a\",\"n\":1}", "belong together"),
+            ("{\"polylogue\":1,\"do\":\"turn\",\"who\":\"a\",\"text\":\"x\",\"most\":0}", "from 1 to"),
             ("{\"polylogue\":1,\"do\":\"keys\",\"keys\":\"?\"}", "base64"),
         ] {
             let error = Ask::read(line.as_bytes()).expect_err(line);

@@ -24,6 +24,9 @@ impl Repl {
     }
 
     fn apply_effect(&mut self, who: AgentId, effect: Effect) {
+        if matches!(effect, Effect::Settled(_)) {
+            self.on_turn_ended(who);
+        }
         let Some(effect) = self.divert_to_slice(who, effect) else { return };
         let Some(effect) = self.divert_to_team(who, effect) else { return };
         match effect {

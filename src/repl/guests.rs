@@ -11,6 +11,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::socket::Readiness;
 use crate::reactor::{News, Source};
 use crate::repl::Repl;
+use crate::repl::apply::nobody;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]
@@ -57,17 +58,19 @@ impl Repl {
         let asking: Vec<AgentId> = self.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();
         for who in asking {
-            let Some(Asked { number, question, .. }) = self.roster.get(who).and_then(|one| one.question()).cloned()
-            else {
-                continue;
-            };
-            self.with_agent(who, |agent, context| agent.decide(number, Err(NOBODY), context));
-            refused.push((who, question.title));
+            refused.extend(self.refuse_question(who).map(|title| (who, title)));
         }
         if !refused.is_empty() {
             self.apply_outbox();
         }
         refused
+    }
+
+    /// Refuses what this agent asks, if it asks anything: its call in one line.
+    pub(super) fn refuse_question(&mut self, who: AgentId) -> Option<String> {
+        let Asked { number, question, .. } = self.roster.get(who)?.question().cloned()?;
+        self.with_agent(who, |agent, context| agent.decide(number, Err(NOBODY), context));
+        Some(question.title)
     }
 
     /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
@@ -87,17 +90,18 @@ impl Repl {
     }
 
     pub(super) fn may_request(&self, who: AgentId) -> bool {
-        self.guests.requests_left != Some(0) || !self.is_first_try(who)
+        self.guests.requests_left != Some(0) && !self.serving.is_spent(who) || !self.is_first_try(who)
     }
 
     pub(super) fn count_request(&mut self, who: AgentId) {
         if self.is_first_try(who) {
             self.guests.requests += 1;
+            self.serving.count_request(who);
             self.guests.requests_left = self.guests.requests_left.map(|left| left.saturating_sub(1));
         }
     }
 
-    fn is_first_try(&self, who: AgentId) -> bool {
+    pub(super) fn is_first_try(&self, who: AgentId) -> bool {
         self.roster.get(who).is_none_or(|agent| matches!(agent.wait(), Wait::Place) && !agent.is_repeating())
     }
 
@@ -107,6 +111,15 @@ impl Repl {
     /// Nobody or more than one is meant.
     pub fn find(&self, text: &str) -> Result<AgentId> {
         agent_called(&self.roster, text)
+    }
+
+    /// Who was spoken to last; agent 0, if nobody was.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn last_spoken_to(&self) -> Result<AgentId> {
+        let last = self.shared.store.last_spoken_to()?;
+        last.or_else(|| self.roster.nth(0)).ok_or_else(nobody)
     }
 
     /// All agents as `/agents` lists them.

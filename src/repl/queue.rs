@@ -92,6 +92,7 @@ impl Repl {
     fn promote(&mut self, who: AgentId, next: &Queued) -> Result<()> {
         self.load(who)?;
         let message = self.shared.store.promote(who, next.id, self.shared.clock.unix_ms())?;
+        self.on_turn_begins(who, next.id);
         self.with_agent(who, |agent, context| {
             agent.queue.pop_front();
             agent.begin(message, context);
@@ -157,7 +158,10 @@ impl Repl {
                 self.drop_queued(who, &all)
             }
             QueueEdit::Move { from, to } => {
+                let ids: Vec<_> = self.roster.get(who).ok_or_else(nobody)?.queue.iter().map(|entry| entry.id).collect();
                 let moved = self.shared.store.move_queued(who, from, to)?;
+                let place = |id| ids.iter().position(|one| *one == id);
+                self.on_queue_renamed(who, |id| place(id).map_or(id, |place| ids[place_after_move(place, from, to)]));
                 self.roster.with(who, |agent| {
                     agent.queue = moved.into();
                     agent.view.touch();
@@ -180,7 +184,7 @@ impl Repl {
         Ok(())
     }
 
-    fn drop_queued(&mut self, who: AgentId, dropped: &[Queued]) -> Result<()> {
+    pub(super) fn drop_queued(&mut self, who: AgentId, dropped: &[Queued]) -> Result<()> {
         let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
         self.shared.store.drop_queued(who, &ids)?;
         self.entered_at.retain(|id, _| !ids.contains(id));
@@ -213,6 +217,33 @@ impl Repl {
     }
 }
 
+/// Where the entry at `place` is when the one at `from` has gone to `to`.
+fn place_after_move(place: usize, from: usize, to: usize) -> usize {
+    match place {
+        _ if place == from => to,
+        _ if from < place && place <= to => place - 1,
+        _ if to <= place && place < from => place + 1,
+        _ => place,
+    }
+}
+
 fn first_line(entry: &Queued) -> &str {
     entry.text.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_where_it_is_after_any_move() {
+        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
+            let mut entries: Vec<usize> = (0..5).collect();
+            let moved = entries.remove(from);
+            entries.insert(to, moved);
+            for entry in 0..5 {
+                assert_eq!(entries[place_after_move(entry, from, to)], entry, "{entry}: {from} to {to}");
+            }
+        }
+    }
 }

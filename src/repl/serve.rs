@@ -12,6 +12,7 @@ mod asks;
 mod client;
 mod sitting;
 mod streams;
+mod turns;
 
 use std::time::Duration;
 
@@ -70,6 +71,7 @@ impl Repl {
             match self.serving.clients.get(&number).map(|client| &client.doing) {
                 Some(Doing::Reading { .. }) => self.tell_chunks(number),
                 Some(Doing::Waiting { .. }) => self.tell_rest(number),
+                Some(Doing::Turn(_)) => self.tell_turn(number),
                 Some(Doing::Sitting(_)) => self.tell_frames(number),
                 Some(Doing::Nothing) | None => {}
             }
@@ -86,11 +88,14 @@ impl Repl {
     }
 
     fn has_to_tell_client(&self, client: &Client) -> bool {
-        match client.doing {
+        match &client.doing {
             Doing::Nothing => false,
-            Doing::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(viewer),
-            Doing::Waiting { who, .. } => self.is_at_rest(who),
-            Doing::Sitting(at) => self.has_frame(client, at),
+            Doing::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
+            Doing::Waiting { who, .. } => self.is_at_rest(*who),
+            Doing::Turn(turn) => {
+                self.has_to_do_for_turn(turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
+            }
+            Doing::Sitting(at) => self.has_frame(client, *at),
         }
     }
 
@@ -191,6 +196,7 @@ impl Repl {
         let Some(client) = self.serving.clients.get_mut(&number) else { return };
         match std::mem::replace(&mut client.doing, Doing::Nothing) {
             Doing::Reading { viewer, .. } => self.detach(viewer),
+            Doing::Turn(turn) => self.leave_turn(&turn),
             Doing::Sitting(at) => self.let_terminal_go(at),
             Doing::Nothing | Doing::Waiting { .. } => {}
         }

@@ -51,6 +51,12 @@ impl Repl {
         if let Some(at) = self.seat_of(number) {
             return self.on_terminal_line(at, ask).map(|()| Answer::Later);
         }
+        if matches!(ask, Ask::Cut) {
+            return self.cut_turn(number).map(|()| Answer::Later);
+        }
+        if self.has_turn(number) {
+            return Err(usage("a turn is under way for this client: it can be cut, and nothing else"));
+        }
         match ask {
             Ask::Keys(_) | Ask::Size(..) | Ask::Redraw => {
                 Err(usage("no terminal is attached here: say \"attach\" first"))
@@ -61,6 +67,10 @@ impl Repl {
             }
             Ask::Logs { who, from, last, follows } => {
                 let doing = self.begin_logs(&who, from.as_ref(), last, follows)?;
+                Ok(self.begin(number, doing))
+            }
+            Ask::Turn { who, text, most } => {
+                let doing = self.begin_turn_for_client(&who, text, most)?;
                 Ok(self.begin(number, doing))
             }
             Ask::Wait { who, seconds } => {
@@ -85,6 +95,11 @@ impl Repl {
                 let id = self.create(name.as_deref(), model.as_deref())?;
                 Ok(self.roster.get(id).map(|agent| self.agent_as_json(agent)).unwrap_or_default())
             }
+            Ask::Show { who } => self.show_for_client(who.as_deref()),
+            Ask::Model { who, model } => {
+                let who = commands::agent_called(&self.roster, &who)?;
+                self.apply_change(None, who, Change::Model(model)).map(|()| Value::Null)
+            }
             Ask::Send { who, text } => self.send_for_client(&who, text),
             Ask::Kill { who, cascade } => {
                 let who = commands::agent_called(&self.roster, &who)?;
@@ -104,6 +119,15 @@ impl Repl {
         self.apply_change(None, who, Change::Submit(text))?;
         let queued = self.roster.get(who).ok_or_else(nobody)?.queue.len();
         Ok(json!({"queued": queued}))
+    }
+
+    /// Without a name, who was spoken to last; agent 0 where nobody was.
+    fn show_for_client(&self, who: Option<&str>) -> Result<Value> {
+        let who = match who {
+            Some(who) => commands::agent_called(&self.roster, who)?,
+            None => self.last_spoken_to()?,
+        };
+        self.roster.get(who).map(|agent| self.agent_as_json(agent)).ok_or_else(nobody)
     }
 
     /// Told whether there was anything to interrupt.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::turns::AskedTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -48,8 +49,21 @@ pub(super) enum Doing {
         /// And no longer than until then.
         until: Option<Moment>,
     },
+    /// It is told what comes of its text.
+    Turn(AskedTurn),
     /// A terminal.
     Sitting(SeatId),
+}
+
+impl Doing {
+    /// Who reads for it, and the number of the chunk before which that ends.
+    pub fn reading(&self) -> Option<(ViewerId, u64)> {
+        match self {
+            Self::Reading { viewer, until } => Some((*viewer, *until)),
+            Self::Turn(turn) => turn.reading(),
+            Self::Nothing | Self::Waiting { .. } | Self::Sitting(_) => None,
+        }
+    }
 }
 
 /// The socket and everybody who came in.
@@ -81,12 +95,12 @@ impl Client {
     }
 
     /// Whether the next line that it has said may be looked at. One whose request is under way, or who has not taken its
-    /// last answer, waits; but keys are heard from a terminal that takes nothing.
+    /// last answer, waits; but keys are heard from a terminal that takes nothing, and so is whoever wants a turn cut.
     pub fn may_speak(&self) -> bool {
         match self.doing {
             _ if self.is_dismissed => false,
             Doing::Nothing => self.connection.is_ready(),
-            Doing::Sitting(_) => true,
+            Doing::Sitting(_) | Doing::Turn(_) => true,
             Doing::Reading { .. } | Doing::Waiting { .. } => false,
         }
     }
@@ -99,7 +113,7 @@ impl Client {
             _ if !self.connection.has_ended() => false,
             Doing::Nothing => is_heard_out,
             Doing::Sitting(_) => !self.connection.has_line(),
-            Doing::Reading { .. } | Doing::Waiting { .. } => true,
+            Doing::Reading { .. } | Doing::Waiting { .. } | Doing::Turn(_) => true,
         }
     }
 

@@ -16,8 +16,9 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 impl Repl {
     /// Tells a client what is new, while it takes it: one that does not read costs nothing and is told later what it missed.
     pub(super) fn tell_chunks(&mut self, number: u64) {
-        let Some(client) = self.serving.clients.get(&number) else { return };
-        let Doing::Reading { viewer, until } = client.doing else { return };
+        let Some((viewer, until)) = self.serving.clients.get(&number).and_then(|one| one.doing.reading()) else {
+            return;
+        };
         let mut bytes = 0;
         while bytes < BYTES_PER_TURN && self.serving.clients.get(&number).is_some_and(|one| one.connection.is_ready()) {
             let (lines, is_over) = self.next_chunks(viewer, until);
@@ -26,7 +27,7 @@ impl Repl {
             lines.iter().for_each(|line| client.connection.queue(line));
             client.connection.flush();
             if is_over {
-                return self.end_logs(number, viewer, until);
+                return self.end_stream(number, viewer, until);
             }
             if lines.is_empty() {
                 return;
@@ -47,11 +48,14 @@ impl Repl {
         (lines, is_over)
     }
 
-    /// The last line tells where another request may go on.
-    fn end_logs(&mut self, number: u64, viewer: ViewerId, until: u64) {
+    /// The last line of chunks tells where another request may go on; that of a turn, what it came to.
+    fn end_stream(&mut self, number: u64, viewer: ViewerId, until: u64) {
         let place = self.place_of(viewer);
         self.detach(viewer);
-        let value = place.map_or(Value::Null, |place| json!({"epoch": place.epoch, "n": place.number.min(until)}));
+        let value = match self.serving.clients.get(&number).map(|client| &client.doing) {
+            Some(Doing::Turn(turn)) => turn.to_json(),
+            _ => place.map_or(Value::Null, |place| json!({"epoch": place.epoch, "n": place.number.min(until)})),
+        };
         self.answer_client(number, &Told::Done(value));
     }
 
@@ -85,7 +89,7 @@ impl Repl {
     }
 
     /// What was under way for a client is answered.
-    fn answer_client(&mut self, number: u64, told: &Told) {
+    pub(super) fn answer_client(&mut self, number: u64, told: &Told) {
         if let Some(client) = self.serving.clients.get_mut(&number) {
             client.doing = Doing::Nothing;
             client.tell(told);

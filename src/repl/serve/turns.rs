@@ -1,0 +1,274 @@
+//! A turn for a client: its text is said to an agent, at once or when its turn comes, and the client is told the chunks of
+//! that turn and of no other.
+//!
+//! ```text
+//!   Queued     the text waits in the agent's queue, behind what others have said
+//!   UnderWay   a viewer reads from the first chunk of the turn on
+//!   Over       and up to the last one
+//! ```
+//! The client is a program, so while its turn is under way questions are refused: nobody would answer. If the client
+//! leaves, the turn goes on as any other one.
+
+use serde_json::{Value, json};
+
+use super::asks::usage;
+use super::client::{Doing, Serving};
+use crate::agent::{Agent, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::commands;
+use crate::domain::flow::Change;
+use crate::domain::wire::Told;
+use crate::repl::apply::nobody;
+use crate::repl::{Repl, ViewerId};
+use crate::store::QueueId;
+
+/// A turn that a client has asked for.
+pub(super) struct AskedTurn {
+    who: AgentId,
+    stage: Stage,
+    /// The most requests that it may make.
+    most: Option<u32>,
+    /// How many it has made.
+    requests: u32,
+    /// It wanted to make more.
+    is_limited: bool,
+}
+
+enum Stage {
+    /// As this entry of the agent's queue.
+    Queued(QueueId),
+    /// It is read.
+    UnderWay(ViewerId),
+    /// The house is left, and cuts it: it is read until the connection ends, and has no end of its own.
+    Forsaken(ViewerId),
+    /// It ended before the chunk with this number.
+    Over(ViewerId, u64),
+}
+
+impl AskedTurn {
+    /// Who reads for it, and the number of the chunk before which that ends.
+    pub fn reading(&self) -> Option<(ViewerId, u64)> {
+        match self.stage {
+            Stage::Queued(_) => None,
+            Stage::UnderWay(viewer) | Stage::Forsaken(viewer) => Some((viewer, u64::MAX)),
+            Stage::Over(viewer, until) => Some((viewer, until)),
+        }
+    }
+
+    /// What it came to.
+    pub fn to_json(&self) -> Value {
+        json!({"requests": self.requests, "limited": self.is_limited})
+    }
+
+    fn is_under_way(&self, who: AgentId) -> bool {
+        self.who == who && matches!(self.stage, Stage::UnderWay(_))
+    }
+}
+
+impl Serving {
+    /// Whether this agent works for a client whose turn may make no further request.
+    pub fn is_spent(&self, who: AgentId) -> bool {
+        self.turns().any(|turn| turn.is_under_way(who) && turn.most.is_some_and(|most| turn.requests >= most))
+    }
+
+    /// This agent makes a request: not one that is sent again.
+    pub fn count_request(&mut self, who: AgentId) {
+        self.turns_mut().filter(|turn| turn.is_under_way(who)).for_each(|turn| turn.requests += 1);
+    }
+
+    fn turns(&self) -> impl Iterator<Item = &AskedTurn> {
+        self.clients.values().filter_map(|client| if let Doing::Turn(turn) = &client.doing { Some(turn) } else { None })
+    }
+
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut AskedTurn> {
+        self.clients.values_mut().filter_map(|client| match &mut client.doing {
+            Doing::Turn(turn) => Some(turn),
+            _ => None,
+        })
+    }
+
+    fn turn_of(&mut self, number: u64) -> Option<&mut AskedTurn> {
+        match &mut self.clients.get_mut(&number)?.doing {
+            Doing::Turn(turn) => Some(turn),
+            _ => None,
+        }
+    }
+}
+
+impl Repl {
+    pub(super) fn has_turn(&self, number: u64) -> bool {
+        self.serving.clients.get(&number).is_some_and(|client| matches!(client.doing, Doing::Turn(_)))
+    }
+
+    /// As [`Repl::submit`] does it, but never a command: a text that begins with a slash is said as it stands.
+    pub(super) fn begin_turn_for_client(&mut self, who: &str, text: String, most: Option<u32>) -> Result<Doing> {
+        let who = commands::agent_called(&self.roster, who)?;
+        if text.trim().is_empty() {
+            return Err(usage("there is nothing to send: the text is empty"));
+        }
+        let newest = |repl: &Self| repl.roster.get(who).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
+        let viewer = self.attach_to_last(who, 0)?;
+        let before = newest(self);
+        if let Err(error) = self.apply_change(None, who, Change::Submit(text)) {
+            self.detach(viewer);
+            return Err(error);
+        }
+        let stage = match newest(self).filter(|id| Some(*id) != before) {
+            Some(id) => {
+                self.detach(viewer);
+                Stage::Queued(id)
+            }
+            None => Stage::UnderWay(viewer),
+        };
+        Ok(Doing::Turn(AskedTurn { who, stage, most, requests: 0, is_limited: false }))
+    }
+
+    /// What this agent has in its queue under this name is said in a moment.
+    pub(in crate::repl) fn on_turn_begins(&mut self, who: AgentId, id: QueueId) {
+        let is_it = |turn: &AskedTurn| turn.who == who && matches!(turn.stage, Stage::Queued(queued) if queued == id);
+        if !self.serving.turns().any(is_it) {
+            return;
+        }
+        // Nothing is read for that, so it cannot fail.
+        let Ok(viewer) = self.attach_to_last(who, 0) else { return };
+        self.serving.turns_mut().filter(|turn| is_it(turn)).for_each(|turn| turn.stage = Stage::UnderWay(viewer));
+    }
+
+    /// A turn of this agent has ended; the next one has not begun.
+    pub(in crate::repl) fn on_turn_ended(&mut self, who: AgentId) {
+        // The news of an earlier end may come when the next turn is under way already.
+        let Some(agent) = self.roster.get(who).filter(|agent| agent.state() == State::Idle) else { return };
+        let next = agent.output.next();
+        for turn in self.serving.turns_mut().filter(|turn| turn.who == who) {
+            if let Stage::UnderWay(viewer) = turn.stage {
+                turn.stage = Stage::Over(viewer, next);
+            }
+        }
+    }
+
+    /// The house is about to be left: turns that have not ended are not over for those who asked for them, but lost.
+    pub(in crate::repl) fn forsake_turns(&mut self) {
+        for turn in self.serving.turns_mut() {
+            if let Stage::UnderWay(viewer) = turn.stage {
+                turn.stage = Stage::Forsaken(viewer);
+            }
+        }
+    }
+
+    /// Entries of a queue have other names now: from the old ones to the new ones.
+    pub(in crate::repl) fn on_queue_renamed(&mut self, who: AgentId, name: impl Fn(QueueId) -> QueueId) {
+        for turn in self.serving.turns_mut().filter(|turn| turn.who == who) {
+            if let Stage::Queued(id) = &mut turn.stage {
+                *id = name(*id);
+            }
+        }
+    }
+
+    /// Does what there is to do for it, and tells the client what is new.
+    pub(super) fn tell_turn(&mut self, number: u64) {
+        let Some(turn) = self.serving.turn_of(number) else { return };
+        let who = turn.who;
+        match turn.stage {
+            Stage::Queued(id) => {
+                if let Err(error) = self.push_queue(number, who, id) {
+                    self.answer_client(number, &Told::from(&error));
+                }
+            }
+            Stage::UnderWay(_) => {
+                let is_refused = self.refuse_question(who).is_some();
+                let is_limited = self.wants_too_much(who);
+                if is_limited {
+                    self.serving
+                        .turns_mut()
+                        .filter(|turn| turn.is_under_way(who))
+                        .for_each(|turn| turn.is_limited = true);
+                    self.with_agent(who, Agent::interrupt);
+                }
+                if is_refused || is_limited {
+                    self.apply_outbox();
+                }
+            }
+            Stage::Forsaken(_) | Stage::Over(..) => {}
+        }
+        self.tell_chunks(number);
+    }
+
+    /// After a cut or an error a queue waits for a person. What a program has in it would wait for ever.
+    ///
+    /// # Errors
+    /// Its turn will never come.
+    fn push_queue(&mut self, number: u64, who: AgentId, id: QueueId) -> Result<()> {
+        if !self.waits_in_vain(who, id) {
+            return Ok(());
+        }
+        self.resume(who);
+        if self.serving.turn_of(number).is_some_and(|turn| turn.is_under_way(who)) {
+            return Ok(());
+        }
+        let Some(agent) = self.roster.get(who) else { return Err(nobody()) };
+        let words = if agent.queue.iter().all(|entry| entry.id != id) {
+            "somebody took the text out of the queue of this agent before its turn came"
+        } else if agent.state() == State::Idle {
+            "what is queued for this agent cannot be carried out: /queue shows it"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::System, words))
+    }
+
+    fn waits_in_vain(&self, who: AgentId, id: QueueId) -> bool {
+        self.roster
+            .get(who)
+            .is_none_or(|agent| agent.state() == State::Idle || agent.queue.iter().all(|entry| entry.id != id))
+    }
+
+    /// Whether it waits to make a request that is one too many.
+    fn wants_too_much(&self, who: AgentId) -> bool {
+        let waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(who);
+        self.serving.is_spent(who) && self.roster.get(who).is_some_and(waits)
+    }
+
+    /// Whether something is to be done for it, without news and whether or not the client takes anything.
+    pub(super) fn has_to_do_for_turn(&self, turn: &AskedTurn) -> bool {
+        match turn.stage {
+            Stage::Queued(id) => self.waits_in_vain(turn.who, id),
+            Stage::UnderWay(_) => self.roster.asking().contains(&turn.who) || self.wants_too_much(turn.who),
+            Stage::Forsaken(_) | Stage::Over(..) => false,
+        }
+    }
+
+    /// Whether there is something to tell the client.
+    pub(super) fn has_to_tell_of(&self, turn: &AskedTurn) -> bool {
+        match turn.stage {
+            Stage::Queued(_) => false,
+            Stage::UnderWay(viewer) | Stage::Forsaken(viewer) => self.has_unread(viewer),
+            Stage::Over(..) => true,
+        }
+    }
+
+    /// Interrupts it. One that has not begun never will.
+    pub(super) fn cut_turn(&mut self, number: u64) -> Result<()> {
+        let Some(turn) = self.serving.turn_of(number) else { return Ok(()) };
+        let who = turn.who;
+        match turn.stage {
+            Stage::Queued(id) => {
+                let queue = self.roster.get(who).ok_or_else(nobody)?.queue.iter();
+                let entry: Vec<_> = queue.filter(|entry| entry.id == id).cloned().collect();
+                self.drop_queued(who, &entry)?;
+                let words = "it was cut before its turn came: nothing was said";
+                self.answer_client(number, &Told::from(&Error::new(ErrorKind::System, words)));
+                Ok(())
+            }
+            Stage::UnderWay(_) => self.apply_change(None, who, Change::Interrupt),
+            Stage::Forsaken(_) | Stage::Over(..) => Ok(()),
+        }
+    }
+
+    /// The client leaves.
+    pub(super) fn leave_turn(&mut self, turn: &AskedTurn) {
+        if let Some((viewer, _)) = turn.reading() {
+            self.detach(viewer);
+        }
+    }
+}
