@@ -4,6 +4,7 @@ mod agents;
 mod ends;
 mod formats;
 mod pipes;
+mod served;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::ExitStatusExt as _;

@@ -52,6 +52,11 @@ impl Client {
         Ok(self.stream.get_ref().set_read_timeout(None)?)
     }
 
+    /// The connection, for whoever does not want to wait. Every answer was read.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream.into_inner()
+    }
+
     /// Sends a request and waits for its answer.
     ///
     /// # Errors
@@ -70,11 +75,7 @@ impl Client {
     /// # Errors
     /// The request is too long; the server has ended or takes nothing.
     pub fn tell(&mut self, ask: &Ask) -> Result<()> {
-        let mut line = ask.to_line();
-        if line.len() > LONGEST_LINE {
-            let words = format!("more than {} MiB is too much for one request", LONGEST_LINE >> 20);
-            return Err(Error::new(ErrorKind::Usage, words));
-        }
+        let mut line = line_of(ask)?;
         line.push('\n');
         let sent = self.stream.get_mut().write_all(line.as_bytes());
         match sent {
@@ -98,6 +99,19 @@ impl Client {
             _ => Err(ended()),
         }
     }
+}
+
+/// A request as a server reads it, without the newline.
+///
+/// # Errors
+/// It is too long.
+pub fn line_of(ask: &Ask) -> Result<String> {
+    let line = ask.to_line();
+    if line.len() > LONGEST_LINE {
+        let words = format!("more than {} MiB is too much for one request", LONGEST_LINE >> 20);
+        return Err(Error::new(ErrorKind::Usage, words));
+    }
+    Ok(line)
 }
 
 /// What a server refuses, as an error of ours: its kind decides about the exit code.

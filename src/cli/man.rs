@@ -28,7 +28,13 @@ a person would have to allow are refused. --output-format json is one object: v,
 failed, interrupted, limit), text (of the last turn), usage, cost (billionths of a US dollar), error (null, or kind and \
 text), turns (requests), ms. stream-json is one object a line, as things happen (see JSON LINES); the object of json is the last \
 line. --input-format stream-json reads one object a line: {\"type\":\"user\",\"text\":...} is a turn, \
-{\"type\":\"interrupt\"} cuts the one that is under way.";
+{\"type\":\"interrupt\"} cuts the one that is under way.
+
+Where a server holds the data directory, any number of runs go through it at once: each agent is the server's, which has settings of \
+its own, and --max-turns counts the requests of that agent alone. A signal that ends the run, a limit or a reader who leaves cuts \
+its turn; a run that is killed leaves the turn as it is, and one whose server is lost fails (1). Behind the texts of others a run waits until \
+its turn comes, and goes on with a queue that would wait for a person. Where a chat or another run holds the directory, that \
+is an error (1).";
 
 /// What a server is, and how it is reached.
 const SESSIONS: &str = "\

@@ -31,11 +31,7 @@ pub fn attach(arguments: &Arguments, around: &Surroundings, who: Option<String>,
 /// # Errors
 /// As for [`attach()`].
 pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<Option<u8>> {
-    let directory = config::load(arguments, around).config().data_directory.clone();
-    // What keeps a directory from being one is told by the store.
-    let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };
-    let Some(client) = Client::connect(&directory)? else { return Ok(None) };
-    settings_of_its_own(arguments, &directory);
+    let Some(client) = server_of(arguments, around)? else { return Ok(None) };
     let who = match Whom::of(arguments) {
         Whom::Named(who) => Some(who),
         Whom::New | Whom::Last | Whom::Unnamed => None,
@@ -45,6 +41,21 @@ pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<O
         Some(text) => Some(send(client, who, text)?),
     };
     attach(arguments, around, who, false).map(Some)
+}
+
+/// The server that holds the directory which would be used, if one does: the person is told what it does not heed.
+///
+/// # Errors
+/// The socket is not ours or not as it should be.
+pub fn server_of(arguments: &Arguments, around: &Surroundings) -> Result<Option<Client>> {
+    let directory = config::load(arguments, around).config().data_directory.clone();
+    // What keeps a directory from being one is told by the store.
+    let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };
+    let client = Client::connect(&directory)?;
+    if client.is_some() {
+        settings_of_its_own(arguments, &directory);
+    }
+    Ok(client)
 }
 
 /// As in a chat of its own: what is said on the command line goes to agent 0 if nobody is named, and that one is shown.
@@ -57,7 +68,8 @@ fn send(mut client: Client, who: Option<String>, text: String) -> Result<String>
 /// Says which options mean nothing here, if there are any.
 fn settings_of_its_own(arguments: &Arguments, directory: &Path) {
     let said = [
-        (arguments.model.is_some(), "--model"),
+        // A run without a terminal takes it along.
+        (arguments.model.is_some() && !arguments.print, "--model"),
         (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::account::{Account, Failure};
 use super::outlet::{Outlet, State};
 use super::wanted::OutputFormat;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
 use crate::cli::code;
 use crate::domain::chunk::Chunk;
@@ -34,6 +34,13 @@ pub enum Ending {
     Unread,
 }
 
+impl Ending {
+    /// The limit of `--max-turns` is reached.
+    pub fn out_of_requests() -> Self {
+        Self::Limit("--max-turns: no further request may be made".into())
+    }
+}
+
 /// Where a run is written to.
 pub struct Desk {
     format: OutputFormat,
@@ -43,6 +50,8 @@ pub struct Desk {
     is_shown: bool,
     /// The call that was refused last, until it is seen.
     refused: Option<String>,
+    /// So many chunks were gone before they could be passed on.
+    missed: u64,
     /// What was seen.
     pub account: Account,
     started: Instant,
@@ -60,6 +69,7 @@ impl Desk {
             out: Outlet::on(stdout().as_fd()).map_err(std::io::Error::from)?,
             err: Outlet::on(stderr().as_fd()).map_err(std::io::Error::from)?,
             refused: None,
+            missed: 0,
             account: Account::default(),
             started,
         })
@@ -87,6 +97,17 @@ impl Desk {
             Chunk::Mail { .. } => self.say("a letter came"),
             _ => {}
         }
+    }
+
+    /// So many chunks were dropped before they could be read.
+    pub fn miss(&mut self, count: u64) {
+        self.missed += count;
+    }
+
+    /// What the end is called after all, if not everything that was said could be passed on.
+    pub fn shortfall(&self) -> Option<Ending> {
+        let words = "it was answered, but more was said at once than can be passed on";
+        (self.missed > 0).then(|| Ending::Failed(Error::new(ErrorKind::Tool, words).into()))
     }
 
     /// Tells of a call that nobody could allow.

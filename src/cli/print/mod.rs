@@ -8,7 +8,8 @@
 //! | `outlet` | standard output and error, which never block the loop |
 //! | `account` | what the run came to, from the chunks of its agent |
 //! | `desk` | what is written where, and the exit code |
-//! | `session` | the run itself, in a house of its own |
+//! | `session` | the run itself |
+//! | `own`, `served` | where its agent works: in a house of its own, or at the server that holds the data directory |
 //!
 //! With a prompt and a standard input that is no terminal, that is read to its end and joined to the prompt before anything
 //! is sent, as filters do: a program that lends us an input that never ends says `< /dev/null`. More than 16 MiB is a limit.
@@ -41,16 +42,19 @@ mod account;
 mod desk;
 mod inlet;
 mod outlet;
+mod own;
+mod served;
 mod session;
 mod wanted;
 
 use std::io::{Write as _, stderr, stdin};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::time::Instant;
 
 use super::arguments::Arguments;
 use super::config::{self, Surroundings};
-use super::{code, process};
+use super::{code, process, sit};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -58,9 +62,11 @@ use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
 use crate::repl::Repl;
-use crate::store::Store;
+use crate::store::{self, Store};
 use desk::Desk;
 use inlet::{Inlet, Lines, Whole};
+use own::Own;
+use served::Served;
 use session::Run;
 pub use wanted::{InputFormat, OutputFormat, Whom};
 
@@ -82,21 +88,42 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
         // The words on the command line are the first turn.
         InputFormat::StreamJson => (arguments.prompt(), Some(Lines::of(inlet()?))),
     };
+    let mut desk = Desk::new(arguments.output_format, started)?;
+    if let Some(mut client) = sit::server_of(arguments, around)? {
+        let signals = Signals::catch_leave()?;
+        let who = served::choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
+        let host = &mut Served::new(client, who, arguments.max_turns)?;
+        return Run { host, desk, lines, signals, deadline }.run(prompt.as_deref());
+    }
     process::prepare();
     let config = Config { supervisor: process::own_binary()?, ..config::load(arguments, around).into_config()? };
-    let mut desk = Desk::new(arguments.output_format, started)?;
     config.hint.iter().chain(&config.notes).for_each(|words| desk.say(words));
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let store = config.data_directory.as_deref().map_or_else(Store::in_memory, Store::open)?;
+    let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
     let signals = Signals::catch_leave()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
     let who = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
-    let run = Run { repl, who, desk, lines, signals, deadline, most_requests: arguments.max_turns, missed: 0 };
-    let code = run.run(prompt.as_deref())?;
+    let host = &mut Own::new(repl, who, arguments.max_turns)?;
+    let code = Run { host, desk, lines, signals, deadline }.run(prompt.as_deref())?;
     if let Some(loss) = super::loss(directory.as_deref(), 0) {
         tell(&loss);
     }
     Ok(code)
+}
+
+/// The store, where no server holds it.
+fn open(directory: &Path) -> Result<Store> {
+    Store::open(directory).map_err(|error| match store::holder(directory) {
+        Some(process) => {
+            let place = directory.display();
+            let words = format!(
+                "process {process}, a chat or another polylogue -p, holds {place}: when it has ended, polylogue serve \
+                 --background lets any number of them share it; --ephemeral needs none of it"
+            );
+            Error::new(ErrorKind::System, words)
+        }
+        None => error,
+    })
 }
 
 /// The agent that is meant; `model`, if it is to be another one from now on.
@@ -107,7 +134,7 @@ pub fn choose(repl: &mut Repl, whom: &Whom, model: Option<&str>, new: Option<&st
     let root = repl.roster().nth(0).expect("there is at least agent 0");
     let who = match whom {
         Whom::New => return repl.create(None, new),
-        Whom::Last => repl.store().last_spoken_to()?.unwrap_or(root),
+        Whom::Last => repl.last_spoken_to()?,
         Whom::Named(who) => repl.find(who)?,
         Whom::Unnamed => {
             let words = format!("--resume needs the name, number or id of an agent:\n{}", repl.agents(root));

@@ -1,27 +1,87 @@
-//! A run in a house of its own: the loop is turned until the agent is at rest and nothing more will be said to it.
+//! A run: prompt and lines go to the agent, what it does goes to the desk, until it is at rest and nothing more will be
+//! said to it. In whose loop the agent works is the business of a [`Host`].
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use super::desk::{Desk, Ending};
 use super::inlet::{Lines, Said};
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
-use crate::domain::flow::Change;
+use crate::base::error::Result;
 use crate::reactor::{Signal, Signals};
-use crate::repl::{Repl, Turn, ViewerId};
+use crate::repl::Turn;
 
 /// Turns that may wait before no further line is read.
 const MOST_QUEUED: usize = 64;
 /// How long the last words of a run that was cut wait for whoever reads them.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+pub const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where the agent works: a house of our own, or a server.
+pub trait Host {
+    /// Watches a descriptor of the run, from now on for this, as [`crate::repl::Repl::watch_guest`] does.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()>;
+
+    /// The descriptors of the run of which there was news. Empties.
+    fn take_news(&mut self) -> Vec<RawFd>;
+
+    /// One turn of the loop, no longer than this; tells the desk what the agent did. Whether the loop goes on.
+    ///
+    /// # Errors
+    /// The kernel refuses to poll, or the server is lost.
+    fn turn(&mut self, limit: Option<Duration>, desk: &mut Desk) -> Result<Turn>;
+
+    /// A turn for the agent, behind those that wait.
+    ///
+    /// # Errors
+    /// It cannot be spoken to.
+    fn send(&mut self, text: &str) -> Result<()>;
+
+    /// The turn that is under way ends here; the next one follows.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    fn interrupt(&mut self) -> Result<()>;
+
+    /// How many turns wait.
+    fn queued(&self) -> usize;
+
+    /// Whether everything that was said is done, or nothing more can be.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    fn progress(&mut self) -> Result<Progress>;
+
+    /// Cuts what still goes on of the run, and tells the desk the rest. What to say instead of [`Ending::Done`], if not all
+    /// is well.
+    ///
+    /// # Errors
+    /// The kernel refuses to poll.
+    fn leave(&mut self, desk: &mut Desk) -> Result<Option<Ending>>;
+
+    /// The id of the agent.
+    fn agent(&self) -> String;
+
+    /// Requests to models that were made for the run.
+    fn requests(&self) -> u32;
+}
+
+/// How far the agent is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It works.
+    Working,
+    /// Nothing is left to do.
+    AtRest,
+    /// It cannot go on.
+    Stuck(Ending),
+}
 
 /// What a run is given.
-pub struct Run {
-    /// The house.
-    pub repl: Repl,
-    /// The agent that is spoken to.
-    pub who: AgentId,
+pub struct Run<'a> {
+    /// Where the agent works.
+    pub host: &'a mut dyn Host,
     /// Where it is written to.
     pub desk: Desk,
     /// Turns that are read while it goes on.
@@ -30,53 +90,31 @@ pub struct Run {
     pub signals: Signals,
     /// When it has to end.
     pub deadline: Option<Instant>,
-    /// The limit of `--max-turns`.
-    pub most_requests: Option<u32>,
-    /// So many chunks were gone before they could be passed on.
-    pub missed: u64,
 }
 
-impl Run {
+impl Run<'_> {
     /// Says the prompt, if there is one, and goes on until everything is done. Returns the code with which the program
     /// ends.
     ///
     /// # Errors
-    /// The agent cannot be spoken to, or the kernel refuses to poll.
+    /// The kernel refuses to poll.
     pub fn run(mut self, prompt: Option<&str>) -> Result<u8> {
-        let viewer = self.repl.attach_to_last(self.who, 0)?;
-        if let Some(most) = self.most_requests {
-            self.repl.limit_requests(most);
-        }
-        self.repl.watch_guest(self.signals.fd(), true, false)?;
-        let ending = self.go_on(prompt, viewer).unwrap_or_else(|error| Ending::Failed(error.into()));
-        self.end(&ending, viewer)
+        self.host.watch(self.signals.fd(), true, false)?;
+        let ending = self.go_on(prompt).unwrap_or_else(|error| Ending::Failed(error.into()));
+        self.end(&ending)
     }
 
-    fn go_on(&mut self, prompt: Option<&str>, viewer: ViewerId) -> Result<Ending> {
+    fn go_on(&mut self, prompt: Option<&str>) -> Result<Ending> {
         if let Some(prompt) = prompt {
-            self.repl.send(self.who, prompt)?;
+            self.host.send(prompt)?;
         }
         loop {
-            self.take_chunks(viewer);
             self.say_lines()?;
             if let Some(ending) = self.ending()? {
                 return Ok(ending);
             }
             if let Some(ending) = self.turn()? {
                 return Ok(ending);
-            }
-        }
-    }
-
-    /// What the agent did since the last time.
-    fn take_chunks(&mut self, viewer: ViewerId) {
-        while self.repl.has_unread(viewer) {
-            let seen = self.repl.read(viewer, usize::MAX);
-            if seen.missed > 0 {
-                self.missed += seen.missed;
-            }
-            for one in &seen.chunks {
-                self.desk.on_chunk(&one.chunk, || one.to_line(self.repl.epoch()));
             }
         }
     }
@@ -89,42 +127,20 @@ impl Run {
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(Some(Ending::Limit("--timeout: the time is over".into())));
         }
-        if self.repl.is_out_of_requests() {
-            return Ok(Some(Ending::Limit("--max-turns: no further request may be made".into())));
-        }
-        let Some(queued) = self.queued_at_rest() else {
-            let is_alive = self.repl.roster().get(self.who).is_some();
-            return Ok((!is_alive).then(|| failed("the agent was killed")));
-        };
-        if queued > 0 {
-            // After a cut or an error the queue waits for a person: what was written down beforehand goes on.
-            self.repl.ask(self.who, Change::Resume)?;
-            let is_stuck = self.queued_at_rest().is_some_and(|left| left >= queued);
-            return Ok(is_stuck.then(|| failed("what is queued for this agent cannot be carried out: /queue shows it")));
-        }
-        Ok(self.lines.as_ref().is_none_or(Lines::is_over).then_some(Ending::Done))
-    }
-
-    /// How much is queued for the agent, if it is at rest.
-    fn queued_at_rest(&self) -> Option<usize> {
-        let agent = self.repl.roster().get(self.who)?;
-        agent.status().is_at_rest().then_some(agent.queue.len())
+        Ok(match self.host.progress()? {
+            Progress::Working => None,
+            Progress::AtRest => self.lines.as_ref().is_none_or(Lines::is_over).then_some(Ending::Done),
+            Progress::Stuck(ending) => Some(ending),
+        })
     }
 
     /// One turn of the loop, and what it brought.
     fn turn(&mut self) -> Result<Option<Ending>> {
         self.watch()?;
         let is_reading = self.reads() && self.lines.as_ref().is_some_and(|lines| lines.inlet.is_always_ready());
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let limit = if is_reading { Some(Duration::ZERO) } else { left };
-        if self.repl.turn(limit)? == Turn::Exit {
+        let limit = if is_reading { Some(Duration::ZERO) } else { self.left() };
+        if self.host.turn(limit, &mut self.desk)? == Turn::Exit {
             return Ok(Some(Ending::Signal(rustix::process::Signal::TERM.as_raw())));
-        }
-        for (who, what) in self.repl.refuse_questions() {
-            // The agent's own questions are among its chunks.
-            if who != self.who {
-                self.desk.refuse(&format!("{what} (of {})", self.name_of(who)));
-            }
         }
         if let Some(number) = self.hear()? {
             return Ok(Some(Ending::Signal(number)));
@@ -135,33 +151,33 @@ impl Run {
         Ok(None)
     }
 
-    fn name_of(&self, who: AgentId) -> String {
-        self.repl.roster().get(who).map(|agent| agent.identity.label()).unwrap_or_default()
+    /// The time until it has to end.
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Asks the poll for what is wanted next.
     fn watch(&mut self) -> Result<()> {
         let watched: Vec<(RawFd, bool)> = self.desk.watched().collect();
         for (fd, writable) in watched {
-            self.repl.watch_guest(fd, true, writable)?;
+            self.host.watch(fd, true, writable)?;
         }
         let reads = self.reads();
         if let Some(fd) = self.lines.as_ref().and_then(|lines| lines.inlet.watched()) {
-            self.repl.watch_guest(fd, reads, false)?;
+            self.host.watch(fd, reads, false)?;
         }
         Ok(())
     }
 
     /// Whether further lines are read: not while many turns wait already.
     fn reads(&self) -> bool {
-        let queued = self.repl.roster().get(self.who).map_or(0, |agent| agent.queue.len());
-        self.lines.is_some() && queued < MOST_QUEUED
+        self.lines.is_some() && self.host.queued() < MOST_QUEUED
     }
 
     /// Serves the descriptors of which the poll had news. Returns the signal that asks to leave.
     fn hear(&mut self) -> Result<Option<i32>> {
         let mut asked = None;
-        for (fd, _) in self.repl.take_guest_news() {
+        for fd in self.host.take_news() {
             if fd == self.signals.fd() {
                 let leave = |signal| match signal {
                     Signal::Leave(number) => Some(number),
@@ -169,7 +185,7 @@ impl Run {
                     _ => None,
                 };
                 asked = asked.or(self.signals.take().into_iter().find_map(leave));
-                self.repl.watch_guest(fd, true, false)?;
+                self.host.watch(fd, true, false)?;
             } else if self.lines.as_ref().is_some_and(|lines| lines.inlet.watched() == Some(fd)) {
                 self.read_lines()?;
             } else {
@@ -185,7 +201,7 @@ impl Run {
         let before = lines.inlet.watched();
         lines.inlet.read_some()?;
         if let Some(fd) = before.filter(|_| lines.inlet.watched().is_none()) {
-            self.repl.watch_guest(fd, false, false)?;
+            self.host.watch(fd, false, false)?;
         }
         self.say_lines()
     }
@@ -196,8 +212,8 @@ impl Run {
             && let Some(line) = self.lines.as_mut().and_then(Lines::next)
         {
             let done = match line {
-                Ok(Said::User(text)) => self.repl.send(self.who, &text),
-                Ok(Said::Interrupt) => self.repl.interrupt(self.who),
+                Ok(Said::User(text)) => self.host.send(&text),
+                Ok(Said::Interrupt) => self.host.interrupt(),
                 Err(words) => {
                     self.desk.say(&words);
                     Ok(())
@@ -209,32 +225,18 @@ impl Run {
     }
 
     /// Cuts what still goes on, writes the last words, and waits until they are taken.
-    fn end(mut self, ending: &Ending, viewer: ViewerId) -> Result<u8> {
-        let others = self.repl.roster().busy().iter().filter(|one| **one != self.who).count();
-        if others > 0 {
-            let were = if others == 1 { "1 other agent was".into() } else { format!("{others} other agents were") };
-            self.desk.say(&format!("{were} still at work: cut, and kept"));
-        }
-        self.repl.leave()?;
-        self.take_chunks(viewer);
-        let requests = self.repl.requests();
-        let ending = if self.repl.unsaved() > 0 && *ending == Ending::Done {
-            &failed("it was answered, but not everything could be saved")
-        } else if self.missed > 0 && *ending == Ending::Done {
-            &failed("it was answered, but more was said at once than can be passed on")
-        } else {
-            ending
-        };
-        let mut code = self.desk.conclude(ending, &self.who.to_string(), requests);
+    fn end(mut self, ending: &Ending) -> Result<u8> {
+        let loss = self.host.leave(&mut self.desk)?.or_else(|| self.desk.shortfall());
+        let ending = loss.as_ref().filter(|_| *ending == Ending::Done).unwrap_or(ending);
+        let mut code = self.desk.conclude(ending, &self.host.agent(), self.host.requests());
         let patience = Instant::now() + LAST_PATIENCE;
         self.deadline = if *ending == Ending::Done { self.deadline } else { Some(patience) };
         while self.desk.is_waiting() {
             self.watch()?;
-            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if self.left().is_some_and(|left| left.is_zero()) {
                 break;
             }
-            self.repl.turn(left)?;
+            self.host.turn(self.left(), &mut self.desk)?;
             if let Some(number) = self.hear()? {
                 return Ok(crate::cli::code::of_signal(number));
             }
@@ -249,8 +251,4 @@ impl Run {
         }
         Ok(code)
     }
-}
-
-fn failed(words: &str) -> Ending {
-    Ending::Failed(Error::new(ErrorKind::Tool, words).into())
 }

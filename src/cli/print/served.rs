@@ -1,0 +1,227 @@
+//! A run at a server: the agent works in the server's house, as one among others, and goes on if we are killed. One turn is
+//! asked for after the other, so that only one text of ours ever waits among those of others.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::account::Failure;
+use super::desk::{Desk, Ending};
+use super::session::{Host, LAST_PATIENCE, Progress};
+use super::wanted::Whom;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::client::{Client, ended, line_of};
+use crate::domain::chunk::Chunk;
+use crate::domain::wire::{Ask, Told};
+use crate::reactor::{Reactor, Source};
+use crate::repl::Turn;
+use crate::server::{Connection, Line};
+
+/// The only one at the other end of a connection.
+const SERVER: Source = Source::Client(0);
+/// Bytes that are read in one turn of the loop.
+const BYTES_PER_TURN: usize = 1 << 20;
+
+/// The connection, and the agent that is spoken to.
+pub struct Served {
+    server: Connection,
+    reactor: Reactor,
+    news: Vec<RawFd>,
+    /// The agent's id.
+    who: String,
+    /// What is to be said next, oldest first.
+    queue: VecDeque<String>,
+    /// A turn of ours was asked for, and has not ended.
+    is_under_way: bool,
+    most_requests: Option<u32>,
+    requests: u32,
+    /// Why nothing more can be done.
+    end: Option<Ending>,
+}
+
+impl Served {
+    /// A run with this agent, of no more requests than so many.
+    ///
+    /// # Errors
+    /// No further descriptor is to be had.
+    pub fn new(client: Client, who: String, most_requests: Option<u32>) -> Result<Self> {
+        Ok(Self {
+            // What an agent says in one piece may be long, and we have asked for it.
+            server: Connection::new(client.into_stream(), usize::MAX)?,
+            reactor: Reactor::new()?,
+            news: Vec::new(),
+            who,
+            queue: VecDeque::new(),
+            is_under_way: false,
+            most_requests,
+            requests: 0,
+            end: None,
+        })
+    }
+
+    /// Asks for the next turn, if none is under way.
+    fn begin_next(&mut self) -> Result<()> {
+        if self.is_under_way || self.end.is_some() {
+            return Ok(());
+        }
+        let Some(text) = self.queue.pop_front() else { return Ok(()) };
+        let most = self.most_requests.map(|most| most.saturating_sub(self.requests));
+        if most == Some(0) {
+            self.end = Some(Ending::out_of_requests());
+            return Ok(());
+        }
+        let line = line_of(&Ask::Turn { who: self.who.clone(), text, most })?;
+        self.say(&line);
+        self.is_under_way = true;
+        Ok(())
+    }
+
+    fn say(&mut self, line: &str) {
+        self.server.queue(line);
+        self.server.flush();
+    }
+
+    /// Waits for news, and hears what the server says.
+    fn wait(&mut self, limit: Option<Duration>, desk: &mut Desk) -> Result<()> {
+        // One that has hung up would be news in every turn.
+        let is_there = !self.server.has_ended();
+        self.reactor.watch(SERVER, self.server.fd(), is_there, is_there && !self.server.is_ready())?;
+        let has_more = self.server.has_line() || self.server.wants_to_read();
+        let mut news = Vec::new();
+        self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut news)?;
+        for one in news {
+            match one.source {
+                SERVER => self.server.on_readable(),
+                Source::Guest(fd) => self.news.push(fd),
+                _ => {}
+            }
+        }
+        self.server.flush();
+        self.server.read(BYTES_PER_TURN);
+        self.hear(desk)
+    }
+
+    fn hear(&mut self, desk: &mut Desk) -> Result<()> {
+        while let Line::Whole(line) = self.server.next_line() {
+            match Told::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
+                Told::Chunk(value) => {
+                    let kind = value["type"].as_str().unwrap_or_default();
+                    if let Some(chunk) = Chunk::from_fields(kind, &value) {
+                        desk.on_chunk(&chunk, || String::from_utf8_lossy(&line).into_owned());
+                    }
+                }
+                Told::Missed(count) => desk.miss(count),
+                Told::Done(value) => self.on_turn_ended(&value),
+                Told::Refused { kind, message } => {
+                    self.is_under_way = false;
+                    self.end = Some(Ending::Failed(Failure { kind, text: message }));
+                }
+                Told::Frame(_) | Told::Suspend | Told::End(_) => {}
+            }
+        }
+        if self.server.has_ended() && self.end.is_none() {
+            self.is_under_way = false;
+            // The kind of whatever fails here: no provider has to do with it.
+            self.end = Some(Ending::Failed(Error::new(ErrorKind::System, ended().message).into()));
+        }
+        Ok(())
+    }
+
+    fn on_turn_ended(&mut self, told: &Value) {
+        self.is_under_way = false;
+        let requests = told["requests"].as_u64().and_then(|count| u32::try_from(count).ok());
+        self.requests = self.requests.saturating_add(requests.unwrap_or_default());
+        if told["limited"] == true {
+            self.end = Some(Ending::out_of_requests());
+        }
+    }
+}
+
+impl Host for Served {
+    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
+        self.reactor.watch(Source::Guest(fd), fd, readable, writable)
+    }
+
+    fn take_news(&mut self) -> Vec<RawFd> {
+        std::mem::take(&mut self.news)
+    }
+
+    fn turn(&mut self, limit: Option<Duration>, desk: &mut Desk) -> Result<Turn> {
+        self.wait(limit, desk)?;
+        self.begin_next().map(|()| Turn::Continue)
+    }
+
+    fn send(&mut self, text: &str) -> Result<()> {
+        self.queue.push_back(text.to_owned());
+        self.begin_next()
+    }
+
+    fn interrupt(&mut self) -> Result<()> {
+        if self.is_under_way {
+            self.say(&Ask::Cut.to_line());
+        }
+        Ok(())
+    }
+
+    fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn progress(&mut self) -> Result<Progress> {
+        Ok(match &self.end {
+            Some(end) => Progress::Stuck(end.clone()),
+            None if self.is_under_way || !self.queue.is_empty() => Progress::Working,
+            None => Progress::AtRest,
+        })
+    }
+
+    /// A server that does not answer any more is not waited for.
+    fn leave(&mut self, desk: &mut Desk) -> Result<Option<Ending>> {
+        self.queue.clear();
+        self.interrupt()?;
+        let patience = Instant::now() + LAST_PATIENCE;
+        while self.is_under_way {
+            let left = patience.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.wait(Some(left), desk)?;
+        }
+        Ok(None)
+    }
+
+    fn agent(&self) -> String {
+        self.who.clone()
+    }
+
+    fn requests(&self) -> u32 {
+        self.requests
+    }
+}
+
+/// The id of the agent that is meant; `model`, if it is to be another one from now on.
+///
+/// # Errors
+/// Nobody is meant, the model cannot be had, or the server does not answer.
+pub fn choose(client: &mut Client, whom: &Whom, model: Option<String>) -> Result<String> {
+    let who = match whom {
+        Whom::New => return Ok(id_of(&client.ask(&Ask::New { name: None, model })?)),
+        Whom::Last => None,
+        Whom::Named(who) => Some(who.clone()),
+        Whom::Unnamed => {
+            let words = "--resume needs the name, number or id of an agent: polylogue ps lists them";
+            return Err(Error::new(ErrorKind::Usage, words));
+        }
+    };
+    let who = id_of(&client.ask(&Ask::Show { who })?);
+    if let Some(model) = model {
+        client.ask(&Ask::Model { who: who.clone(), model })?;
+    }
+    Ok(who)
+}
+
+fn id_of(agent: &Value) -> String {
+    agent["id"].as_str().unwrap_or_default().to_owned()
+}

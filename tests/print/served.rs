@@ -1,0 +1,346 @@
+//! Runs where somebody else holds the data directory: at a server, and where there is none.
+
+use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{Home, PATIENCE, PROGRAM, Program, Told, texts};
+use crate::support::peer::Peer;
+use crate::support::pty::Pty;
+
+/// A server, which does not outlive the test.
+struct Server(Option<Program>);
+
+impl Server {
+    /// One that can be reached.
+    fn at(home: &Home) -> Self {
+        let program = home.start(&["serve"]);
+        let told = program.err.recv_timeout(PATIENCE).expect("a line");
+        assert!(String::from_utf8_lossy(&told).contains("serves"), "{}", String::from_utf8_lossy(&told));
+        Self(Some(program))
+    }
+
+    fn ends_by(mut self, signal: Signal) -> Told {
+        let program = self.0.take().expect("it serves");
+        program.signal(signal);
+        program.ends()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(program) = &self.0 {
+            // It may have ended of itself.
+            let _ = kill_process(program.pid, Signal::KILL);
+        }
+    }
+}
+
+/// The agent with this number, as the server lists it.
+fn agent(home: &Home, number: usize) -> Value {
+    let told = home.run(&["ps", "--json"]);
+    let line = told.out.lines().nth(number).unwrap_or_else(|| panic!("{told:?}"));
+    serde_json::from_str(line).expect("JSON")
+}
+
+#[test]
+fn the_text_is_written_as_it_streams_and_the_agent_is_the_servers() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let server = Server::at(&home);
+    let program = home.start(&["-p", "tell"]);
+    let exchange = peer.accept();
+    exchange.stream();
+    for n in 0..20 {
+        exchange.text(&format!("line {n}\n"));
+        assert_eq!(program.line(), format!("line {n}"));
+    }
+    assert_eq!(agent(&home, 1)["status"], "running");
+    exchange.text("the end").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str(), told.err.as_str()), (0, "the end\n", ""));
+    assert_eq!(agent(&home, 1)["status"], "idle");
+    assert_eq!(server.ends_by(Signal::TERM).code, 0);
+    assert_eq!(texts(&home.log(1)).first(), Some(&"tell"));
+}
+
+#[test]
+fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent_and_is_the_servers() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let program = home.start(&["-p", "tell", "--output-format", "stream-json"]);
+    let exchange = peer.accept();
+    exchange.stream();
+    let first = program.object();
+    assert_eq!((&first["type"], &first["text"]), (&json!("user"), &json!("tell")));
+    assert_eq!(program.object()["status"], "running");
+    for n in 0..50 {
+        exchange.text(&format!("{n} "));
+        let line = program.object();
+        assert_eq!((&line["v"], &line["type"], &line["text"]), (&json!(1), &json!("text"), &json!(format!("{n} "))));
+        assert_eq!(line["epoch"], first["epoch"]);
+    }
+    exchange.usage(7, 5).finish("stop").done();
+    assert_eq!(program.next("usage")["input"], 7);
+    assert_eq!(program.object()["status"], "idle");
+    let (result, told) = (program.object(), program.ends());
+    assert_eq!((told.code, told.out.as_str(), told.err.as_str()), (0, "", ""));
+    assert_eq!((&result["outcome"], &result["turns"]), (&json!("completed"), &json!(1)));
+    assert_eq!(result["agent"], agent(&home, 1)["id"]);
+    let logs = home.run(&["logs", "1", "--json"]).out;
+    let logged = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
+    assert!(logs.lines().any(|line| logged(line) == first), "{logs}");
+}
+
+#[test]
+fn exit_codes_are_those_of_a_run_of_its_own() {
+    let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
+    let _server = Server::at(&home);
+    for (words, code, out, told) in [
+        (&["-p", "hello"][..], 0, "hello\n", ""),
+        (&["-p", "/help"], 0, "/help\n", ""),
+        (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "hm\n", "calls read_file"),
+        (&["-p", "!fail 401"], 3, "", "(401)"),
+        (&["-p", "!fail 400 no such thing"], 3, "", "no such thing"),
+        (&["-p", "-m", "nobody/nothing", "x"], 2, "", "nobody"),
+        (&["-p", "-r", "nobody", "--", "x"], 2, "", "there is no agent \"nobody\""),
+        (&["-p", "x", "-r"], 2, "", "polylogue ps"),
+        (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "", "--max-turns"),
+        (&["-p", "--max-turns", "2", "!tool list_dir {}\n!next\nhm"], 0, "hm\n", ""),
+        (&["-p", "--timeout", "0.2", "!hang"], 4, "", "--timeout"),
+        (&["-p", "--ephemeral", "aside"], 0, "aside\n", ""),
+        (&["-p", "--trace", "/dev/null", "x"], 0, "x\n", "--trace has no effect"),
+    ] {
+        let found = home.run(words);
+        assert_eq!((found.code, found.out.as_str()), (code, out), "{words:?}: {found:?}");
+        assert!(found.err.contains(told), "{words:?}: {found:?}");
+    }
+    let statuses = home.run(&["ps", "--json"]).out;
+    assert!(!statuses.contains("\"running\"") && !statuses.contains("aside"), "{statuses}");
+}
+
+#[test]
+fn a_run_goes_on_with_the_last_agent_or_a_named_one_and_with_the_model_that_it_says() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let say = |words: &[&str], reply: &str| {
+        let program = home.start(words);
+        let exchange = peer.accept();
+        exchange.stream().text(reply).finish("stop").done();
+        let told = program.ends();
+        assert_eq!((told.code, told.out), (0, format!("{reply}\n")));
+        let body = exchange.request().json();
+        let said = body["messages"].as_array().expect("messages").iter().filter(|one| one["role"] == "user").count();
+        (said, body["model"].as_str().expect("a name").to_owned())
+    };
+    let test = |said: usize| (said, "test".to_owned());
+    assert_eq!(say(&["-p", "one"], "1"), test(1));
+    assert_eq!(say(&["-p", "-m", "openai/small", "two"], "2"), (1, "small".into()));
+    assert_eq!(say(&["-p", "-c", "three"], "3"), (2, "small".into()));
+    assert_eq!(say(&["-p", "-r", "1", "four"], "4"), test(2));
+    assert_eq!(say(&["-p", "-c", "-m", "openai/large", "five"], "5"), (3, "large".into()));
+}
+
+#[test]
+fn a_question_of_its_turn_is_refused_and_the_model_is_told_why() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let program = home.start(&["-p", "make it"]);
+    peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
+    let exchange = peer.accept();
+    assert!(exchange.request().json()["messages"].to_string().contains("nobody is there"));
+    exchange.stream().text("then not").finish("stop").done();
+    let told = program.ends();
+    assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
+    assert_eq!(told.err, "polylogue: refused, because nobody is there who could allow it: bash: touch made\n");
+    assert!(!home.directory.path().join("made").exists());
+}
+
+#[test]
+fn a_signal_interrupts_the_turn_and_not_the_server() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let server = Server::at(&home);
+        let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+        let exchange = peer.accept();
+        exchange.stream().text("half of it");
+        program.next("text");
+        program.signal(signal);
+        exchange.wait_for_close();
+        let told = program.ends();
+        assert_eq!((told.code, &told.result()["outcome"]), (code, &json!("interrupted")), "{told:?}");
+        assert_eq!(agent(&home, 1)["status"], "interrupted");
+        server.ends_by(Signal::TERM);
+        assert_eq!(texts(&home.log(1)), ["hello", "half of it"]);
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_its_turn_to_the_server() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+    let exchange = peer.accept();
+    exchange.stream().text("half ");
+    program.next("text");
+    program.signal(Signal::KILL);
+    assert_eq!(program.ends().code, 137);
+    exchange.text("and whole").finish("stop").done();
+    assert_eq!(home.run(&["wait", "1"]).out, "idle\n");
+    let logs = home.run(&["logs", "1"]).out;
+    assert!(logs.ends_with("half and whole\n"), "{logs}");
+}
+
+#[test]
+fn a_server_that_is_lost_is_told_behind_what_had_come() {
+    let peer = Peer::start();
+    for (signal, kind) in [(Signal::KILL, "system"), (Signal::TERM, "system")] {
+        let home = Home::with_server(&peer.url());
+        let server = Server::at(&home);
+        let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+        let exchange = peer.accept();
+        exchange.stream().text("half of it");
+        program.next("text");
+        server.ends_by(signal);
+        let told = program.ends();
+        assert_eq!((told.code, &told.result()["outcome"]), (1, &json!("failed")), "{told:?}");
+        assert_eq!((&told.result()["error"]["kind"], &told.result()["text"]), (&json!(kind), &json!("half of it")));
+        assert!(told.err.contains("the server has ended"), "{told:?}");
+    }
+}
+
+#[test]
+fn ten_runs_at_once_have_an_agent_each() {
+    let home = Home::new();
+    let _server = Server::at(&home);
+    let runs: Vec<Program> = (0..10).map(|n| home.start(&["-p", &format!("I am {n}")])).collect();
+    for (n, run) in runs.into_iter().enumerate() {
+        let told = run.ends();
+        assert_eq!((told.code, told.out), (0, format!("I am {n}\n")));
+    }
+    assert_eq!(home.run(&["ps", "--json"]).out.lines().count(), 11);
+}
+
+#[test]
+fn ten_runs_at_once_with_one_agent_are_told_their_own_turn_each_even_if_others_are_cut_or_fail() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let first = home.start(&["-p", "-r", "0", "the first"]);
+    let exchange = peer.accept();
+    exchange.stream().text("not yet");
+    let run = |text: String| home.start(&["-p", "-r", "0", "--output-format", "json", &text]);
+    let mut runs: Vec<Program> = Vec::new();
+    for n in 0..9 {
+        // The same words again and again: only the turn tells whose answer it is.
+        runs.push(run(if n % 2 == 0 { "same".into() } else { format!("text {n}") }));
+        queued(&home, n + 1);
+    }
+    // One leaves before its turn came, and its text with it.
+    let left = runs.remove(4);
+    left.signal(Signal::INT);
+    assert_eq!(left.ends().code, 130);
+    queued(&home, 8);
+    first.signal(Signal::INT);
+    assert_eq!(first.ends().code, 130);
+    for (n, run) in runs.into_iter().enumerate() {
+        let exchange = peer.accept();
+        let is_wrong = n == 3;
+        if is_wrong {
+            exchange.error(400, "bad", "no");
+        } else {
+            exchange.stream().text(&format!("answer {n}")).finish("stop").done();
+        }
+        let told = run.ends();
+        assert_eq!(told.code, if is_wrong { 3 } else { 0 }, "{n}: {told:?}");
+        let text = if is_wrong { String::new() } else { format!("answer {n}") };
+        assert_eq!((&told.result()["text"], &told.result()["turns"]), (&json!(text), &json!(1)), "{n}");
+    }
+    assert_eq!(agent(&home, 0)["queued"], 0);
+}
+
+/// Waits until so many texts wait for agent 0.
+fn queued(home: &Home, count: usize) {
+    let give_up = std::time::Instant::now() + PATIENCE;
+    while agent(home, 0)["queued"] != json!(count) {
+        assert!(std::time::Instant::now() < give_up, "{count} never wait: {}", agent(home, 0));
+    }
+}
+
+#[test]
+fn lines_of_the_input_are_turns_that_can_be_cut_and_the_limit_is_that_of_all() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--max-turns", "2", "one"];
+    let mut program = home.start_with_input(&format);
+    let first = peer.accept();
+    first.stream().text("never ends");
+    program.next("text");
+    program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
+    first.wait_for_close();
+    peer.accept().stream().text("2").finish("stop").done();
+    assert_eq!(program.next("text")["text"], "2");
+    program.write("{\"type\":\"user\",\"text\":\"three\"}\n");
+    let told = program.ends();
+    assert_eq!((told.code, &told.result()["outcome"]), (4, &json!("limit")), "{told:?}");
+    assert_eq!((&told.result()["turns"], &told.result()["text"]), (&json!(2), &json!("2")));
+    assert!(peer.try_accept().is_none());
+}
+
+#[test]
+fn where_a_chat_or_another_run_holds_the_directory_that_is_said_with_what_to_do() {
+    let home = Home::new();
+    let is_refused = |pid: String| {
+        let told = home.run(&["-p", "hello"]);
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        let words = format!("process {pid}, a chat or another polylogue -p, holds");
+        assert!(told.err.contains(&words) && told.err.contains("polylogue serve --background"), "{told:?}");
+        assert_eq!(home.run(&["-p", "--ephemeral", "hello"]).out, "hello\n");
+    };
+    let run = home.start(&["-p", "--output-format", "stream-json", "!hang"]);
+    run.next("user");
+    is_refused(run.pid.as_raw_nonzero().to_string());
+    run.signal(Signal::INT);
+    assert_eq!(run.ends().code, 130);
+    let (place, data) = (text_of(home.directory.path()), home.data());
+    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
+    let mut chat = Pty::spawn(PROGRAM, &[], &envs, (80, 24));
+    chat.wait_for_text("── agent 0 ");
+    is_refused(chat.pid().to_string());
+    chat.leave();
+}
+
+fn text_of(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn a_run_that_waits_for_its_server_wakes_nobody() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let _server = Server::at(&home);
+    let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+    let exchange = peer.accept();
+    exchange.stream().text("a while");
+    program.next("text");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.pid.as_raw_nonzero())).expect("it lives");
+        let fields: Vec<String> = stat.rsplit(") ").next().unwrap_or_default().split(' ').map(str::to_owned).collect();
+        fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
+    };
+    let before = ticks();
+    // Nothing is said for a while: what would be a line that comes is none.
+    let silence = program.out.recv_timeout(std::time::Duration::from_millis(500));
+    assert_eq!(silence, Err(RecvTimeoutError::Timeout));
+    assert!(ticks() - before <= 5, "it turns in its loop");
+    exchange.finish("stop").done();
+    assert_eq!(program.ends().code, 0);
+}
