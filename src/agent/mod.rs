@@ -105,6 +105,8 @@ pub struct Agent {
     pub unread: usize,
     /// Summaries that are being written for a slice of it.
     summaries: usize,
+    /// Tasks on which others work for it.
+    tasks: usize,
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
     state: State,
@@ -126,6 +128,7 @@ impl Agent {
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
+            tasks: 0,
             used: Usage::default(),
             state: State::Idle,
             was_cut: false,
@@ -258,6 +261,17 @@ impl Agent {
         self.show_work();
     }
 
+    /// So many tasks are worked on for it from now on.
+    pub fn set_tasks(&mut self, tasks: usize) {
+        self.tasks = tasks;
+        self.show_work();
+    }
+
+    /// Whether others work for it, on summaries or on tasks: that can be stopped although it is idle itself.
+    pub fn has_others_at_work(&self) -> bool {
+        self.summaries > 0 || self.tasks > 0
+    }
+
     /// When the turn began that is under way.
     pub fn started(&self) -> Moment {
         self.exchange.started
@@ -322,7 +336,7 @@ impl Agent {
 
     fn show_work(&mut self) {
         let is_at_work = matches!(self.state, State::WaitingForLlm | State::ExecutingTool);
-        self.view.set_spinner(is_at_work || self.summaries > 0);
+        self.view.set_spinner(is_at_work || self.has_others_at_work());
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {

@@ -47,6 +47,7 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
+        (State::Idle, _) if agent.has_others_at_work() => "waiting for its team",
         (state, _) => state.name(),
     };
     let mail = if agent.unread == 0 { String::new() } else { format!(", {} unread letters", agent.unread) };

@@ -20,7 +20,7 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
 fn run(house: &House, arguments: &str) -> Result<InputResult> {
     refuse_arguments("interrupt", arguments)?;
     let is_idle =
-        house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle && agent.summaries() == 0);
+        house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle && !agent.has_others_at_work());
     Ok(if is_idle {
         InputResult::Continue(Some("nothing is under way".into()))
     } else {

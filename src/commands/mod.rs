@@ -22,6 +22,7 @@ mod sessions;
 mod slice;
 mod switch;
 mod system;
+mod team;
 mod tools;
 mod usage;
 
@@ -38,6 +39,7 @@ pub use agents::agent_tree;
 pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
+pub use team::{TeamOrder, team_order};
 
 /// The house as a command may see it.
 pub struct House<'a> {
@@ -139,6 +141,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &agents::AGENTS,
     &name::NAME,
     &kill::KILL,
+    &team::TEAM,
     &env::ENV,
     &interrupt::INTERRUPT,
     &tools::TOOLS,

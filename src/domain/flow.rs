@@ -71,6 +71,10 @@ pub enum Change {
     Rewind(Option<String>),
     /// A child whose conversation is a cut of this one.
     Slice(Spec),
+    /// Children of the agent work on a task together: what was typed behind `/team`.
+    Team(String),
+    /// Tell which tasks are worked on, what became of the last ones, and how their members have fared.
+    ShowTeam,
     /// A letter to another agent.
     Send {
         /// To whom.
@@ -143,7 +147,15 @@ pub enum QueueEdit {
 impl Change {
     /// Whether it leaves everything that is stored as it is.
     pub const fn only_looks(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Interrupt | Self::Answer { .. } | Self::Copy(_) | Self::Export { .. })
+        matches!(
+            self,
+            Self::ShowTeam
+                | Self::Switch(_)
+                | Self::Interrupt
+                | Self::Answer { .. }
+                | Self::Copy(_)
+                | Self::Export { .. }
+        )
     }
 
     /// Whether only the terminal from which it is asked for is another one afterwards: what somebody may ask for who only
@@ -163,6 +175,8 @@ impl Change {
             Self::Mark(_) => "mark",
             Self::Rewind(_) => "rewind",
             Self::Slice(_) => "slice",
+            Self::Team(_) => "team",
+            Self::ShowTeam => "show_team",
             Self::Send { .. } => "send",
             Self::ReadMail(_) => "read_mail",
             Self::DeleteMail(_) => "delete_mail",

@@ -169,6 +169,8 @@ impl Repl {
             Change::Mark(label) => self.log_event(who, Body::Mark(label)),
             Change::Rewind(label) => self.rewind(who, label.as_deref()),
             Change::Slice(spec) => self.slice(asker, who, &spec),
+            Change::Team(line) => self.team_by_person(who, &line),
+            Change::ShowTeam => self.show_team(asker, who),
             Change::Send { to, body } => self.send_mail(who, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(who, id),
             Change::DeleteMail(id) => self.delete_mail(who, id),
@@ -178,6 +180,7 @@ impl Repl {
                 self.drop_parked(who);
                 if self.roster.get(who).is_some_and(|agent| agent.state() == State::Idle) {
                     self.cancel_slice(who);
+                    self.team.interrupt_runs_of(who, self.shared.clock.now());
                 }
                 self.with_agent(who, Agent::interrupt).ok_or_else(nobody)
             }

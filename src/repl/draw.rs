@@ -185,6 +185,10 @@ impl Repl {
             gate: self.gate_of(worker),
             has_keys,
         };
+        let is_idle = self.roster.get(worker).is_some_and(|agent| agent.state() == State::Idle);
+        if let Some(words) = self.team_words(focus).filter(|_| is_idle) {
+            return words;
+        }
         let words = self.roster.get(worker).map(|agent| doing::words(agent, &around)).unwrap_or_default();
         if worker == focus { words } else { format!("a summary: {words}") }
     }

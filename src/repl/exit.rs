@@ -52,6 +52,7 @@ impl Repl {
         let start = self.shared.clock.now();
         let patience = self.shared.config.settings.exit_patience;
         self.forsake_turns();
+        self.end_all_runs();
         for id in self.roster.ids() {
             self.cancel_slice(id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.

@@ -12,6 +12,7 @@
 //! view, and not by the agent; and what it says is listened to.
 
 mod births;
+mod chat;
 mod ends;
 mod library;
 mod news;
@@ -75,13 +76,19 @@ struct Run {
     task: Task,
     /// Whose children the members are.
     asker: AgentId,
-    /// The last of the asker's messages that members know; none of them knows anything of it otherwise.
+    /// The last of the asker's messages that members know, in a chat: there they stay when they are over, and write to
+    /// the asker. Otherwise they know nothing of it and die when they are over.
     knows: Option<MessageId>,
+    /// Each stage is written to by the one before: this is who has answered last.
+    pipeline: Option<Option<AgentId>>,
+    /// Somebody wanted no more of it.
+    is_interrupted: bool,
     /// How the agents of its members send again what has failed: never, but the pause of a provider is as long as this
     /// says.
     retry: RetryPolicy,
-    /// Which agents play now.
+    /// Which agents play now, and how many members are over.
     agents: BTreeMap<Who, AgentId>,
+    over: usize,
     /// The task has to be asked what comes next.
     has_news: bool,
     /// Otherwise not before this moment.

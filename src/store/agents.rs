@@ -180,7 +180,8 @@ fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, na
     })
 }
 
-fn bury(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
+/// An agent dies. The caller holds the transaction.
+pub(super) fn bury(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
     let ordinal = running(conn, agent)?;
     if ordinal == ROOT {
         return Err(Error::new(ErrorKind::Usage, "the root cannot be killed"));

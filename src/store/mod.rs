@@ -8,6 +8,7 @@
 //!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows are never deleted
 //!   messages  id 1 2 3 4 5 ...     one order over all agents, indexed by (agent, id)
 //!   partials  pieces of replies that still stream; empty when nobody streams
+//!   runs      tasks of several agents, and what became of them
 //!   queue     texts and commands that wait; a text is given its id in `messages` when it enters the conversation
 //! ```
 
@@ -22,6 +23,7 @@ mod recover;
 mod replay;
 mod roll;
 mod row;
+mod runs;
 mod schema;
 mod slice;
 mod spent;
@@ -40,6 +42,7 @@ pub use health::{Health, health};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, as_typed};
 pub use roll::{AgentRow, Found, Roll};
+pub use runs::{NewRun, RunRow};
 pub use spent::Spent;
 
 /// The file inside the data directory.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Store, log, replay};
+use super::{Store, log, replay, runs};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::message::Body;
@@ -17,7 +17,7 @@ const UNANSWERED: &str = "the process ended before this call was answered: it ma
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns whose turn was cut, by order of birth:
     /// tool calls without a result get one that says so, in the order of the calls; the pieces of a reply become a
-    /// partial reply; an interruption is noted; the agent is idle. A second call finds nothing to do.
+    /// partial reply; an interruption is noted; the agent is idle. Runs end, cut. A second call finds nothing to do.
     ///
     /// # Errors
     /// The database cannot be written; everything is as it was then.
@@ -25,6 +25,7 @@ impl Store {
         self.write(|conn| {
             let cut = cut_agents(conn)?;
             cut.iter().try_for_each(|(ordinal, _)| close(conn, *ordinal, now_ms))?;
+            runs::cut(conn, now_ms)?;
             Ok(cut.into_iter().filter_map(|(_, agent)| agent).collect())
         })
     }

@@ -12,7 +12,7 @@ use crate::base::error::Result;
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` makes version `n + 1` out of version `n`.
-const STEPS: [&str; 2] = [VERSION_1, VERSION_2];
+const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// `agents.ordinal` is the order of birth from 0, the root; messages name their agent by it, because an index of a
 /// million small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id): SQLite ends
@@ -87,6 +87,25 @@ const VERSION_2: &str = "
 ALTER TABLE queue ADD COLUMN is_command INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN system TEXT;
 CREATE INDEX messages_usage ON messages (agent) WHERE kind = 'usage';
+";
+
+/// Several agents may work on one task. Whoever works on a run is found through it, so that a crash leaves nobody behind.
+const VERSION_3: &str = "
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run TEXT NOT NULL UNIQUE,
+    asker TEXT NOT NULL REFERENCES agents (uuid),
+    task TEXT NOT NULL,
+    strategy TEXT NOT NULL,
+    aggregation TEXT NOT NULL,
+    keeps_members INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    outcome TEXT
+);
+CREATE INDEX runs_open ON runs (ended_at) WHERE ended_at IS NULL;
+ALTER TABLE agents ADD COLUMN run INTEGER REFERENCES runs (id);
+CREATE INDEX agents_run ON agents (run) WHERE run IS NOT NULL;
 ";
 
 /// Refuses a database that another program made, before anything in it is touched.

@@ -169,6 +169,24 @@ fn a_database_of_version_2_opens_and_becomes_one_of_today() {
     assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
 }
 
+#[test]
+fn a_database_of_version_3_opens_and_becomes_one_of_today() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v3.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let scout = store.load_agents().unwrap().agents[1].id;
+    let states = || -> Vec<&str> { store.runs(9).unwrap().iter().map(|run| run.state()).collect() };
+    assert_eq!(states(), ["running", "completed"]);
+    assert_eq!(store.recover(9).unwrap(), [scout]);
+    assert_eq!(states(), ["cut", "completed"]);
+    assert_eq!(store.load_agents().unwrap().agents.len(), 1, "a member whose run was cut dies with it");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
 /// Everything that a database is made of, in its own words.
 fn schema(conn: &Connection) -> Vec<String> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();

@@ -98,7 +98,7 @@ impl Repl {
             is_whole: seat.shows_whole_question,
             is_busy: agent.state() != State::Idle || self.has_chore(who),
             is_held_up: self.is_held_up(self.worker(who)),
-            is_summarised: agent.summaries() > 0,
+            has_others_at_work: agent.has_others_at_work(),
             is_draft_empty: self.draft_at(at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,

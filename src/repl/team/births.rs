@@ -1,6 +1,8 @@
 //! How a run begins, and how its members come to be: each when it is first asked, so that a run which is decided early
 //! has made no more agents than it needed.
 
+use std::collections::BTreeMap;
+
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -11,14 +13,24 @@ use crate::provider::check_thinking;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 use crate::repl::team::{Heard, Part, Run, RunId};
-use crate::store::{Forked, Found, NewAgent};
+use crate::store::{Forked, Found, NewAgent, NewRun};
 use crate::team::Nursery;
 use crate::team::coordinator::member::Member;
+use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{Task, Who};
+use crate::team::coordinator::workflow::Workflow;
 
 /// Characters of a member's name that its agent takes over: a number may have to stand behind them, and an agent's name
 /// has 32.
 const NAME_CHARACTERS: usize = 26;
+
+/// Who is to work.
+pub(super) enum Work<'a> {
+    /// These, in the order that the settings say.
+    Members(Vec<Member>),
+    /// The steps of this, in its order.
+    Workflow(&'a Workflow),
+}
 
 impl Repl {
     /// A run begins with the next turn of the loop.
@@ -26,30 +38,48 @@ impl Repl {
         &mut self,
         asker: AgentId,
         knows: Option<MessageId>,
-        retry: crate::domain::config::RetryPolicy,
-        judge: Option<&str>,
-        task: impl FnOnce(&str, crate::base::clock::Moment) -> Result<Task>,
+        work: Work<'_>,
+        text: &str,
+        settings: Settings,
     ) -> Result<RunId> {
         self.require_writing()?;
         self.roster.get(asker).filter(|_| !self.is_errand(asker)).ok_or_else(nobody)?;
-        let id = RunId::random();
-        let task = task(id.as_str(), self.shared.clock.now())?;
+        let (id, now) = (RunId::random(), self.shared.clock.now());
+        let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
+        let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
+        let task = match work {
+            Work::Members(members) => Task::new(id.as_str(), text, members, settings, now)?,
+            Work::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
+        };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
-        for model in models.chain(judge) {
+        for model in models.chain(judge.as_deref()) {
             self.shared.nursery.endpoint(model)?;
         }
+        let new = NewRun {
+            run: id.as_str(),
+            asker,
+            task: text,
+            strategy: if is_workflow { "workflow" } else { strategy.name() },
+            aggregation: aggregation.name(),
+            keeps_members: knows.is_some(),
+        };
+        self.shared.store.begin_run(&new, self.shared.clock.unix_ms())?;
         self.team.runs.push(Run {
             id: id.clone(),
             task,
             asker,
             knows,
+            pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
+            is_interrupted: false,
             retry,
-            agents: std::collections::BTreeMap::new(),
+            agents: BTreeMap::new(),
+            over: 0,
             has_news: true,
             wait: None,
             events: Vec::new(),
             outcome: None,
         });
+        self.count_tasks(asker);
         Ok(id)
     }
 
@@ -73,7 +103,17 @@ impl Repl {
         let before = self.shared.store.last_own_message(agent)?;
         let part = Part { run: run.clone(), who, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
+        self.hand_on(run, agent, prompt);
         self.submit(None, agent, prompt.to_owned())
+    }
+
+    /// In a pipeline what a stage is told is a letter of the one before, too. It has read it already: nobody is to tell it
+    /// of something unread. What no letter carries, or a store that refuses, does not keep it from its work.
+    fn hand_on(&mut self, run: &RunId, agent: AgentId, letter: &str) {
+        if let Some(from) = self.team.run(run).and_then(|run| run.pipeline.flatten()) {
+            let delivered = self.send_mail(from, agent, letter);
+            drop(delivered.and_then(|id| self.take_mail(agent, Some(id))));
+        }
     }
 
     /// Nothing of what has failed is known to it: its message is taken back before it is told anew.
@@ -107,7 +147,8 @@ impl Repl {
         };
         let before = parent.talk.thinking;
         let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
-        let forked = self.enter_member(&new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
+        let forked =
+            self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
         let child = self.roster.with(asker, |parent| {
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
@@ -128,6 +169,7 @@ impl Repl {
     /// All of it in one transaction.
     fn enter_member(
         &mut self,
+        run: &RunId,
         new: &NewAgent,
         member: &Member,
         knows: bool,
@@ -142,6 +184,7 @@ impl Repl {
             if let Some(role) = &member.role {
                 store.set_system(new.id, Some(role))?;
             }
+            store.join_run(new.id, run.as_str())?;
             Ok(forked)
         })
     }

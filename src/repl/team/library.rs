@@ -6,12 +6,12 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
 use crate::repl::team::RunId;
+use crate::repl::team::births::Work;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::settings::Settings;
-use crate::team::coordinator::task::Task;
 use crate::team::coordinator::workflow::Workflow;
 
 impl Repl {
@@ -23,8 +23,7 @@ impl Repl {
     /// The asker does not live, there is no task, a setting is out of bounds, two members have one name, a model is not
     /// configured, or nothing may be written; nothing has happened then.
     pub fn run_task(&mut self, asker: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
-        let (retry, judge) = (settings.retry, settings.judge.clone());
-        self.begin_run(asker, None, retry, judge.as_deref(), |id, now| Task::new(id, text, members, settings, now))
+        self.begin_run(asker, None, Work::Members(members), text, settings)
     }
 
     /// The same for a workflow, whose steps are the members. The strategy of the settings does not matter.
@@ -38,10 +37,7 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        let (retry, judge) = (settings.retry, settings.judge.clone());
-        self.begin_run(asker, None, retry, judge.as_deref(), |id, now| {
-            Task::of_workflow(id, text, workflow, settings, now)
-        })
+        self.begin_run(asker, None, Work::Workflow(workflow), text, settings)
     }
 
     /// What has happened in a run since this was last asked. Empties; nothing for a run that is not remembered.

@@ -1,0 +1,198 @@
+//! Runs: tasks that several agents work on. What the members say is in their own logs; here stands what was asked for and
+//! what came of it.
+
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use super::{Store, agents, row};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRun<'a> {
+    /// Its name.
+    pub run: &'a str,
+    /// Who asks.
+    pub asker: AgentId,
+    /// The task's own words.
+    pub task: &'a str,
+    /// In which order the members work.
+    pub strategy: &'a str,
+    /// How the answers become one.
+    pub aggregation: &'a str,
+    /// Its members live on when it has ended; else they die with it, also after a crash.
+    pub keeps_members: bool,
+}
+
+/// A run as it was entered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Its name.
+    pub run: String,
+    /// The task's own words.
+    pub task: String,
+    /// In which order the members work.
+    pub strategy: String,
+    /// How the answers become one.
+    pub aggregation: String,
+    /// Milliseconds since 1970.
+    pub started_at: i64,
+    /// The same; `None`: it goes on.
+    pub ended_at: Option<i64>,
+    /// What became of it, as scripts read it. `None` for one that has ended: the process ended in the middle of it.
+    pub outcome: Option<Value>,
+}
+
+impl RunRow {
+    /// How far it is, in a word: `running`, `completed`, `failed`, `interrupted`, or `cut` by the end of the process.
+    pub fn state(&self) -> &'static str {
+        match &self.outcome {
+            None if self.ended_at.is_none() => "running",
+            None => "cut",
+            Some(outcome) if outcome["success"] == true => "completed",
+            Some(outcome) if outcome["interrupted"] == true => "interrupted",
+            Some(_) => "failed",
+        }
+    }
+}
+
+impl Store {
+    /// Enters a run.
+    ///
+    /// # Errors
+    /// There is one of this name, or the database cannot be written.
+    pub fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
+        let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let NewRun { run, asker, task, strategy, aggregation, keeps_members } = new;
+        self.write(|conn| {
+            let values = params![run, asker, task, strategy, aggregation, keeps_members, now_ms];
+            conn.prepare_cached(sql)?.execute(values)?;
+            Ok(())
+        })
+    }
+
+    /// An agent works on a run from now on.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
+        let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
+    }
+
+    /// A run is over, and this became of it.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
+        let sql = "UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE run = ?1";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
+    }
+
+    /// The newest runs, at most so many, the newest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn runs(&self, most: usize) -> Result<Vec<RunRow>> {
+        let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome FROM runs
+                   ORDER BY id DESC LIMIT ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query_map([i64::try_from(most).unwrap_or(i64::MAX)], read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let outcome: Option<String> = row.get(6)?;
+    Ok(RunRow {
+        run: row::text(row, 0)?,
+        task: row::text(row, 1)?,
+        strategy: row::text(row, 2)?,
+        aggregation: row::text(row, 3)?,
+        started_at: row.get(4)?,
+        ended_at: row.get(5)?,
+        // Damaged words are still those of a run that has ended by itself.
+        outcome: outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::Null)),
+    })
+}
+
+/// Ends the runs in whose middle an earlier process ended: those members die that were to die with them. The caller holds
+/// the transaction.
+pub(super) fn cut(conn: &Connection, now_ms: i64) -> Result<()> {
+    let sql = "SELECT uuid FROM agents JOIN runs ON runs.id = agents.run
+               WHERE runs.ended_at IS NULL AND NOT keeps_members AND status = 'running'";
+    let mut statement = conn.prepare_cached(sql)?;
+    // A member whose uuid is damaged can be named by nobody.
+    let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
+    let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
+    for member in members.into_iter().flatten() {
+        agents::bury(conn, member, now_ms)?;
+    }
+    conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::id::MessageId;
+    use crate::store::NewAgent;
+
+    fn house() -> (Store, AgentId) {
+        let store = Store::in_memory().unwrap();
+        let root = AgentId::random();
+        store.create_root(root, None, None, 0).unwrap();
+        (store, root)
+    }
+
+    fn begin(store: &Store, asker: AgentId, run: &str, keeps_members: bool) -> AgentId {
+        let new = NewRun { run, asker, task: "say hello", strategy: "parallel", aggregation: "vote", keeps_members };
+        store.begin_run(&new, 5).unwrap();
+        let id = AgentId::random();
+        let fork_point = MessageId(0);
+        let member = NewAgent { id, name: None, parent: asker, fork_point, endpoint: None, environment: None };
+        store.fork(&member, 0).unwrap();
+        store.join_run(id, run).unwrap();
+        id
+    }
+
+    #[test]
+    fn each_end_of_a_run_has_its_word_and_the_newest_stands_first() {
+        let (store, root) = house();
+        for (run, outcome) in [
+            ("good", Some(json!({"success": true, "interrupted": false}))),
+            ("bad", Some(json!({"success": false, "interrupted": false}))),
+            ("stopped", Some(json!({"success": false, "interrupted": true}))),
+            ("open", None),
+        ] {
+            begin(&store, root, run, false);
+            outcome.iter().for_each(|outcome| store.end_run(run, outcome, 7).unwrap());
+        }
+        let states = |most| -> Vec<(String, &str)> {
+            store.runs(most).unwrap().into_iter().map(|row| (row.run.clone(), row.state())).collect()
+        };
+        let all = [("open", "running"), ("stopped", "interrupted"), ("bad", "failed"), ("good", "completed")];
+        assert_eq!(states(9), all.map(|(run, state)| (run.to_owned(), state)));
+        assert_eq!(states(2).len(), 2);
+    }
+
+    #[test]
+    fn a_run_that_a_crash_cut_says_so_and_only_members_that_were_to_die_with_it_are_dead() {
+        let (store, root) = house();
+        let (mortal, kept, done) =
+            (begin(&store, root, "a", false), begin(&store, root, "b", true), begin(&store, root, "c", false));
+        store.end_run("c", &json!({"success": true}), 7).unwrap();
+        store.begin_turn(mortal, "go".into(), 6).unwrap();
+        assert_eq!(store.recover(9).unwrap(), [mortal]);
+        let is_alive = |id| store.agent(id).unwrap().is_some_and(|row| row.is_running);
+        assert_eq!([mortal, kept, done].map(is_alive), [false, true, true]);
+        let states: Vec<&str> = store.runs(9).unwrap().iter().map(RunRow::state).collect();
+        assert_eq!(states, ["completed", "cut", "cut"]);
+        assert_eq!(store.recover(10).unwrap(), []);
+        assert_eq!(store.runs(9).unwrap()[1].ended_at, Some(9));
+    }
+}
