@@ -1,7 +1,11 @@
 //! Many agents on one task, on the real loop: members are agents with sockets of their own, the peer is scripted, and the
 //! clock is moved by hand.
 
+mod chat;
+mod many;
 mod scene;
+mod strategies;
+mod trouble;
 
 use std::time::Duration;
 
@@ -10,7 +14,7 @@ use polylogue::team::coordinator::result::Ending;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
 use crate::support::peer::Peer;
-use scene::{accept_members, answer, ending_names, finish, house, members, start, time_left};
+use scene::{accept_members, answer, ending_names, finish, house, limit, members, start, time_left, wait_for_retry};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -64,13 +68,8 @@ fn a_failed_attempt_is_made_again_when_the_other_side_says_and_knows_nothing_of_
     let mut house = house(&peer);
     let run = start(&mut house, &members(&["a"]), "hello", settings(Strategy::Sequential));
     let [first] = accept_members(&mut house, &peer, ["a"]);
-    let words = r#"{"error":{"message":"slow down","type":"rate_limit"}}"#;
-    let length = words.len().to_string();
-    first
-        .head(429, &[("content-type", "application/json"), ("retry-after", "7"), ("content-length", &length)])
-        .send(words);
-    let left = time_left(&mut house);
-    assert_eq!(left, 7 * SECOND);
+    limit(&first, 7);
+    let left = wait_for_retry(&mut house, 7 * SECOND);
     house.advance(left);
     let [again] = accept_members(&mut house, &peer, ["a"]);
     assert_eq!(again.request().body, first.request().body);

@@ -77,3 +77,20 @@ pub fn time_left(house: &mut Harness) -> Duration {
     });
     house.timeout().after.expect("a moment")
 }
+
+/// The server wants to be left alone for so many seconds.
+pub fn limit(exchange: &Exchange, seconds: u32) {
+    let words = r#"{"error":{"message":"slow down","type":"rate_limit"}}"#;
+    let (length, seconds) = (words.len().to_string(), seconds.to_string());
+    let headers = [("content-type", "application/json"), ("retry-after", &*seconds), ("content-length", &*length)];
+    exchange.head(429, &headers).send(words);
+}
+
+/// Turns until a member is to be asked again, and gives how long it still has to wait: at most so long.
+pub fn wait_for_retry(house: &mut Harness, most: Duration) -> Duration {
+    house.turn_until("a wait", |house| {
+        let Timeout { after, why } = house.timeout();
+        why == Why::Team && after.is_some_and(|after| after <= most)
+    });
+    house.timeout().after.expect("a moment")
+}
