@@ -161,7 +161,7 @@ impl Change {
     /// Whether only the terminal from which it is asked for is another one afterwards: what somebody may ask for who only
     /// watches.
     pub const fn concerns_nobody_else(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Copy(_))
+        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam)
     }
 
     /// A stable name, for the trace.

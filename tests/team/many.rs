@@ -1,13 +1,17 @@
 //! Many members, and many tasks one after the other.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
 use std::time::Duration;
 
 use polylogue::repl::Why;
 use polylogue::team::coordinator::member::Member;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
-use super::scene::{finish, start};
+use super::scene::{finish, members, start};
 use crate::support::harness::{Harness, Plan};
+use crate::support::{http, openai};
 
 fn parallel() -> Settings {
     Settings { strategy: Strategy::Parallel, ..Settings::default() }
@@ -25,4 +29,71 @@ fn a_hundred_members_work_at_once() {
     let outcome = finish(&mut house, &run);
     assert!(outcome.results.iter().all(|result| result.is_success()));
     assert_eq!((house.repl.roster().len(), house.timeout().why), (1, Why::Nothing));
+}
+
+/// What this process holds: threads, descriptors, and bytes of memory in pages of 4 KiB (proc(5)).
+fn held() -> (usize, usize, usize) {
+    let count = |path: &str| std::fs::read_dir(path).expect("a Linux").count();
+    let numbers = std::fs::read_to_string("/proc/self/statm").expect("a Linux");
+    let pages = numbers.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number");
+    (count("/proc/self/task"), count("/proc/self/fd"), pages * 4096)
+}
+
+/// Answers every request in the same way, one after the other, on one thread that holds nothing between two of them: the
+/// scripted peer keeps every connection that it ever had.
+fn serve(listener: &TcpListener) {
+    let pieces = [openai::text("an answer"), openai::finish("stop")].map(|piece| openai::event(&piece));
+    let mut reply = http::head(200, &[("content-type", "text/event-stream"), ("connection", "close")]);
+    reply.extend([&*pieces.concat(), openai::DONE].concat().into_bytes());
+    for stream in listener.incoming() {
+        let (mut stream, mut reader) = (stream.expect("a connection"), http::RequestReader::default());
+        let mut portion = [0; 16 * 1024];
+        while reader.take_request().expect("HTTP").is_none() {
+            let count = stream.read(&mut portion).expect("a request");
+            reader.feed(&portion[..count]);
+        }
+        // Whoever was cut does not listen any more.
+        let _ = stream.write_all(&reply);
+    }
+}
+
+/// So many tasks, one after the other, for the same ten.
+fn give_tasks(house: &mut Harness, count: usize) {
+    let ten: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
+    let ten = members(&ten.iter().map(String::as_str).collect::<Vec<_>>());
+    for _ in 0..count {
+        let run = start(house, &ten, "hello", parallel());
+        assert!(finish(house, &run).results.iter().all(|result| result.is_success()));
+    }
+}
+
+/// Alone in its process: what others hold there comes and goes.
+fn watch_growth() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || serve(&listener));
+    let mut house = Harness::new(Plan { size: None, ..Plan::peer(&url) });
+    give_tasks(&mut house, 20);
+    let before = held();
+    give_tasks(&mut house, 80);
+    // The server may still be closing the last connection.
+    house.turn_until("no more than before", |_| held().0 <= before.0 && held().1 <= before.1);
+    assert!(held().2 < before.2 + (8 << 20), "{} KiB more", (held().2 - before.2) >> 10);
+    assert_eq!((house.repl.roster().len(), house.timeout().why), (1, Why::Nothing));
+    assert_eq!(house.repl.store().runs(1_000).expect("the runs").len(), 100);
+}
+
+#[test]
+fn a_hundred_tasks_for_ten_leave_no_thread_no_descriptor_and_no_memory_behind() {
+    const ALONE: &str = "POLYLOGUE_TEST_HUNDRED_TASKS";
+    if std::env::var_os(ALONE).is_some() {
+        return watch_growth();
+    }
+    let output = Command::new(std::env::current_exe().expect("the path of this binary"))
+        .args(["--exact", "--nocapture", "--test-threads=1"])
+        .arg(std::thread::current().name().expect("the name of this test"))
+        .env(ALONE, "1")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
