@@ -19,6 +19,32 @@ impl Repl {
     /// nothing of its conversation, and dies when its part is over; its conversation stays in the store. Who kills the
     /// asker interrupts the run.
     ///
+    /// ```
+    /// # use polylogue::base::clock::Clock;
+    /// # use polylogue::domain::config::Config;
+    /// # use polylogue::repl::Repl;
+    /// # use polylogue::store::Store;
+    /// use polylogue::team::coordinator::member::Member;
+    /// use polylogue::team::coordinator::settings::{Aggregation, Settings, Strategy};
+    ///
+    /// # fn main() -> polylogue::base::error::Result<()> {
+    /// # let mut house = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+    /// let root = house.list()[0].id;
+    /// let settings =
+    ///     Settings { strategy: Strategy::Parallel, aggregation: Aggregation::Vote, ..Settings::default() };
+    /// let run = house.run_task(root, Member::list("ada,grace,emmy")?, "what is it?", settings)?;
+    /// let outcome = loop {
+    ///     house.turn(None)?;
+    ///     house.take_events(&run).iter().for_each(|event| println!("{}", event.json_line(run.as_str())));
+    ///     if let Some(outcome) = house.outcome(&run) {
+    ///         break outcome;
+    ///     }
+    /// };
+    /// assert_eq!(outcome.answer.as_deref(), Some("what is it?")); // the usual model repeats what it is told
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The asker does not live, there is no task, a setting is out of bounds, two members have one name, a model is not
     /// configured, or nothing may be written; nothing has happened then.
