@@ -1,23 +1,15 @@
 //! What is written where while a run goes on: the answer to standard output, everything else to standard error.
 
-use std::io::{stderr, stdout};
-use std::os::fd::{AsFd, RawFd};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::account::{Account, Failure};
-use super::outlet::{Outlet, State};
+use super::streams::{Streams, Trouble};
 use super::wanted::OutputFormat;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::text::sanitise;
 use crate::cli::code;
 use crate::domain::chunk::Chunk;
-
-/// The most that waits for a reader that takes nothing, in bytes: more than any reply is long.
-pub const MOST_WAITING: usize = 64 << 20;
-/// The same for standard error, behind which lines are dropped.
-const MOST_TOLD: usize = 1 << 20;
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +36,8 @@ impl Ending {
 /// Where a run is written to.
 pub struct Desk {
     format: OutputFormat,
-    out: Outlet,
-    err: Outlet,
-    /// Standard output is a terminal: nothing that a model says may steer it.
-    is_shown: bool,
+    /// Standard output and error.
+    pub streams: Streams,
     /// The call that was refused last, until it is seen.
     refused: Option<String>,
     /// So many chunks were gone before they could be passed on.
@@ -65,9 +55,7 @@ impl Desk {
     pub fn new(format: OutputFormat, started: Instant) -> Result<Self> {
         Ok(Self {
             format,
-            is_shown: rustix::termios::isatty(stdout()),
-            out: Outlet::on(stdout().as_fd()).map_err(std::io::Error::from)?,
-            err: Outlet::on(stderr().as_fd()).map_err(std::io::Error::from)?,
+            streams: Streams::of_process()?,
             refused: None,
             missed: 0,
             account: Account::default(),
@@ -79,9 +67,8 @@ impl Desk {
     pub fn on_chunk(&mut self, chunk: &Chunk, line: impl FnOnce() -> String) {
         let said = self.account.on_chunk(chunk);
         match self.format {
-            OutputFormat::StreamJson => self.out.write((line() + "\n").as_bytes()),
-            OutputFormat::Text if self.is_shown => self.out.write(sanitise(&said).as_bytes()),
-            OutputFormat::Text => self.out.write(said.as_bytes()),
+            OutputFormat::StreamJson => self.streams.line(line()),
+            OutputFormat::Text => self.streams.answer(&said),
             OutputFormat::Json => {}
         }
         match chunk {
@@ -117,10 +104,7 @@ impl Desk {
 
     /// Tells something beside the answer, in one line.
     pub fn say(&mut self, words: &str) {
-        if self.err.waiting() < MOST_TOLD {
-            let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.err.write(format!("polylogue: {}\n", sanitise(&words)).as_bytes());
-        }
+        self.streams.say(words);
     }
 
     /// The last of the answer, for the formats that have a last; returns the code with which the program ends.
@@ -131,8 +115,8 @@ impl Desk {
             Ending::Done | Ending::Signal(_) | Ending::Unread => {}
         }
         if self.format != OutputFormat::Text {
-            let line = self.result(ending, agent, requests).to_string() + "\n";
-            self.out.write(line.as_bytes());
+            let line = self.result(ending, agent, requests).to_string();
+            self.streams.line(line);
         }
         self.code(ending)
     }
@@ -168,44 +152,10 @@ impl Desk {
 
     /// Why nothing more can be written, if so.
     pub fn trouble(&self) -> Option<Ending> {
-        match self.out.state() {
-            State::Unread => Some(Ending::Unread),
-            State::Failed(error) => {
-                let text = format!("standard output cannot be written: {error}");
-                Some(Ending::Failed(Failure { kind: "system".into(), text }))
-            }
-            State::Open if self.out.waiting() > MOST_WAITING => {
-                let words = "whoever reads standard output takes nothing: more than 64 MiB wait";
-                Some(Ending::Limit(words.into()))
-            }
-            State::Open => None,
-        }
-    }
-
-    /// Whether something was not taken yet.
-    pub fn is_waiting(&self) -> bool {
-        self.out.state() == State::Open && self.out.waiting() > 0
-    }
-
-    /// Writes what is taken now.
-    pub fn flush(&mut self) {
-        self.out.flush();
-        self.err.flush();
-    }
-
-    /// The descriptors to watch: which, and whether for writing. The news that a reader has gone comes for both.
-    pub fn watched(&self) -> impl Iterator<Item = (RawFd, bool)> {
-        let err = self.err.watched().filter(|_| self.err.waiting() > 0).map(|fd| (fd, true));
-        let out = self.out.watched().map(|fd| (fd, self.out.waiting() > 0));
-        out.into_iter().chain(err)
-    }
-
-    /// There is news of this descriptor, perhaps one of these.
-    pub fn on_news(&mut self, fd: RawFd) {
-        for outlet in [&mut self.out, &mut self.err] {
-            if outlet.watched() == Some(fd) {
-                outlet.on_news();
-            }
-        }
+        self.streams.trouble().map(|trouble| match trouble {
+            Trouble::Unread => Ending::Unread,
+            Trouble::Failed(text) => Ending::Failed(Failure { kind: "system".into(), text }),
+            Trouble::Stuck(words) => Ending::Limit(words.into()),
+        })
     }
 }

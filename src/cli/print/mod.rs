@@ -7,6 +7,7 @@
 //! | `inlet` | standard input: a text, or turns as lines of JSON |
 //! | `outlet` | standard output and error, which never block the loop |
 //! | `account` | what the run came to, from the chunks of its agent |
+//! | `streams` | standard output and error as a pair |
 //! | `desk` | what is written where, and the exit code |
 //! | `session` | the run itself |
 //! | `own`, `served` | where its agent works: in a house of its own, or at the server that holds the data directory |
@@ -40,11 +41,12 @@
 
 mod account;
 mod desk;
-mod inlet;
+pub(in crate::cli) mod inlet;
 mod outlet;
 mod own;
 mod served;
 mod session;
+pub(in crate::cli) mod streams;
 mod wanted;
 
 use std::io::{Write as _, stderr, stdin};

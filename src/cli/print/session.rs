@@ -158,7 +158,7 @@ impl Run<'_> {
 
     /// Asks the poll for what is wanted next.
     fn watch(&mut self) -> Result<()> {
-        let watched: Vec<(RawFd, bool)> = self.desk.watched().collect();
+        let watched: Vec<(RawFd, bool)> = self.desk.streams.watched().collect();
         for (fd, writable) in watched {
             self.host.watch(fd, true, writable)?;
         }
@@ -189,7 +189,7 @@ impl Run<'_> {
             } else if self.lines.as_ref().is_some_and(|lines| lines.inlet.watched() == Some(fd)) {
                 self.read_lines()?;
             } else {
-                self.desk.on_news(fd);
+                self.desk.streams.on_news(fd);
             }
         }
         Ok(asked)
@@ -231,7 +231,7 @@ impl Run<'_> {
         let mut code = self.desk.conclude(ending, &self.host.agent(), self.host.requests());
         let patience = Instant::now() + LAST_PATIENCE;
         self.deadline = if *ending == Ending::Done { self.deadline } else { Some(patience) };
-        while self.desk.is_waiting() {
+        while self.desk.streams.is_waiting() {
             self.watch()?;
             if self.left().is_some_and(|left| left.is_zero()) {
                 break;
@@ -241,11 +241,11 @@ impl Run<'_> {
                 return Ok(crate::cli::code::of_signal(number));
             }
         }
-        self.desk.flush();
+        self.desk.streams.flush();
         if *ending == Ending::Done {
             if let Some(trouble) = self.desk.trouble() {
                 code = self.desk.code(&trouble);
-            } else if self.desk.is_waiting() {
+            } else if self.desk.streams.is_waiting() {
                 code = crate::cli::code::LIMIT;
             }
         }
