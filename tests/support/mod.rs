@@ -1,7 +1,7 @@
 //! What the tests stand on: scripted servers, a server for thousands of streams, and a real terminal.
 //!
-//! Only the harness, its terminals and its callers know the crate under test: a mistake of ours cannot hide in its own
-//! mirror.
+//! Only the harness, its terminals and callers, and the homes of programs know the crate under test: a mistake of ours cannot
+//! hide in its own mirror.
 //! The benchmark includes this folder by path and uses its own part of it.
 
 #![allow(dead_code)]
@@ -14,6 +14,7 @@ pub mod harness;
 pub mod http;
 pub mod openai;
 pub mod peer;
+pub mod program;
 pub mod pty;
 pub mod responses;
 pub mod scene;

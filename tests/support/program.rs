@@ -1,0 +1,186 @@
+//! The real program as a script starts it: in a home of its own, with pipes, and never with a terminal.
+
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use polylogue::domain::message::Body;
+use polylogue::store::Store;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::PATIENCE;
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
+
+/// A home without anything in it, where the program is started again and again.
+pub struct Home {
+    pub directory: TempDir,
+    pub variables: Vec<(String, String)>,
+}
+
+impl Home {
+    /// Where only echo can be talked to.
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
+    }
+
+    /// Where an OpenAI-compatible server can be talked to.
+    pub fn with_server(url: &str) -> Self {
+        let variables = vec![("OPENAI_BASE_URL".into(), url.into()), ("POLYLOGUE_MODEL".into(), "openai/test".into())];
+        Self { variables, ..Self::new() }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// A program, without anything to read.
+    pub fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
+        command.envs(self.variables.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the program with these words.
+    pub fn start(&self, words: &[&str]) -> Program {
+        Program::start(self.command(PROGRAM, words))
+    }
+
+    /// Starts the program with these words and an input.
+    pub fn start_with_input(&self, words: &[&str]) -> Program {
+        let mut command = self.command(PROGRAM, words);
+        command.stdin(Stdio::piped());
+        Program::start(command)
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, words: &[&str]) -> Told {
+        self.start(words).ends()
+    }
+
+    /// Runs a shell script, in which `"$0"` is the program.
+    pub fn shell(&self, script: &str) -> Told {
+        Program::start(self.command("sh", &["-c", script, PROGRAM])).ends()
+    }
+
+    /// What is kept of the agent with this number.
+    pub fn log(&self, ordinal: usize) -> Vec<Body> {
+        let store = Store::open(&self.data()).expect("a store");
+        let agent = store.load_agents().expect("agents").agents[ordinal].id;
+        store.replay(agent).expect("a log").0.into_iter().map(|message| message.body).collect()
+    }
+
+    /// How many agents are kept.
+    pub fn agents(&self) -> usize {
+        Store::open(&self.data()).expect("a store").load_agents().expect("agents").agents.len()
+    }
+}
+
+/// What was said by somebody: the text of a message.
+pub fn texts(log: &[Body]) -> Vec<&str> {
+    log.iter().filter_map(text_of).collect()
+}
+
+fn text_of(body: &Body) -> Option<&str> {
+    match body {
+        Body::User(text) => Some(text),
+        Body::Assistant(reply) => Some(&reply.text),
+        _ => None,
+    }
+}
+
+/// The program while it runs. What it writes is taken as it comes, by line.
+pub struct Program {
+    pid: Pid,
+    pub input: Option<ChildStdin>,
+    out: Receiver<Vec<u8>>,
+    err: Receiver<Vec<u8>>,
+    exit: Receiver<ExitStatus>,
+}
+
+impl Program {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("it starts");
+        let (told, exit) = channel();
+        let (pid, input) = (Pid::from_child(&child), child.stdin.take());
+        let out = lines(child.stdout.take());
+        let err = lines(child.stderr.take());
+        thread::spawn(move || told.send(child.wait().expect("a child")));
+        Self { pid, input, out, err, exit }
+    }
+
+    /// The next line that it writes, without its end. Blocks until it comes.
+    pub fn line(&self) -> String {
+        let line = self.out.recv_timeout(PATIENCE).expect("a line");
+        String::from_utf8(line).expect("text").trim_end_matches('\n').to_owned()
+    }
+
+    /// The next line, as JSON.
+    pub fn object(&self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// The next line of JSON that tells of something of this type.
+    pub fn next(&self, kind: &str) -> Value {
+        std::iter::repeat_with(|| self.object()).find(|object| object["type"] == kind).expect("endless")
+    }
+
+    pub fn write(&mut self, text: &str) {
+        self.input.as_mut().expect("an input").write_all(text.as_bytes()).expect("it reads");
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("it lives");
+    }
+
+    /// Ends its input, and waits for its end.
+    pub fn ends(mut self) -> Told {
+        drop(self.input.take());
+        let status = self.exit.recv_timeout(PATIENCE).expect("it ends");
+        let all = |lines: Receiver<Vec<u8>>| String::from_utf8(lines.iter().flatten().collect()).expect("text");
+        let signal = status.signal().map(|number| 128 + number);
+        Told { code: status.code().or(signal).unwrap_or(-1), out: all(self.out), err: all(self.err) }
+    }
+}
+
+/// Each line as it comes, with its end.
+fn lines(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (told, taken) = channel();
+    if let Some(from) = from {
+        thread::spawn(move || {
+            let mut from = BufReader::new(from);
+            let mut line = Vec::new();
+            while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+                if told.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    taken
+}
+
+/// What a program wrote, and how it ended: as a shell tells it.
+#[derive(Debug)]
+pub struct Told {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Told {
+    /// The object in the last line that was written.
+    pub fn result(&self) -> Value {
+        serde_json::from_str(self.out.lines().last().expect("a line")).expect("JSON")
+    }
+}
