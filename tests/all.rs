@@ -19,6 +19,7 @@ mod lives;
 mod lookups;
 mod memory;
 mod models;
+mod multi_agent;
 mod names;
 mod print;
 mod provider;

@@ -1,6 +1,7 @@
 //! The command line, as a table.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -85,6 +86,9 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// Set several agents on one task, and get one answer
+    #[command(subcommand, disable_help_subcommand = true)]
+    MultiAgent(MultiAgentCommand),
     /// Print the manual page: polylogue man | man -l -
     Man,
     /// Let agents run without a terminal, which they outlive
@@ -207,6 +211,92 @@ fn place(words: &str) -> Result<Place, String> {
         Some((epoch, number)) if !epoch.is_empty() => Ok(Place { epoch: epoch.to_owned(), number }),
         _ => Err("EPOCH:N is expected, as in the JSON lines of an earlier look".into()),
     }
+}
+
+/// What can be done with several agents.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum MultiAgentCommand {
+    /// Give a task to several agents; the answer goes to standard output
+    Run {
+        /// The task; `-` is what standard input says
+        words: Vec<String>,
+        /// The task
+        #[arg(long, value_name = "TEXT", conflicts_with = "words")]
+        task: Option<String>,
+        /// In which order they work: sequential, parallel, pipeline, adaptive [default: sequential]
+        #[arg(long, value_name = "HOW")]
+        strategy: Option<String>,
+        /// Agents that belong together: `polylogue multi-agent list` names them
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["agents", "count"])]
+        template: Option<String>,
+        /// Agents by name: NAME[:PROVIDER/MODEL][,..]
+        #[arg(long, value_name = "LIST", conflicts_with = "count")]
+        agents: Option<String>,
+        /// So many agents [default: 3]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        count: Option<usize>,
+        /// How the work is done
+        #[command(flatten)]
+        manner: Manner,
+    },
+    /// Give a task to the steps of a workflow; the answer goes to standard output
+    RunWorkflow {
+        /// The name of a workflow, or a file (with a / or an end)
+        name: String,
+        /// The task; `-` is what standard input says [default: the description of the workflow]
+        words: Vec<String>,
+        /// The task
+        #[arg(long, value_name = "TEXT", conflicts_with = "words")]
+        task: Option<String>,
+        /// How the work is done
+        #[command(flatten)]
+        manner: Manner,
+    },
+    /// List templates and workflows
+    List,
+    /// Print a template or a workflow, so that it can be made another
+    Show {
+        /// Its name, or a file (with a / or an end)
+        name: String,
+    },
+    /// List the newest runs that are kept
+    Status {
+        /// As lines of JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How the work of several agents is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct Manner {
+    /// How their answers become one: concatenate, vote, select_best, merge, first_success [default: concatenate]
+    #[arg(long, value_name = "HOW")]
+    pub aggregation: Option<String>,
+    /// The longest that each agent may take, with all its attempts [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = some_time, allow_negative_numbers = true)]
+    pub timeout: Option<Duration>,
+    /// How often a failed attempt is made again [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub retries: Option<u32>,
+    /// A model that picks the answer, for select_best
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub judge: Option<String>,
+    /// Write what happens to standard output, as lines of JSON; the last one is the result
+    #[arg(long)]
+    pub json: bool,
+    /// Keep nothing
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// How many agents may work at once; 0 is no limit [default: 100]
+    #[arg(long, value_name = "N")]
+    pub working_limit: Option<String>,
+}
+
+/// A time that passes.
+fn some_time(typed: &str) -> Result<Duration, &'static str> {
+    let time = typed.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or("expected a number of seconds above 0")
 }
 
 /// What can be done with the configuration.

@@ -8,6 +8,7 @@ mod completions;
 pub mod config;
 mod doctor;
 mod man;
+mod multi_agent;
 pub mod print;
 mod process;
 mod scripts;
@@ -90,6 +91,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Completions { shell }) => Ok(shown(&completions::script(*shell))),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &around),
         Some(Command::Attach { who, read_only }) => sit::attach(arguments, &around, who.clone(), *read_only),
+        Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &around),
         Some(command) => scripts::run(command, &served_directory(arguments, &around)?),
         None if arguments.print => print::run(arguments, &around),
         None => match sit::instead_of_chat(arguments, &around)? {

@@ -8,9 +8,8 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use super::file;
+use super::file::{self, FoundFile};
 use super::keys::is_name;
 use crate::base::text::{sanitise, truncate};
 use crate::commands;
@@ -18,33 +17,14 @@ use crate::domain::custom::CustomCommand;
 
 /// A command is a message: what is larger is something else.
 const MOST_BYTES: usize = 64 * 1024;
-/// More are not read.
-const MOST_FILES: usize = 256;
 /// Columns of a description that is taken from the text itself.
 const DESCRIPTION_COLUMNS: usize = 60;
 
-/// One file as it was found.
-#[derive(Debug, Clone)]
-pub struct CommandFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What it holds, or why that cannot be read.
-    pub bytes: Result<Vec<u8>, String>,
-}
-
-/// The files of a directory that could be commands, by name.
-pub fn files(directory: &Path) -> Vec<CommandFile> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|end| end == "md") && path.is_file());
-    paths.sort();
-    paths.truncate(MOST_FILES);
-    let read = |path: PathBuf| CommandFile { bytes: file::read_regular(&path).map(Option::unwrap_or_default), path };
-    paths.into_iter().map(read).collect()
-}
+/// How the names of the files end that are commands.
+pub const ENDS: &[&str] = &["md"];
 
 /// All commands by name; of two with one name the later is taken. What cannot be one is told and ignored.
-pub fn commands(files: &[CommandFile], warnings: &mut Vec<String>) -> Vec<CustomCommand> {
+pub fn commands(files: &[FoundFile], warnings: &mut Vec<String>) -> Vec<CustomCommand> {
     let mut commands = BTreeMap::new();
     for file in files {
         match command(file) {
@@ -55,7 +35,7 @@ pub fn commands(files: &[CommandFile], warnings: &mut Vec<String>) -> Vec<Custom
     commands.into_values().collect()
 }
 
-fn command(file: &CommandFile) -> Result<CustomCommand, String> {
+fn command(file: &FoundFile) -> Result<CustomCommand, String> {
     let name = file.path.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
     let name = name.ok_or("its name is not made of small letters, digits and -")?.to_owned();
     if commands::find(&name).is_some() {

@@ -18,6 +18,8 @@ use crate::base::text;
 
 /// A configuration is written by hand: what is larger is something else.
 const MOST_BYTES: usize = 1024 * 1024;
+/// Of one directory more are not read.
+const MOST_FILES: usize = 256;
 
 /// What is wrong with the configuration.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +57,28 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
 /// As for [`read`].
 pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path, Links::Followed))
+}
+
+/// A file of a directory, as it was found.
+#[derive(Debug, Clone)]
+pub struct FoundFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds, or why that cannot be read.
+    pub bytes: Result<Vec<u8>, String>,
+}
+
+/// The files of a directory whose names end like this, by name.
+pub fn files(directory: &Path, ends: &[&str]) -> Vec<FoundFile> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let is_meant =
+        |path: &PathBuf| path.extension().and_then(|end| end.to_str()).is_some_and(|end| ends.contains(&end));
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| is_meant(path) && path.is_file());
+    paths.sort();
+    paths.truncate(MOST_FILES);
+    let read = |path: PathBuf| FoundFile { bytes: read_regular(&path).map(Option::unwrap_or_default), path };
+    paths.into_iter().map(read).collect()
 }
 
 fn bytes_of(opened: io::Result<File>) -> Result<Option<Vec<u8>>, String> {

@@ -10,11 +10,12 @@
 //! | `surroundings` | variables and directories of the start |
 //! | `project` | what a project brings along, and whether it is trusted |
 //! | `custom` | commands that a person has written |
+//! | `team` | templates and workflows that a person has written |
 //! | `show` | `polylogue config` |
 
 pub mod catalog;
 mod custom;
-mod file;
+pub(super) mod file;
 pub(super) mod keys;
 mod project;
 pub(super) mod providers;
@@ -22,6 +23,7 @@ pub(super) mod settings;
 pub mod show;
 mod source;
 mod surroundings;
+pub(super) mod team;
 #[cfg(test)]
 mod tests;
 
@@ -36,9 +38,8 @@ use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
 use catalog::Known;
-use custom::CommandFile;
 pub use file::Complaints;
-use file::{Lines, Reading};
+use file::{FoundFile, Lines, Reading};
 use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Wanted};
@@ -113,9 +114,13 @@ impl Loaded {
 
     /// Where the store is, if this start is to find it again: the option to say so.
     pub fn data_directory_said(&self) -> Option<&Path> {
-        let source = SETTINGS.iter().zip(&self.sources).find(|(setting, _)| setting.key == "data_dir")?.1;
-        let is_for_once = matches!(source, Source::Flag(_) | Source::Variable(_));
-        self.wanted.config.data_directory.as_deref().filter(|_| is_for_once)
+        self.wanted.config.data_directory.as_deref().filter(|_| self.is_said("data_dir"))
+    }
+
+    /// Whether this setting was said for this start, and does not come from a file.
+    pub fn is_said(&self, key: &str) -> bool {
+        let said = |source: &Source| matches!(source, Source::Flag(_) | Source::Variable(_));
+        SETTINGS.iter().zip(&self.sources).any(|(setting, source)| setting.key == key && said(source))
     }
 
     fn place_store(&mut self, around: &Surroundings) {
@@ -287,9 +292,13 @@ fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = Str
 
 /// The person's own, and the project's if it is trusted, which win.
 fn custom_commands(files: &Found, complaints: &mut Complaints) -> Vec<crate::domain::custom::CustomCommand> {
-    let own = files.directory.as_ref().map(|directory| custom::files(&directory.join("commands"))).unwrap_or_default();
+    let own = files
+        .directory
+        .as_ref()
+        .map(|directory| file::files(&directory.join("commands"), custom::ENDS))
+        .unwrap_or_default();
     let trusted = files.project.iter().filter(|_| files.is_trusted);
     let projects = trusted.flat_map(|project| project.commands.clone());
-    let all: Vec<CommandFile> = own.into_iter().chain(projects).collect();
+    let all: Vec<FoundFile> = own.into_iter().chain(projects).collect();
     custom::commands(&all, &mut complaints.warnings)
 }

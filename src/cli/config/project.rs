@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::custom::{self, CommandFile};
-use super::file;
+use super::custom;
+use super::file::{self, FoundFile};
+use super::team::{self, DIRECTORIES};
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// The directory of a project.
@@ -27,7 +28,9 @@ pub struct Project {
     /// The bytes of its configuration; `None` if there is none.
     pub config: Option<std::result::Result<Vec<u8>, String>>,
     /// Its commands.
-    pub commands: Vec<CommandFile>,
+    pub commands: Vec<FoundFile>,
+    /// Its templates and workflows.
+    pub teams: Vec<FoundFile>,
 }
 
 impl Project {
@@ -36,9 +39,10 @@ impl Project {
         let found = file::upwards(directory, DIRECTORY)?;
         let directory = found.canonicalize().ok()?;
         let config = file::read_regular(&directory.join("config.toml")).transpose();
-        let commands = custom::files(&directory.join("commands"));
-        let has_anything = config.is_some() || !commands.is_empty();
-        has_anything.then_some(Self { directory, config, commands })
+        let commands = file::files(&directory.join("commands"), custom::ENDS);
+        let teams: Vec<FoundFile> = DIRECTORIES.iter().flat_map(|name| team::files(&directory.join(name))).collect();
+        let has_anything = config.is_some() || !commands.is_empty() || !teams.is_empty();
+        has_anything.then_some(Self { directory, config, commands, teams })
     }
 
     /// Its configuration file.
@@ -50,8 +54,9 @@ impl Project {
     fn digest(&self) -> String {
         let mut all = Sha256::new();
         let config = self.config.iter().map(|config| ("config.toml".to_owned(), config));
-        let commands = self.commands.iter().map(|file| (file.path.display().to_string(), &file.bytes));
-        for (name, bytes) in config.chain(commands) {
+        let others = self.commands.iter().chain(&self.teams);
+        let others = others.map(|file| (file.path.display().to_string(), &file.bytes));
+        for (name, bytes) in config.chain(others) {
             // Each by itself first: where one ends and the next begins must count too.
             all.update(Sha256::digest(name));
             all.update(Sha256::digest(bytes.as_deref().unwrap_or_default()));

@@ -55,6 +55,7 @@ fn paths(loaded: &Loaded) -> String {
         row("project", &project.file(), if project.config.is_some() { trusted } else { "missing" });
         let commands = project.directory.join("commands");
         row("commands", &commands, if project.commands.is_empty() { "missing" } else { trusted });
+        project.teams.iter().for_each(|file| row("team", &file.path, trusted));
     }
     lines
 }
@@ -69,11 +70,22 @@ fn show(loaded: &Loaded) -> bool {
 /// What is wrong, on the standard error.
 fn complain(loaded: &Loaded) {
     use std::io::Write as _;
-    let errors = loaded.complaints.errors.iter().map(|error| format!("error: {}", error.message));
-    let warnings = loaded.complaints.warnings.iter().map(|words| format!("warning: {words}"));
-    for line in errors.chain(warnings) {
-        let _ = writeln!(std::io::stderr(), "{}", sanitise(&line));
+    complain_of(loaded.complaints.errors.iter().map(|error| error.message.as_str()));
+    for words in &loaded.complaints.warnings {
+        let _ = writeln!(std::io::stderr(), "warning: {}", sanitise(words));
     }
+}
+
+/// Tells of errors on the standard error. Returns whether there are any.
+pub fn complain_of<'a>(errors: impl Iterator<Item = &'a str>) -> bool {
+    use std::io::Write as _;
+    let mut has_any = false;
+    for words in errors {
+        has_any = true;
+        // It may be closed, and then nobody is left to tell.
+        let _ = writeln!(std::io::stderr(), "error: {}", sanitise(words));
+    }
+    has_any
 }
 
 /// As a file would have it, with where each value came from behind it.
@@ -184,7 +196,7 @@ fn trust(directory: Option<&Path>, around: &Surroundings) -> Result<()> {
     })?;
     project.trust(&around.config_directory().ok_or_else(nowhere)?)?;
     let files: Vec<PathBuf> = project.config.iter().map(|_| project.file()).collect();
-    let all = files.iter().chain(project.commands.iter().map(|command| &command.path));
+    let all = files.iter().chain(project.commands.iter().chain(&project.teams).map(|file| &file.path));
     let lines: String = all.map(|path| format!("trusted as it is now: {}\n", path.display())).collect();
     print(&lines);
     Ok(())

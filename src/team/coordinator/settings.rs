@@ -111,7 +111,7 @@ fn named(what: &str, typed: &str, names: &[&str]) -> Result<usize> {
 }
 
 /// Words for a name that nobody has, with the nearest one and those that there are.
-pub(super) fn unknown<'a>(what: &str, typed: &str, meant: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+pub fn unknown<'a>(what: &str, typed: &str, meant: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
     let shown: String = text::sanitise(typed).chars().take(40).collect();
     // The distance is only worth its time for what could be a name.
     let nearest = Some(meant).filter(|meant| meant.len() <= 40).and_then(|meant| text::nearest(meant, names.clone()));

@@ -1,0 +1,88 @@
+//! What cannot be carried out: clear words, the nearest name, code 2, and nothing has happened.
+
+use std::fs;
+
+use super::{run, words};
+use crate::support::program::Home;
+
+#[test]
+fn a_wrong_line_is_refused_before_anything_runs() {
+    for (line, told) in [
+        ("run", "what is the task?"),
+        ("run --task", "a value is required for '--task"),
+        ("run --task a b", "cannot be used with"),
+        ("run -", "what is the task?"),
+        ("run a --template testin", "there is no template \"testin\" - did you mean testing?"),
+        ("run a --strategy paralel", "did you mean parallel?"),
+        ("run a --strategy", "a value is required for '--strategy"),
+        ("run a --aggregation first-succes", "did you mean first_success?"),
+        ("run a --template testing --count 2", "cannot be used with"),
+        ("run a --agents x --count 2", "cannot be used with"),
+        ("run a --count 101", "at most 100 members"),
+        ("run a --count -1", "--count"),
+        ("run a --agents x,x", "two members \"x\""),
+        ("run a --agents x:nowhere/big", "x: there is no provider \"nowhere\""),
+        ("run a --aggregation select_best --judge nowhere/big", "--judge: there is no provider \"nowhere\""),
+        ("run a --judge echo", "a judge picks for select_best"),
+        ("run a --timeout 0", "a number of seconds above 0"),
+        ("run a --timeut 3", "--timeout"),
+        ("run a --model nowhere/big", "nowhere"),
+        ("run-workflow", "NAME"),
+        ("run-workflow nothing", "there is no workflow \"nothing\""),
+        ("list more", "unexpected argument 'more'"),
+        ("show", "NAME"),
+        ("show testin", "did you mean testing?"),
+        ("status more", "unexpected argument 'more'"),
+        ("stat", "unrecognized subcommand 'stat'"),
+    ] {
+        let home = Home::new();
+        let found = run(&home, line);
+        assert_eq!((found.code, &*found.out), (2, ""), "{line}: {found:?}");
+        assert!(found.err.contains(told), "{line}: {found:?}");
+        assert!(!home.data().exists(), "{line} has left something behind");
+    }
+}
+
+#[test]
+fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
+    let step = |name: &str, more: &str| format!("[[steps]]\nname = \"{name}\"\n{more}\n");
+    for (file, text, told) in [
+        (
+            "w.toml",
+            step("a", "depends_on = [\"b\"]") + &step("b", "depends_on = [\"a\"]"),
+            "w.toml:3: steps[1].depends_on: these steps wait for one another: a -> b -> a",
+        ),
+        (
+            "w.toml",
+            step("a", "") + &step("b", "depends_on = [\"aa\"]"),
+            "w.toml:6: steps[2].depends_on: there is no step \"aa\" - did you mean a?",
+        ),
+        ("w.toml", step("a", "") + &step("a", ""), "w.toml:5: steps[2].name: steps[1] is called \"a\", too"),
+        ("w.toml", step("a", "depends_on = [\"a\"]"), "w.toml:3: steps[1].depends_on: a cannot depend on itself"),
+        ("w.toml", step("a", "agent = \"testing/validater\""), "did you mean validator?"),
+        (
+            "w.toml",
+            step("a", "propmt = \"x\""),
+            "w.toml:3: steps[1]: there is no key \"propmt\" - did you mean prompt?",
+        ),
+        ("w.toml", step("a", "model = \"nowhere/big\""), "a: there is no provider \"nowhere\""),
+        ("w.toml", "name = \"w\"\n[[steps\n".into(), "w.toml:2: this is not TOML"),
+        ("w.toml", String::new(), "a workflow needs at least one step"),
+        ("w.json", "{\"steps\": [\n{\"name\": \"a\",}]}".into(), "w.json:2:14: this is not JSON"),
+        (
+            "w.json",
+            "{\"steps\": [{\"name\": \"a\", \"depends_on\": [\"a\"]}]}".into(),
+            "w.json: steps[1].depends_on: a cannot depend on itself",
+        ),
+    ] {
+        let home = Home::new();
+        fs::write(home.directory.path().join(file), &text).expect("a file");
+        let found = home.run(&words(&format!("run-workflow ./{file} do")));
+        assert_eq!((found.code, &*found.out), (2, ""), "{text}: {found:?}");
+        assert!(found.err.contains(told), "{text}: {found:?}");
+        assert!(!home.data().exists(), "{text} has left something behind");
+    }
+    let found = run(&Home::new(), "run-workflow missing.toml do");
+    assert_eq!(found.code, 2, "{found:?}");
+    assert!(found.err.contains("missing.toml: there is no such file"), "{found:?}");
+}
