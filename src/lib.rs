@@ -60,6 +60,10 @@ pub mod net;
 pub mod provider;
 pub mod reactor;
 pub mod repl;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(not(feature = "server"))]
+#[path = "server/left_out.rs"]
 pub mod server;
 pub mod store;
 pub mod team;

@@ -19,8 +19,10 @@ mod lives;
 mod lookups;
 mod memory;
 mod models;
+#[cfg(feature = "coordinator")]
 mod multi_agent;
 mod names;
+mod parts;
 mod print;
 mod provider;
 mod queue_and_interrupts;
@@ -28,7 +30,9 @@ mod readme;
 mod restart;
 mod scale;
 mod seats;
+#[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")]
 mod sessions;
 mod slices;
 mod slow_terminal;
@@ -36,6 +40,7 @@ mod stalls;
 mod store;
 mod support;
 mod support_works;
+#[cfg(feature = "coordinator")]
 mod team;
 mod terminal;
 mod timeouts;

@@ -85,6 +85,12 @@ impl Error {
         Self { kind, message: message.into(), retry_after: None }
     }
 
+    /// What is asked for is part of a Cargo feature that this program was built without.
+    pub fn left_out(feature: &str) -> Self {
+        let words = format!("this polylogue was built without the {feature}: build it with --features {feature}");
+        Self::new(ErrorKind::Usage, words)
+    }
+
     /// The same error with `what` in front of its words.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {

@@ -1,18 +1,30 @@
 //! From the command line to one of the modes to an exit code.
 
 mod arguments;
+#[cfg(feature = "server")]
 mod attach;
+#[cfg(feature = "server")]
 mod client;
 mod code;
 mod completions;
 pub mod config;
 mod doctor;
 mod man;
+#[cfg(feature = "coordinator")]
+mod multi_agent;
+#[cfg(not(feature = "coordinator"))]
+#[path = "multi_agent/left_out.rs"]
 mod multi_agent;
 pub mod print;
 mod process;
+#[cfg(feature = "server")]
 mod scripts;
+#[cfg(feature = "server")]
 mod serve;
+#[cfg(not(feature = "server"))]
+#[path = "serve_left_out.rs"]
+mod served;
+#[cfg(feature = "server")]
 mod sit;
 
 use std::io::Write as _;
@@ -35,6 +47,8 @@ use crate::tools::supervise;
 use arguments::{Arguments, Command};
 use config::Surroundings;
 use print::Whom;
+#[cfg(not(feature = "server"))]
+use served::{scripts, serve, sit};
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -52,7 +66,9 @@ pub fn main() -> ExitCode {
             if let Some(ContextValue::String(word)) = told.get(ContextKind::InvalidArg)
                 && !word.starts_with('-')
             {
-                scripts::aside("to send words that begin with the name of a subcommand, put -- before them");
+                let words = "to send words that begin with the name of a subcommand, put -- before them";
+                // As above.
+                let _ = writeln!(std::io::stderr(), "polylogue: {words}");
             }
             return ExitCode::from(code);
         }

@@ -24,9 +24,17 @@ mod request;
 mod seat;
 mod seats;
 mod sending;
+#[cfg(feature = "server")]
+mod serve;
+#[cfg(not(feature = "server"))]
+#[path = "serve/left_out.rs"]
 mod serve;
 mod slice;
 mod steer;
+#[cfg(feature = "coordinator")]
+mod team;
+#[cfg(not(feature = "coordinator"))]
+#[path = "team/left_out.rs"]
 mod team;
 mod timeout;
 mod trace;

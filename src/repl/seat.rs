@@ -131,7 +131,7 @@ impl Seat {
     }
 
     /// Whether its owner has something to do for it: wishes, or what was drawn.
-    pub(super) fn has_output(&self) -> bool {
+    pub fn has_output(&self) -> bool {
         !self.wishes.is_empty() || matches!(&self.device, Device::Remote(remote) if !remote.output.is_empty())
     }
 

@@ -21,19 +21,6 @@ pub fn files(directory: &Path) -> Vec<FoundFile> {
     file::files(directory, ENDS)
 }
 
-/// A file that a person names, as it is found.
-///
-/// # Errors
-/// There is none, or it cannot be read.
-pub fn named(path: &Path) -> Result<FoundFile> {
-    let refuse = |words: &str| Error::new(ErrorKind::Usage, format!("{}: {words}", path.display()));
-    match file::read(path) {
-        Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
-        Ok(None) => Err(refuse("there is no such file")),
-        Err(words) => Err(refuse(&words)),
-    }
-}
-
 impl FoundFile {
     /// What it is called where it says no name itself.
     pub fn stem(&self) -> String {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::config::Loaded;
-use crate::cli::config::file::FoundFile;
-use crate::cli::config::team::{TEMPLATES, WORKFLOWS, named};
+use crate::cli::config::file::{self, FoundFile};
+use crate::cli::config::team::{TEMPLATES, WORKFLOWS};
 use crate::team::coordinator::settings::unknown;
 use crate::team::coordinator::template::{self, Template};
 use crate::team::coordinator::workflow::Workflow;
@@ -106,6 +106,16 @@ impl Shelf {
         }
         let faults = self.faults().map(|fault| format!("\n{}", fault.message));
         Error::new(ErrorKind::Usage, missing.message + &faults.collect::<String>())
+    }
+}
+
+/// A file that a person names, as it is found.
+fn named(path: &Path) -> Result<FoundFile> {
+    let refuse = |words: &str| Error::new(ErrorKind::Usage, format!("{}: {words}", path.display()));
+    match file::read(path) {
+        Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
+        Ok(None) => Err(refuse("there is no such file")),
+        Err(words) => Err(refuse(&words)),
     }
 }
 
