@@ -13,10 +13,12 @@ ifndef TLS
 TLS := $(shell { echo '\#include <openssl/ssl.h>' | $(CC) -E - || pkg-config --exists openssl; } >/dev/null 2>&1 \
 	&& echo system || echo rustls)
 endif
-FEATURES = $(if $(filter rustls,$(TLS)),--no-default-features --features tls-rustls)
+FEATURES = $(if $(filter rustls,$(TLS)),--no-default-features --features "coordinator server tls-rustls")
+# What is built with each of the parts left out, and with none.
+PARTS = "" coordinator server
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint fmt doc bench soak fuzz install dist demo clean release
+.PHONY: help run test check lint parts fmt doc bench soak fuzz install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -35,7 +37,13 @@ test: ## run every test; needs no network
 
 check: ## what must hold before a merge: format, lint, tests, docs
 	$(CARGO) fmt --check
-	$(MAKE) --no-print-directory lint test doc TLS=$(TLS)
+	$(MAKE) --no-print-directory lint parts test doc TLS=$(TLS)
+
+parts: ## check that each part, and all of them, can be left out
+	for parts in $(PARTS); do \
+		$(CARGO) clippy --all-targets --no-default-features \
+			--features "tls-$(TLS) $$parts" -- -D warnings || exit 1; \
+	done
 
 lint: ## run clippy on everything, with warnings as errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
@@ -69,7 +77,7 @@ install: release ## install program, manual page and completions into PREFIX, by
 # CFLAGS for libcurl come from .cargo/config.toml, which RUSTFLAGS does not touch. The target is named
 # so that the flag holds for the program and not for build scripts and procedural macros.
 dist: ## build the one-file static program and show its size and what it needs
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) --no-default-features --features tls-rustls
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) --no-default-features --features "coordinator server tls-rustls"
 	@ls -lh $(TARGET)/$(HOST)/release/polylogue
 	@ldd $(TARGET)/$(HOST)/release/polylogue || true
 

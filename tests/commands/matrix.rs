@@ -34,7 +34,8 @@ const ROWS: &[Row] = &[
     row("/agents", |house| shows(house, "tokens  echo/echo")),
     row("/name first", |house| house.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |house| house.repl.roster().len() == 1),
-    row("/team hello", |house| house.repl.roster().find("agent-1").is_ok()),
+    // Where the coordinator was left out, that is said at once.
+    row("/team hello", |house| house.repl.roster().find("agent-1").is_ok() || shows(house, "--features coordinator")),
     row("/env chat", |house| house.repl.roster().len() == 3),
     row("/tools", |house| shows(house, "asks first")),
     row("/interrupt", |house| house.state(0) == State::Idle),

@@ -8,7 +8,7 @@ use crate::server::Listener;
 
 /// Who is served: nobody.
 #[derive(Default)]
-pub(super) struct Serving;
+pub(super) struct Serving(());
 
 impl Serving {
     pub(super) const fn watch(&self, _: &mut Reactor) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Settings as Limits;
-use crate::repl::Repl;
+use crate::repl::{Repl, SeatId};
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
@@ -59,10 +59,26 @@ impl Team {
     pub(super) const fn on_begun(&self, _: AgentId, _: Moment) {}
 
     pub(super) const fn on_buried(&self, _: AgentId, _: Moment) {}
+
+    pub(super) const fn interrupt_runs_of(&self, _: AgentId, _: Moment) {}
 }
 
 impl Repl {
     pub(super) const fn play_runs(&mut self) {}
+
+    pub(super) const fn end_all_runs(&mut self) {}
+
+    pub(super) const fn team_words(&self, _: AgentId) -> Option<String> {
+        None
+    }
+
+    pub(super) fn team_by_person(&mut self, _: AgentId, _: &str) -> Result<()> {
+        Err(Error::left_out("coordinator"))
+    }
+
+    pub(super) fn show_team(&mut self, _: Option<SeatId>, _: AgentId) -> Result<()> {
+        Err(Error::left_out("coordinator"))
+    }
 
     pub(super) const fn divert_to_team(&mut self, _: AgentId, effect: Effect) -> Option<Effect> {
         Some(effect)
