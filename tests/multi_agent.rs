@@ -5,6 +5,7 @@ mod faults;
 mod files;
 mod live;
 
+use crate::support::peer::Peer;
 use crate::support::program::{Home, Told};
 
 /// The words behind `polylogue multi-agent`.
@@ -77,10 +78,37 @@ fn a_hundred_agents_work_at_once() {
 }
 
 #[test]
-fn what_is_kept_is_seen_in_the_next_chat_and_with_ephemeral_nothing_is() {
+fn runs_are_kept_with_what_became_of_them_and_with_ephemeral_nothing_is() {
     let home = Home::new();
     assert_eq!(run(&home, "run hello --ephemeral").code, 0);
     assert!(!home.data().exists());
-    assert_eq!(run(&home, "run hello --agents ann,bob").code, 0);
-    assert!(home.data().exists());
+    assert_eq!(run(&home, "status").out, "no runs are kept\n");
+    assert_eq!(run(&home, "run first --agents ann,bob --strategy pipeline").code, 0);
+    assert_eq!(run(&home, "run !fail 400 no --agents ann --retries 0 --aggregation vote").code, 3);
+    let told = run(&home, "status");
+    let lines: Vec<&str> = told.out.lines().collect();
+    let has = |line: usize, parts: &[&str]| parts.iter().all(|part| lines[line].contains(part));
+    assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "!fail 400 no"]), "the newest first: {told:?}");
+    assert!(has(1, &["completed", "pipeline concatenate", "2 of 2 answered", "first"]), "{told:?}");
+    let told = run(&home, "status --json");
+    assert_eq!((told.code, told.out.lines().count()), (0, 2), "{told:?}");
+    let result = told.result();
+    assert_eq!((&result["state"], &result["task"]), (&"completed".into(), &"first".into()));
+    assert_eq!(
+        (&result["outcome"]["answer"], &result["outcome"]["results"][1]["member"]),
+        (&"first\n---\nfirst".into(), &"bob".into())
+    );
+}
+
+#[test]
+fn the_state_of_a_run_is_told_while_it_goes_on() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&words("run hello --count 1"));
+    let exchange = peer.accept();
+    let told = run(&home, "status");
+    assert!(told.out.contains("running") && told.out.contains("hello"), "{told:?}");
+    exchange.stream().text("done").finish("stop").done();
+    assert_eq!(program.ends().out, "done\n");
+    assert!(run(&home, "status").out.contains("completed"));
 }

@@ -217,41 +217,9 @@ fn place(words: &str) -> Result<Place, String> {
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum MultiAgentCommand {
     /// Give a task to several agents; the answer goes to standard output
-    Run {
-        /// The task; `-` is what standard input says
-        words: Vec<String>,
-        /// The task
-        #[arg(long, value_name = "TEXT", conflicts_with = "words")]
-        task: Option<String>,
-        /// In which order they work: sequential, parallel, pipeline, adaptive [default: sequential]
-        #[arg(long, value_name = "HOW")]
-        strategy: Option<String>,
-        /// Agents that belong together: `polylogue multi-agent list` names them
-        #[arg(long, value_name = "NAME", conflicts_with_all = ["agents", "count"])]
-        template: Option<String>,
-        /// Agents by name: NAME[:PROVIDER/MODEL][,..]
-        #[arg(long, value_name = "LIST", conflicts_with = "count")]
-        agents: Option<String>,
-        /// So many agents [default: 3]
-        #[arg(long, value_name = "N", allow_negative_numbers = true)]
-        count: Option<usize>,
-        /// How the work is done
-        #[command(flatten)]
-        manner: Manner,
-    },
+    Run(TeamRun),
     /// Give a task to the steps of a workflow; the answer goes to standard output
-    RunWorkflow {
-        /// The name of a workflow, or a file (with a / or an end)
-        name: String,
-        /// The task; `-` is what standard input says [default: the description of the workflow]
-        words: Vec<String>,
-        /// The task
-        #[arg(long, value_name = "TEXT", conflicts_with = "words")]
-        task: Option<String>,
-        /// How the work is done
-        #[command(flatten)]
-        manner: Manner,
-    },
+    RunWorkflow(WorkflowRun),
     /// List templates and workflows
     List,
     /// Print a template or a workflow, so that it can be made another
@@ -265,6 +233,52 @@ pub enum MultiAgentCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// A task for several agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TeamRun {
+    /// The task
+    #[command(flatten)]
+    pub task: TaskWords,
+    /// In which order they work: sequential, parallel, pipeline, adaptive [default: sequential]
+    #[arg(long, value_name = "HOW")]
+    pub strategy: Option<String>,
+    /// Agents that belong together: `polylogue multi-agent list` names them
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["agents", "count"])]
+    pub template: Option<String>,
+    /// Agents by name: NAME[:PROVIDER/MODEL][,..]
+    #[arg(long, value_name = "LIST", conflicts_with = "count")]
+    pub agents: Option<String>,
+    /// So many agents [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub count: Option<usize>,
+    /// How the work is done
+    #[command(flatten)]
+    pub manner: Manner,
+}
+
+/// A task for the steps of a workflow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct WorkflowRun {
+    /// The name of a workflow, or a file (with a / or an end)
+    pub name: String,
+    /// The task; where there is none, it is the description of the workflow
+    #[command(flatten)]
+    pub task: TaskWords,
+    /// How the work is done
+    #[command(flatten)]
+    pub manner: Manner,
+}
+
+/// What a task is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TaskWords {
+    /// The task; `-` is what standard input says
+    pub words: Vec<String>,
+    /// The task
+    #[arg(long, value_name = "TEXT", conflicts_with = "words")]
+    pub task: Option<String>,
 }
 
 /// How the work of several agents is done.

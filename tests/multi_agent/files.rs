@@ -91,3 +91,13 @@ fn steps_of_a_workflow_are_given_the_answers_on_which_they_depend_and_its_descri
     let list = run(&home, "list").out;
     assert!(list.contains("Count to two") && list.contains("one -> two"), "{list}");
 }
+
+#[test]
+fn the_example_of_the_readme_is_a_workflow() {
+    let readme = include_str!("../../README.md").split_once("multi-agent").expect("a section").1;
+    let example = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).expect("an example").0;
+    let home = Home::new();
+    write(&home, "flow.toml", example);
+    assert!(run(&home, "show ./flow.toml").out.starts_with("# plan -> make\n"));
+    assert_eq!(run(&home, "run-workflow ./flow.toml do").code, 0);
+}

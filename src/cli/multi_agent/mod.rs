@@ -18,8 +18,7 @@ mod report;
 mod run;
 mod show;
 
-use super::arguments::{Arguments, MultiAgentCommand};
-use super::code;
+use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
 use super::config::{self, Surroundings};
 use crate::base::error::Result;
 use files::Shelf;
@@ -33,21 +32,20 @@ pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &Surround
     let loaded = config::load(&all_of(command, arguments), around);
     let shelf = Shelf::of(&loaded);
     match command {
-        MultiAgentCommand::Run { .. } | MultiAgentCommand::RunWorkflow { .. } => {
-            let is_json = command.manner().is_some_and(|manner| manner.json);
-            let plan = Plan::of(command, &shelf)?;
-            run::run(plan, loaded, is_json)
-        }
-        MultiAgentCommand::List => show::list(&shelf),
+        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf)?, loaded, run.manner.json),
+        MultiAgentCommand::RunWorkflow(run) => run::run(Plan::of_workflow(run, &shelf)?, loaded, run.manner.json),
+        MultiAgentCommand::List => Ok(show::list(&shelf)),
         MultiAgentCommand::Show { name } => show::show(name, &shelf),
-        MultiAgentCommand::Status { .. } => Ok(code::DONE),
+        MultiAgentCommand::Status { json } => show::status(loaded, *json),
     }
 }
 
 /// An option may stand before the word and behind it.
 fn all_of(command: &MultiAgentCommand, arguments: &Arguments) -> Arguments {
     let mut all = arguments.clone();
-    if let Some(manner) = command.manner() {
+    if let MultiAgentCommand::Run(TeamRun { manner, .. }) | MultiAgentCommand::RunWorkflow(WorkflowRun { manner, .. }) =
+        command
+    {
         all.ephemeral |= manner.ephemeral;
         all.working_limit = manner.working_limit.clone().or(all.working_limit);
     }

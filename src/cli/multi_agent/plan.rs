@@ -7,11 +7,12 @@ use std::os::fd::AsFd as _;
 
 use super::files::Shelf;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::arguments::{Manner, MultiAgentCommand};
+use crate::cli::arguments::{Manner, TaskWords, TeamRun, WorkflowRun};
 use crate::cli::print::inlet::{self, Inlet, Whole};
+use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Catalog;
 use crate::team::coordinator::member::{self, Member};
-use crate::team::coordinator::settings::{Settings, Strategy};
+use crate::team::coordinator::settings::{Aggregation, Settings};
 use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
@@ -38,75 +39,37 @@ pub enum Work {
     Workflow(Workflow),
 }
 
-impl MultiAgentCommand {
-    /// How the work is done, where some is.
-    pub fn manner(&self) -> Option<&Manner> {
-        match self {
-            Self::Run { manner, .. } | Self::RunWorkflow { manner, .. } => Some(manner),
-            Self::List | Self::Show { .. } | Self::Status { .. } => None,
-        }
-    }
-}
-
 impl Plan {
-    /// The plan of `run` or `run-workflow`.
+    /// The plan of `run`.
     ///
     /// # Errors
     /// It cannot be carried out, or standard input, which is to say the task, cannot be read.
-    pub fn of(command: &MultiAgentCommand, shelf: &Shelf) -> Result<Self> {
-        let mut plan = Self { task: String::new(), work: Work::Members(Vec::new()), settings: Settings::default() };
-        match command {
-            MultiAgentCommand::Run { words, task, strategy, template, agents, count, manner } => {
-                plan.apply(manner)?;
-                let template = template.as_deref().map(|name| shelf.template(name)).transpose()?;
-                let strategy =
-                    strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
-                plan.settle(template, strategy, manner);
-                plan.work = Work::Members(members(template, agents.as_deref(), *count)?);
-                plan.check()?;
-                plan.task = said(words, task.as_deref())?.ok_or_else(nothing)?;
-            }
-            MultiAgentCommand::RunWorkflow { name, words, task, manner } => {
-                plan.apply(manner)?;
-                let workflow = shelf.workflow(name)?;
-                if manner.aggregation.is_none() {
-                    plan.settings.aggregation = workflow.aggregation.unwrap_or_default();
-                }
-                let usual = [&workflow.description, &workflow.name].into_iter().find(|text| !text.trim().is_empty());
-                let usual = usual.cloned();
-                plan.work = Work::Workflow(workflow);
-                plan.check()?;
-                plan.task = said(words, task.as_deref())?.or(usual).ok_or_else(nothing)?;
-            }
-            MultiAgentCommand::List | MultiAgentCommand::Show { .. } | MultiAgentCommand::Status { .. } => {}
-        }
-        Ok(plan)
+    pub fn of_members(run: &TeamRun, shelf: &Shelf) -> Result<Self> {
+        let template = run.template.as_deref().map(|name| shelf.template(name)).transpose()?;
+        let strategy = run.strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
+        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation))?;
+        settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or_default();
+        let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
+        Self { task: String::new(), work, settings }.with_task(&run.task, None)
     }
 
-    /// What the flags say that all runs have.
-    fn apply(&mut self, manner: &Manner) -> Result<()> {
-        let settings = &mut self.settings;
-        if let Some(aggregation) = &manner.aggregation {
-            settings.aggregation = aggregation.parse().map_err(|error| of("--aggregation", error))?;
-        }
-        settings.agent_timeout = manner.timeout.unwrap_or(settings.agent_timeout);
-        settings.retry.retries = manner.retries.unwrap_or(settings.retry.retries);
-        settings.judge.clone_from(&manner.judge);
-        Ok(())
+    /// The plan of `run-workflow`.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf) -> Result<Self> {
+        let workflow = shelf.workflow(&run.name)?;
+        let settings = settings(&run.manner, workflow.aggregation)?;
+        let usual = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
+        Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(usual))
     }
 
-    /// What a template says, where the flags do not.
-    fn settle(&mut self, template: Option<&Template>, strategy: Option<Strategy>, manner: &Manner) {
-        let own = template.and_then(|template| template.strategy);
-        self.settings.strategy = strategy.or(own).unwrap_or_default();
-        if manner.aggregation.is_none() {
-            self.settings.aggregation = template.and_then(|template| template.aggregation).unwrap_or_default();
-        }
-    }
-
-    fn check(&self) -> Result<()> {
+    /// The task is looked at last: standard input may have to be waited for.
+    fn with_task(mut self, task: &TaskWords, usual: Option<String>) -> Result<Self> {
         self.settings.check()?;
-        member::check(&self.members())
+        member::check(&self.members())?;
+        self.task = said(task)?.or(usual).ok_or_else(nothing)?;
+        Ok(self)
     }
 
     /// Who works on it, in order.
@@ -132,6 +95,21 @@ impl Plan {
     }
 }
 
+/// What the flags say of how all runs are done; `own` is what a template or a workflow says.
+fn settings(manner: &Manner, own: Option<Aggregation>) -> Result<Settings> {
+    let usual = Settings::default();
+    let aggregation = manner.aggregation.as_deref().map(str::parse).transpose();
+    let aggregation = aggregation.map_err(|error| of("--aggregation", error))?;
+    let retries = manner.retries.unwrap_or(usual.retry.retries);
+    Ok(Settings {
+        aggregation: aggregation.or(own).unwrap_or_default(),
+        agent_timeout: manner.timeout.unwrap_or(usual.agent_timeout),
+        retry: RetryPolicy { retries, ..usual.retry },
+        judge: manner.judge.clone(),
+        ..usual
+    })
+}
+
 fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usize>) -> Result<Vec<Member>> {
     match (template, agents) {
         (Some(template), _) => Ok(template.members.clone()),
@@ -141,8 +119,8 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
 }
 
 /// The task that is said: the words, in which `-` stands for standard input.
-fn said(words: &[String], task: Option<&str>) -> Result<Option<String>> {
-    let given: Vec<&str> = task.map_or_else(|| words.iter().map(String::as_str).collect(), |task| vec![task]);
+fn said(TaskWords { words, task }: &TaskWords) -> Result<Option<String>> {
+    let given: Vec<&str> = words.iter().chain(task).map(String::as_str).collect();
     let spoken: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
     let mut parts: Vec<String> = (!spoken.is_empty()).then(|| spoken.join(" ")).into_iter().collect();
     if spoken.len() < given.len() {
@@ -181,8 +159,8 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::arguments::{Arguments, Command};
-    use crate::team::coordinator::settings::Aggregation;
+    use crate::cli::arguments::{Arguments, Command, MultiAgentCommand};
+    use crate::team::coordinator::settings::Strategy;
     use crate::team::coordinator::template::built_in;
 
     fn plan(words: &str) -> Result<Plan> {
@@ -191,7 +169,8 @@ mod tests {
         let arguments =
             Arguments::try_parse_from(words).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
         match arguments?.command {
-            Some(Command::MultiAgent(command)) => Plan::of(&command, &shelf),
+            Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => Plan::of_members(&run, &shelf),
+            Some(Command::MultiAgent(MultiAgentCommand::RunWorkflow(run))) => Plan::of_workflow(&run, &shelf),
             other => panic!("{other:?}"),
         }
     }

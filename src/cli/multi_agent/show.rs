@@ -1,20 +1,28 @@
 //! `list`, `show` and `status`: what there is to run, what stands in it, and what was run.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::files::{Shelf, is_path};
 use crate::base::error::{Error, Result};
-use crate::base::text::truncate;
+use crate::base::text::{sanitise, truncate};
 use crate::cli::code;
+use crate::cli::config::Loaded;
 use crate::cli::config::show::{complain_of, print};
+use crate::store::{RunRow, Store};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::unknown;
 use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
+/// Runs that are listed.
+const NEWEST: usize = 20;
+
 /// Lists templates and workflows; what is wrong with files goes to the standard error.
-pub fn list(shelf: &Shelf) -> Result<u8> {
+pub fn list(shelf: &Shelf) -> u8 {
     let mut out = String::from("templates (polylogue multi-agent run --template NAME TASK)\n");
     for one in &shelf.templates {
         let members: Vec<&str> = one.members.iter().map(|member| member.name.as_str()).collect();
@@ -30,7 +38,7 @@ pub fn list(shelf: &Shelf) -> Result<u8> {
         out.push_str("  none: workflows/NAME.toml beside your configuration is one\n");
     }
     print(&out);
-    Ok(if complain_of(shelf.faults().map(|fault| fault.message.as_str())) { code::USAGE } else { code::DONE })
+    if complain_of(shelf.faults().map(|fault| fault.message.as_str())) { code::USAGE } else { code::DONE }
 }
 
 fn row(out: &mut String, name: &str, about: &str, more: &[&str], source: Option<&Path>) {
@@ -65,6 +73,51 @@ fn neither(name: &str, shelf: &Shelf) -> Error {
     let names = shelf.templates.iter().map(|one| one.name.as_str());
     let names = names.chain(shelf.workflows.iter().map(|one| one.name.as_str()));
     shelf.explained(name, unknown("template or workflow", name, name, names))
+}
+
+/// Lists the newest runs that are kept, also while another polylogue holds the store.
+pub fn status(loaded: Loaded, is_json: bool) -> Result<u8> {
+    let directory = loaded.into_config()?.data_directory;
+    let runs = match directory.filter(|directory| Store::is_in_place(directory)) {
+        Some(directory) => Store::open_read_only(&directory)?.runs(NEWEST)?,
+        None => Vec::new(),
+    };
+    if is_json {
+        let lines: String = runs.iter().map(|run| run_object(run).to_string() + "\n").collect();
+        // As it is: what reads this is no terminal. Whoever closed the pipe has read enough.
+        let _ = std::io::stdout().write_all(lines.as_bytes());
+    } else if runs.is_empty() {
+        print("no runs are kept\n");
+    } else {
+        print(&runs.iter().map(run_line).collect::<String>());
+    }
+    Ok(code::DONE)
+}
+
+fn run_line(run: &RunRow) -> String {
+    let members = run.outcome.as_ref().and_then(|outcome| outcome["results"].as_array());
+    let members = members.map_or_else(String::new, |all| {
+        let answered = all.iter().filter(|one| one["success"] == true).count();
+        format!("{answered} of {} answered", all.len())
+    });
+    let time = run.ended_at.map_or_else(String::new, |end| format!("{:.1} s", (end - run.started_at) as f64 / 1000.0));
+    let how = format!("{} {}", run.strategy, run.aggregation);
+    let task = sanitise(run.task.lines().next().unwrap_or_default()).into_owned();
+    let task = truncate(&task, 40);
+    format!("{:<8} {:<11} {how:<26} {members:<21} {time:>8}  {task}\n", run.run, run.state())
+}
+
+fn run_object(run: &RunRow) -> Value {
+    json!({
+        "run": run.run,
+        "state": run.state(),
+        "task": run.task,
+        "strategy": run.strategy,
+        "aggregation": run.aggregation,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "outcome": run.outcome,
+    })
 }
 
 fn template_file(template: &Template, source: Option<&Path>) -> String {
@@ -120,7 +173,7 @@ fn entry(out: &mut String, key: &str, value: Option<&str>) {
 
 /// A text as TOML has it: what JSON escapes, TOML does likewise.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }
 
 #[cfg(test)]
