@@ -335,7 +335,7 @@ fn a_key_is_shown_by_no_output_and_kept_in_no_file() {
 
 #[test]
 fn the_example_of_the_readme_is_a_configuration() {
-    let readme = include_str!("../README.md");
+    let readme = include_str!("../README.md").split_once("## Configuration").expect("a section").1;
     let example = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).expect("an example").0;
     let told = Home::new().configure(example).set("WORK_API_KEY", "k").run(&["config", "show"]);
     assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{told:?}");

@@ -36,6 +36,26 @@ its turn; a run that is killed leaves the turn as it is, and one whose server is
 its turn comes, and goes on with a queue that would wait for a person. Where a chat or another run holds the directory, that \
 is an error (1).";
 
+/// How several agents work on one task; the whole of it stands in [`crate::team::coordinator`].
+const TEAMS: &str = "\
+polylogue multi-agent run sets members on one task: those of --template, of --agents, or --count many. They work one after \
+the other (sequential), all at once (parallel), each on the answer of the one before (pipeline), or all at once if there \
+are more than two and the task is short (adaptive). Their answers are put behind one another (concatenate), or the one \
+with most votes is taken (vote), the best by a formula or by --judge (select_best), each section once (merge), or the first \
+(first_success: the others are stopped). The answer goes to standard output, progress to standard error, and calls of \
+tools that a person would have to allow are refused. A member that takes longer than --timeout is cancelled.
+
+templates/*.toml and workflows/*.toml (or .json) beside config.toml are your own, those in .polylogue of a project are read \
+once it is trusted. show prints one as a file. The steps of a workflow work in layers; each has a name, and agent \
+(TEMPLATE/MEMBER), prompt, model, depends_on (whose answers it is given) and critical (without its answer those who depend \
+on it are skipped).
+
+With --json each event is an object a line: v (1), run, n (from 1), at_ms, type and the fields of the type: task_started \
+(task, strategy, course, aggregation, members), agent_started (member, model), agent_finished (member, success, timed_out, \
+skipped, cancelled, attempts, duration_ms, tokens, and answer, or error and kind), agent_skipped (member, reason), \
+aggregation_completed (aggregation, answers, chosen, notes), and as the last line task_completed (answer, failures, tokens) \
+or task_failed (error, kind, interrupted, answer, failures, tokens).";
+
 /// What a server is, and how it is reached.
 const SESSIONS: &str = "\
 Agents live as long as the process that runs them. polylogue serve --background starts one without a terminal, which \
@@ -106,6 +126,7 @@ pub fn page() -> String {
     page.section("Configuration", FILES);
     page.settings();
     page.providers();
+    page.section("Several agents on one task", TEAMS);
     page.section("Sessions", SESSIONS);
     page.section("Scripts", SCRIPTS);
     page.section("JSON lines", LINES);
