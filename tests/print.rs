@@ -4,6 +4,7 @@ mod agents;
 mod ends;
 mod formats;
 mod pipes;
+#[cfg(feature = "server")]
 mod served;
 
 use crate::support::program::{Home, PROGRAM, Program, texts};

@@ -6,8 +6,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Home, PATIENCE, PROGRAM, Program, Told, texts};
+use super::{Home, PROGRAM, Program, texts};
+use crate::support::PATIENCE;
 use crate::support::peer::Peer;
+use crate::support::program::Told;
 use crate::support::pty::Pty;
 
 /// A server, which does not outlive the test.

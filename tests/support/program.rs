@@ -100,10 +100,10 @@ fn text_of(body: &Body) -> Option<&str> {
 
 /// The program while it runs. What it writes is taken as it comes, by line.
 pub struct Program {
-    pid: Pid,
+    pub pid: Pid,
     pub input: Option<ChildStdin>,
-    out: Receiver<Vec<u8>>,
-    err: Receiver<Vec<u8>>,
+    pub out: Receiver<Vec<u8>>,
+    pub err: Receiver<Vec<u8>>,
     exit: Receiver<ExitStatus>,
 }
 

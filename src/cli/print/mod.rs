@@ -44,6 +44,10 @@ mod desk;
 pub(in crate::cli) mod inlet;
 mod outlet;
 mod own;
+#[cfg(feature = "server")]
+mod served;
+#[cfg(not(feature = "server"))]
+#[path = "served_left_out.rs"]
 mod served;
 mod session;
 pub(in crate::cli) mod streams;
@@ -56,7 +60,7 @@ use std::time::Instant;
 
 use super::arguments::Arguments;
 use super::config::{self, Surroundings};
-use super::{code, process, sit};
+use super::{code, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -68,7 +72,6 @@ use crate::store::{self, Store};
 use desk::Desk;
 use inlet::{Inlet, Lines, Whole};
 use own::Own;
-use served::Served;
 use session::Run;
 pub use wanted::{InputFormat, OutputFormat, Whom};
 
@@ -91,10 +94,8 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
         InputFormat::StreamJson => (arguments.prompt(), Some(Lines::of(inlet()?))),
     };
     let mut desk = Desk::new(arguments.output_format, started)?;
-    if let Some(mut client) = sit::server_of(arguments, around)? {
-        let signals = Signals::catch_leave()?;
-        let who = served::choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
-        let host = &mut Served::new(client, who, arguments.max_turns)?;
+    if let Some(mut host) = served::host(arguments, around)? {
+        let (signals, host) = (Signals::catch_leave()?, &mut *host);
         return Run { host, desk, lines, signals, deadline }.run(prompt.as_deref());
     }
     process::prepare();

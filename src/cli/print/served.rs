@@ -12,7 +12,10 @@ use super::desk::{Desk, Ending};
 use super::session::{Host, LAST_PATIENCE, Progress};
 use super::wanted::Whom;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, ended, line_of};
+use crate::cli::config::Surroundings;
+use crate::cli::sit;
 use crate::domain::chunk::Chunk;
 use crate::domain::wire::{Ask, Told};
 use crate::reactor::{Reactor, Source};
@@ -46,7 +49,7 @@ impl Served {
     ///
     /// # Errors
     /// No further descriptor is to be had.
-    pub fn new(client: Client, who: String, most_requests: Option<u32>) -> Result<Self> {
+    fn new(client: Client, who: String, most_requests: Option<u32>) -> Result<Self> {
         Ok(Self {
             // What an agent says in one piece may be long, and we have asked for it.
             server: Connection::new(client.into_stream(), usize::MAX)?,
@@ -201,11 +204,21 @@ impl Host for Served {
     }
 }
 
+/// The server that holds the data directory, if one does: with the agent that the command line means.
+///
+/// # Errors
+/// As for [`choose`], and where it is no server of ours.
+pub fn host(arguments: &Arguments, around: &Surroundings) -> Result<Option<Box<dyn Host>>> {
+    let Some(mut client) = sit::server_of(arguments, around)? else { return Ok(None) };
+    let who = choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
+    Ok(Some(Box::new(Served::new(client, who, arguments.max_turns)?)))
+}
+
 /// The id of the agent that is meant; `model`, if it is to be another one from now on.
 ///
 /// # Errors
 /// Nobody is meant, the model cannot be had, or the server does not answer.
-pub fn choose(client: &mut Client, whom: &Whom, model: Option<String>) -> Result<String> {
+fn choose(client: &mut Client, whom: &Whom, model: Option<String>) -> Result<String> {
     let who = match whom {
         Whom::New => return Ok(id_of(&client.ask(&Ask::New { name: None, model })?)),
         Whom::Last => None,

@@ -2,9 +2,11 @@
 
 use crate::base::clock::Moment;
 use crate::base::error::Result;
+use crate::base::id::AgentId;
 use crate::reactor::{News, Reactor};
 use crate::repl::{Repl, Turn};
 use crate::server::Listener;
+use crate::store::QueueId;
 
 /// Who is served: nobody.
 #[derive(Default)]
@@ -22,6 +24,12 @@ impl Serving {
     pub(super) const fn next_deadline(&self) -> Option<Moment> {
         None
     }
+
+    pub(super) const fn is_spent(&self, _: AgentId) -> bool {
+        false
+    }
+
+    pub(super) const fn count_request(&mut self, _: AgentId) {}
 }
 
 impl Repl {
@@ -37,6 +45,14 @@ impl Repl {
     pub(super) const fn handle_clients(&mut self, _: &[News]) -> Result<Turn> {
         Ok(Turn::Continue)
     }
+
+    pub(super) const fn on_turn_begins(&mut self, _: AgentId, _: QueueId) {}
+
+    pub(super) const fn on_turn_ended(&mut self, _: AgentId) {}
+
+    pub(super) const fn forsake_turns(&mut self) {}
+
+    pub(super) fn on_queue_renamed(&mut self, _: AgentId, _: impl Fn(QueueId) -> QueueId) {}
 
     pub(super) const fn serve_clients(&mut self) {}
 
