@@ -125,7 +125,7 @@ impl Seat {
     }
 
     /// Bytes of keys that it makes this process keep: not looked at, or of a paste without an end.
-    pub(super) fn kept(&self) -> usize {
+    pub fn kept(&self) -> usize {
         let waiting = if let Device::Remote(remote) = &self.device { remote.input.len() } else { 0 };
         waiting + self.keys.begun()
     }
@@ -223,7 +223,7 @@ impl Seat {
     }
 
     /// Whether the person has gone, and nothing is read or drawn here any more.
-    pub(super) fn is_detached(&self) -> bool {
+    pub fn is_detached(&self) -> bool {
         self.is_detached
     }
 
