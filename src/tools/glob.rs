@@ -1,9 +1,9 @@
 //! The `glob` tool: files whose names match a pattern.
 
-use globset::{GlobBuilder, GlobMatcher};
 use serde_json::Value;
 
 use super::walk::{End, Go, Start};
+use super::wildcard::{Braces, Wildcard};
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -49,7 +49,7 @@ fn read(arguments: &Value) -> (&str, &str) {
 ///
 /// # Errors
 /// Words for the model: it is no pattern.
-pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
+pub fn matcher(pattern: &str) -> Result<Wildcard, String> {
     if pattern.is_empty() || pattern.len() > LONGEST_PATTERN {
         return Err(format!("A pattern has between 1 and {LONGEST_PATTERN} bytes."));
     }
@@ -58,8 +58,8 @@ pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let anywhere = if pattern.contains('/') { String::new() } else { "**/".into() };
-    let glob = GlobBuilder::new(&format!("{anywhere}{pattern}")).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| format!("{pattern:?} is no pattern: {}.", error.kind()))
+    Wildcard::new(&format!("{anywhere}{pattern}"), Braces::Alternatives)
+        .map_err(|why| format!("{pattern:?} is no pattern: {why}."))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -71,8 +71,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     };
     let mut files = Vec::new();
     let end = start.walk(job, |entry| {
-        let is_file = entry.file_type().is_some_and(|kind| !kind.is_dir());
-        if is_file && matcher.is_match(start.relative(entry)) {
+        if !entry.kind().is_dir() && matcher.is_match(&start.relative(entry).to_string_lossy()) {
             files.push(start.shown(entry.path(), env));
         }
         if files.len() > MOST_FILES { Go::Stop } else { Go::On }

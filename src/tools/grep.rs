@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use globset::GlobMatcher;
-use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use super::expression::Expression;
 use super::glob;
 use super::opening::open;
 use super::walk::{End, Go, Start};
+use super::wildcard::Wildcard;
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -66,7 +66,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let arguments = &call.arguments;
     let start = Start::at(arguments["path"].as_str().unwrap_or("."), env, None);
     let found = start.and_then(|start| Ok((start, Search::of(arguments, job)?)));
-    let (start, search) = match found {
+    let (start, mut search) = match found {
         Ok(found) => found,
         Err(why) => return Output::failure(why),
     };
@@ -74,8 +74,8 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found = Found { limit, room: env.output_cap, ..Found::default() };
     let end = start.walk(job, |entry| {
-        let is_wanted = search.glob.as_ref().is_none_or(|glob| glob.is_match(start.relative(entry)));
-        if entry.file_type().is_some_and(|kind| kind.is_file()) && is_wanted {
+        let is_wanted = search.glob.as_ref().is_none_or(|glob| glob.is_match(&start.relative(entry).to_string_lossy()));
+        if entry.kind().is_file() && is_wanted {
             found.path = start.shown(entry.path(), env);
             search.file(entry.path(), &mut found);
         }
@@ -85,21 +85,19 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() { Output::failure("[interrupted]") } else { found.answer(end) }
 }
 
-fn regex(arguments: &Value) -> Result<Regex, String> {
+fn expression(arguments: &Value) -> Result<Expression, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
     let refusal = |why: &str| format!("{pattern:?} is no regular expression that can be searched for: {why}");
     if pattern.contains('\n') || pattern.contains("\\n") {
         return Err(refusal("lines are looked at one by one, and none holds a line break"));
     }
-    let mut builder = RegexBuilder::new(pattern);
-    builder.case_insensitive(arguments["ignore_case"] == true).size_limit(MEMORY).dfa_size_limit(MEMORY);
-    builder.build().map_err(|error| refusal(&error.to_string()))
+    Expression::new(pattern, arguments["ignore_case"] == true, MEMORY).map_err(|why| refusal(&why))
 }
 
 /// What is searched for, and how.
 struct Search<'a> {
-    regex: Regex,
-    glob: Option<GlobMatcher>,
+    expression: Expression,
+    glob: Option<Wildcard>,
     /// Lines that are shown around each match.
     context: usize,
     job: &'a Job,
@@ -112,11 +110,11 @@ impl<'a> Search<'a> {
     fn of(arguments: &Value, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;
-        Ok(Self { regex: regex(arguments)?, glob, context, job })
+        Ok(Self { expression: expression(arguments)?, glob, context, job })
     }
 
     /// A file that cannot be read, is binary, or has a line that no memory is spent on, is passed over.
-    fn file(&self, path: &Path, found: &mut Found) {
+    fn file(&mut self, path: &Path, found: &mut Found) {
         let (lines, matches, room) = (found.lines.len(), found.matches, found.room);
         let Ok(file) = open(path) else { return };
         if self.lines(file, found).is_err() {
@@ -125,7 +123,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn lines(&self, file: File, found: &mut Found) -> Result<(), PassedOver> {
+    fn lines(&mut self, file: File, found: &mut Found) -> Result<(), PassedOver> {
         let mut reader = BufReader::with_capacity(BUFFER, file);
         let mut window = Window { size: self.context, ..Window::default() };
         let mut line = Vec::new();
@@ -137,7 +135,7 @@ impl<'a> Search<'a> {
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
             let text = text.strip_suffix(b"\r").unwrap_or(text);
-            if read == 0 || !window.take(number, text, self.regex.is_match(text), found) {
+            if read == 0 || !window.take(number, text, self.expression.is_match(text), found) {
                 return Ok(());
             }
         }

@@ -1,9 +1,8 @@
 //! The `list_dir` tool: what is in a directory.
 
-use ignore::DirEntry;
 use serde_json::Value;
 
-use super::walk::{End, Go, Start};
+use super::walk::{End, Entry, Go, Start};
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -72,15 +71,15 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     Output::success(lines.join("\n"))
 }
 
-fn line(start: &Start, entry: &DirEntry) -> String {
+fn line(start: &Start, entry: &Entry) -> String {
     let name = visible(&start.relative(entry).to_string_lossy());
-    match entry.file_type() {
-        Some(kind) if kind.is_dir() => format!("{name}/"),
-        Some(kind) if kind.is_symlink() => {
+    match entry.kind() {
+        kind if kind.is_dir() => format!("{name}/"),
+        kind if kind.is_symlink() => {
             let end = std::fs::read_link(entry.path()).unwrap_or_default();
             format!("{name} -> {}", visible(&end.to_string_lossy()))
         }
-        Some(kind) if kind.is_file() => name,
+        kind if kind.is_file() => name,
         _ => format!("{name} (no regular file)"),
     }
 }
