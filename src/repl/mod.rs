@@ -13,6 +13,7 @@ mod exit;
 mod export;
 mod fork;
 mod guests;
+mod household;
 mod input;
 mod keyring;
 mod kill;
@@ -50,7 +51,6 @@ use crate::base::id::AgentId;
 use crate::commands::House;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
-use crate::domain::environment::USUAL;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::net::{Lookup, Network};
@@ -67,6 +67,7 @@ pub use timeout::{Timeout, Why};
 pub use viewers::{OnChunks, Seen, ViewerId};
 
 use guests::Guests;
+use household::{Household, places};
 use keyring::Keyring;
 use seats::Seats;
 use trace::Trace;
@@ -149,9 +150,6 @@ const RESTING_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
-/// Descriptors that are left for everything but agents at work, and how many one of those needs.
-const OWN_DESCRIPTORS: u64 = 64;
-const DESCRIPTORS_PER_AGENT: u64 = 4;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -168,7 +166,7 @@ impl Repl {
         let mut nursery = Nursery::new(&config);
         let Household { roster, damaged, is_fresh } = Household::of(&store, &config, &mut nursery, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let (places, tools_looked_at) = (places(config.working_limit, OWN_DESCRIPTORS), clock.now());
+        let (places, tools_looked_at) = (places(config.working_limit, 0), clock.now());
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
@@ -435,47 +433,6 @@ impl Repl {
         self.render();
         Ok(())
     }
-}
-
-/// Everybody who lives, as the store has them.
-struct Household {
-    roster: Roster,
-    /// Words for each row that could not be read.
-    damaged: Vec<String>,
-    /// Nobody was there: agent 0 was just born.
-    is_fresh: bool,
-}
-
-impl Household {
-    fn of(store: &Store, config: &Config, nursery: &mut Nursery, unix_ms: i64) -> Result<Self> {
-        let roll = store.load_agents()?;
-        let mut roster = Roster::default();
-        for row in &roll.agents {
-            let parent = match row.parent {
-                Some(parent) if roster.get(parent).is_some() => Some(parent),
-                // Where not even the way up can be read, the eldest adopts.
-                _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
-            };
-            roster.add(nursery.from_row(row), parent);
-        }
-        let is_fresh = roster.is_empty();
-        if is_fresh {
-            let model = config.endpoint.full_name();
-            let row = store.create_root(AgentId::random(), Some(&model), Some(USUAL), unix_ms)?;
-            roster.add(nursery.from_row(&row), None);
-        }
-        Ok(Self { roster, damaged: roll.damaged, is_fresh })
-    }
-}
-
-/// How many agents may be at work: as many as the settings (0: no limit), the descriptors but for those that are `kept` for
-/// everything else, and this build of libcurl allow.
-fn places(limit: usize, kept: u64) -> usize {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    let agents = descriptors.saturating_sub(kept) / DESCRIPTORS_PER_AGENT;
-    let limit = limit.min(usize::try_from(agents).unwrap_or(usize::MAX).max(1));
-    if crate::net::HAS_POLL { limit } else { limit.min(crate::net::AGENTS_WITHOUT_POLL) }
 }
 
 #[cfg(test)]

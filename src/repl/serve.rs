@@ -19,7 +19,8 @@ use std::time::Duration;
 use crate::base::error::Result;
 use crate::domain::wire::{LONGEST_LINE, Told};
 use crate::reactor::{News, Source};
-use crate::repl::{OWN_DESCRIPTORS, Repl, Turn, places};
+use crate::repl::household::places;
+use crate::repl::{Repl, Turn};
 use crate::server::{Connection, Line, Listener};
 pub(super) use client::Serving;
 use client::{Client, Doing, MOST_CLIENTS, refusal};
@@ -36,7 +37,7 @@ impl Repl {
     /// From now on clients are let in and served in every turn, until the house is left. A hang-up of the terminal from
     /// which the program was started does not end it any more.
     pub fn serve(&mut self, listener: Listener) {
-        self.places = places(self.shared.config.working_limit, OWN_DESCRIPTORS + MOST_CLIENTS as u64);
+        self.places = places(self.shared.config.working_limit, MOST_CLIENTS as u64);
         self.serving.listener = Some(listener);
     }
 
