@@ -159,6 +159,11 @@ pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
     find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
 }
 
+/// As much as it was told to think, where the model at this endpoint takes that; else what is usual for it.
+pub fn thinking_for(endpoint: &Endpoint, wanted: Thinking) -> Thinking {
+    check_thinking(endpoint, wanted).map_or(Thinking::default(), |()| wanted)
+}
+
 /// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()

@@ -12,8 +12,7 @@ use crate::domain::flow::Change;
 use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
-use crate::domain::thinking::Thinking;
-use crate::provider::check_thinking;
+use crate::provider::thinking_for;
 use crate::repl::apply::nobody;
 use crate::repl::{Parked, Repl, SeatId};
 use crate::store::{Forked, NewAgent};
@@ -113,7 +112,7 @@ impl Repl {
         };
         // A child that is given another model keeps the parent's thinking only if that model takes it.
         let before = parent.talk.thinking;
-        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let thinking = thinking_for(&endpoint, before);
         let (forked, first) = self.together(|repl| {
             let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
             let made = match prompt {

@@ -7,8 +7,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::Change;
-use crate::domain::thinking::Thinking;
-use crate::provider::check_thinking;
+use crate::provider::thinking_for;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 use crate::store::NewAgent;
@@ -86,7 +85,7 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let before = parent.talk.thinking;
-        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let thinking = thinking_for(&endpoint, before);
         let born = self.together(|repl| {
             let born = repl.shared.store.slice(&new, Vec::new(), repl.shared.clock.unix_ms())?;
             if thinking != before {

@@ -10,7 +10,7 @@ use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
 use crate::domain::thinking::Thinking;
-use crate::provider::check_thinking;
+use crate::provider::thinking_for;
 use crate::store::AgentRow;
 use crate::team::Homes;
 
@@ -61,7 +61,7 @@ impl Nursery {
         let thinking = row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking);
         let talk = Talk {
             // The usual amount is that of the usual model, and a model may be gone.
-            thinking: check_thinking(&endpoint, thinking).map_or(Thinking::default(), |()| thinking),
+            thinking: thinking_for(&endpoint, thinking),
             endpoint,
             system: row.system.as_deref().map_or(home.system, Rc::from),
             environment: home.environment,

@@ -9,7 +9,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
-use crate::provider::check_thinking;
+use crate::provider::thinking_for;
 use crate::repl::Repl;
 use crate::repl::apply::nobody;
 use crate::repl::team::{Heard, Part, Run, RunId};
@@ -146,7 +146,7 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let before = parent.talk.thinking;
-        let thinking = check_thinking(&endpoint, before).map_or(Thinking::default(), |()| before);
+        let thinking = thinking_for(&endpoint, before);
         let forked =
             self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
         let child = self.roster.with(asker, |parent| {
