@@ -122,6 +122,11 @@ impl Repl {
         last.or_else(|| self.roster.nth(0)).ok_or_else(nobody)
     }
 
+    /// What this agent is called; where it does not live any more, its id.
+    pub fn label_of(&self, who: AgentId) -> String {
+        self.roster.get(who).map_or_else(|| who.to_string(), |agent| agent.identity.label())
+    }
+
     /// All agents as `/agents` lists them.
     pub fn agents(&self, current: AgentId) -> String {
         agent_tree(&self.house(current))

@@ -8,7 +8,6 @@ use super::plan::{Plan, Work};
 use super::report::{Report, code_of};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
 use crate::cli::config::Loaded;
 use crate::cli::print::streams::{Streams, Trouble};
 use crate::cli::{code, loss, process};
@@ -144,9 +143,7 @@ impl Session {
         }
         let turn = self.repl.turn(limit)?;
         for (who, what) in self.repl.refuse_questions() {
-            let words =
-                format!("refused, because nobody is there who could allow it: {what} (of {})", self.name_of(who));
-            self.report.streams.say(&words);
+            self.report.streams.refuse(&format!("{what} (of {})", self.repl.label_of(who)));
         }
         for (fd, _) in self.repl.take_guest_news() {
             if fd == self.signals.fd() {
@@ -160,10 +157,6 @@ impl Session {
             }
         }
         Ok(turn)
-    }
-
-    fn name_of(&self, who: AgentId) -> String {
-        self.repl.roster().get(who).map(|agent| agent.identity.label()).unwrap_or_default()
     }
 
     /// Writes the last words, and waits until they are taken: for ever, unless somebody has enough of it.

@@ -99,7 +99,7 @@ impl Desk {
 
     /// Tells of a call that nobody could allow.
     pub fn refuse(&mut self, title: &str) {
-        self.say(&format!("refused, because nobody is there who could allow it: {title}"));
+        self.streams.refuse(title);
     }
 
     /// Tells something beside the answer, in one line.

@@ -48,10 +48,6 @@ impl Own {
         let agent = self.repl.roster().get(self.who)?;
         agent.status().is_at_rest().then_some(agent.queue.len())
     }
-
-    fn name_of(&self, who: AgentId) -> String {
-        self.repl.roster().get(who).map(|agent| agent.identity.label()).unwrap_or_default()
-    }
 }
 
 impl Host for Own {
@@ -70,7 +66,7 @@ impl Host for Own {
         for (who, what) in self.repl.refuse_questions() {
             // The agent's own questions are among its chunks.
             if who != self.who {
-                desk.refuse(&format!("{what} (of {})", self.name_of(who)));
+                desk.refuse(&format!("{what} (of {})", self.repl.label_of(who)));
             }
         }
         self.take_chunks(desk);

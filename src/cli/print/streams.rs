@@ -66,6 +66,11 @@ impl Streams {
         }
     }
 
+    /// Tells of a call that nobody could allow.
+    pub fn refuse(&mut self, title: &str) {
+        self.say(&format!("refused, because nobody is there who could allow it: {title}"));
+    }
+
     /// Why nothing more can be written, if so.
     pub fn trouble(&self) -> Option<Trouble> {
         match self.out.state() {

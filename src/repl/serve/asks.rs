@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::client::Doing;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::Change;
 use crate::domain::wire::{Ask, Place, Told};
@@ -197,11 +196,6 @@ impl Repl {
             "attached": seat.manners.is_attached,
             "since": seat.since,
         })
-    }
-
-    /// What people call an agent that may be gone.
-    pub(super) fn label_of(&self, who: AgentId) -> String {
-        self.roster.get(who).map_or_else(|| who.to_string(), |agent| agent.identity.label())
     }
 }
 
