@@ -5,7 +5,17 @@
 //! ([`reactor`], [`net`], [`provider`], [`tools`], [`store`], [`terminal`], [`server`]), then plain data ([`domain`])
 //! and what has no idea of a chat at all ([`base`]).
 //!
-//! Start reading at [`repl::Repl::turn`].
+//! Start reading at [`repl::Repl::turn`]. Around it, each in a room of its own in `src/repl`:
+//!
+//! | room | |
+//! |---|---|
+//! | `seats` | several terminals, each with the agent that it looks at |
+//! | `viewers` | whoever else reads what agents say, each of them a number in an agent's ring (`src/agent/output.rs`) |
+//! | `serve` | clients at a socket: scripts, and terminals that attach ([`domain::wire`] is what they say) |
+//! | `library` | what a program asks that hosts the loop, as below |
+//! | `team` | tasks that several agents work on; who does what when is decided in [`team::coordinator`] |
+//!
+//! `serve` and `team` are Cargo features, on by default: where one is left out, a `left_out` stands in its place.
 //!
 //! # As a library
 //!

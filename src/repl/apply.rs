@@ -151,8 +151,8 @@ impl Repl {
     /// the one from which it was asked for, if that is still there.
     pub(super) fn apply_change(&mut self, asker: Option<SeatId>, who: AgentId, change: Change) -> Result<()> {
         self.shared.trace.change(asker, who, &change);
-        if self.shared.store.is_read_only() && !change.only_looks() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+        if !change.only_looks() {
+            self.require_writing()?;
         }
         if asker.is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
             return Err(Error::new(

@@ -167,6 +167,7 @@ impl Repl {
         is_parked || self.has_chore(who) || self.errand_for(who).is_some() || self.team.needs(who)
     }
 
+    /// Fails where the store belongs to somebody else.
     pub(super) fn require_writing(&self) -> Result<()> {
         if self.shared.store.is_read_only() {
             return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));

@@ -9,7 +9,7 @@ use super::report::{Report, code_of};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::config::Loaded;
-use crate::cli::print::streams::{Streams, Trouble};
+use crate::cli::print::streams::{LAST_PATIENCE, Streams, Trouble};
 use crate::cli::{code, loss, process};
 use crate::domain::config::Config;
 use crate::reactor::{Signal, Signals};
@@ -18,9 +18,6 @@ use crate::store::{self, Store};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::settings::MOST_MEMBERS;
-
-/// How long the last words of a run that was cut wait for whoever reads them.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Carries the plan out. Returns the code with which the program ends.
 ///

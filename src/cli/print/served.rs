@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::account::Failure;
 use super::desk::{Desk, Ending};
-use super::session::{Host, LAST_PATIENCE, Progress};
+use super::session::{Host, Progress};
+use super::streams::LAST_PATIENCE;
 use super::wanted::Whom;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;

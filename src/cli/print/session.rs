@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::desk::{Desk, Ending};
 use super::inlet::{Lines, Said};
+use super::streams::LAST_PATIENCE;
 use crate::base::error::Result;
 use crate::reactor::{Signal, Signals};
 use crate::repl::Turn;
 
 /// Turns that may wait before no further line is read.
 const MOST_QUEUED: usize = 64;
-/// How long the last words of a run that was cut wait for whoever reads them.
-pub const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the agent works: a house of our own, or a server.
 pub trait Host {

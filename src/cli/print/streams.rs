@@ -2,11 +2,14 @@
 
 use std::io::{stderr, stdout};
 use std::os::fd::{AsFd as _, RawFd};
+use std::time::Duration;
 
 use super::outlet::{Outlet, State};
 use crate::base::error::Result;
 use crate::base::text::sanitise;
 
+/// How long the last words of a run that was cut wait for whoever reads them.
+pub const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// The most that waits for a reader that takes nothing, in bytes: more than any reply is long.
 pub const MOST_WAITING: usize = 64 << 20;
 /// The same for standard error, behind which lines are dropped.
