@@ -32,6 +32,26 @@ fn a_reply_that_streams_in_the_background_is_whole_and_in_its_own_place() {
 }
 
 #[test]
+fn the_tree_tells_who_writes_from_who_waits_for_the_first_word() {
+    let peer = Peer::start();
+    let mut house = Harness::new(Plan::peer(&peer.url()));
+    house.fork(0);
+    house.say(0, "question for A");
+    let exchange = house.accept(&peer);
+    exchange.stream();
+    house.switch(1);
+    house.enter("/agents");
+    house.turn_until("a wait", |house| house.screen_text().contains("waiting for the model"));
+    exchange.text("first ");
+    house.turn_until("the first chunk", |house| house.agent(0).partial_text() == "first ");
+    house.enter("/agents");
+    house.turn_until("a word", |house| house.screen_text().contains("  writing  "));
+    exchange.finish("stop");
+    exchange.done();
+    house.turn_until_idle();
+}
+
+#[test]
 fn a_tool_that_ends_in_the_background_leads_on_to_the_answer() {
     let mut house = Harness::new(Plan { real_time: true, ..Plan::default() });
     house.fork(0);

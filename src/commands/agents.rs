@@ -45,6 +45,7 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
         (State::WaitingForLlm, Wait::Place) => "waiting for its turn",
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
+        (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "writing",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_others_at_work() => "waiting for its team",
