@@ -24,12 +24,15 @@ fn main() {
     let pictures = pictures.map(|path| std::path::absolute(path).expect("a place for pictures"));
     let house = tempfile::Builder::new().prefix("tour").rand_bytes(0).tempdir().expect("no other tour is played");
     std::env::set_current_dir(house.path()).expect("the tour has a place of its own");
-    let home = house.path().to_str().expect("a path that is text");
-    let data = house.path().join("data");
-    let program = env!("CARGO_BIN_EXE_polylogue");
-    let arguments = ["--data-dir", data.to_str().expect("a path that is text")];
-    let pty = Pty::spawn(program, &arguments, &[("HOME", home), ("LANG", "C.UTF-8")], SIZE);
-    Tour { pty, shown: 0, pictures, is_watched: std::io::stdout().is_terminal() }.play();
+    Tour { pty: start(&[]), shown: 0, pictures, is_watched: std::io::stdout().is_terminal() }.play();
+}
+
+/// The program with these words, in a terminal of its own. All of them have one home and one data directory.
+fn start(words: &[&str]) -> Pty {
+    let home = std::env::current_dir().expect("the tour has a place of its own");
+    let (home, data) = (home.to_str().expect("a path that is text"), home.join("data"));
+    let arguments = [&["--data-dir", data.to_str().expect("a path that is text")], words].concat();
+    Pty::spawn(env!("CARGO_BIN_EXE_polylogue"), &arguments, &[("HOME", home), ("LANG", "C.UTF-8")], SIZE)
 }
 
 struct Tour {
@@ -40,11 +43,26 @@ struct Tour {
     is_watched: bool,
 }
 
+/// A tour that is lost leaves no server behind. Where there is none, that is said to nobody.
+impl Drop for Tour {
+    fn drop(&mut self) {
+        start(&["stop"]).wait_exit();
+    }
+}
+
 impl Tour {
     fn play(&mut self) {
         self.until("/help tells the rest");
         self.line("Hello, many!");
         self.pause(LOOK);
+        self.have_many();
+        self.set_several_on_one_task();
+        self.line("/exit");
+        self.see_it_end();
+        self.close_the_laptop();
+    }
+
+    fn have_many(&mut self) {
         self.line("/fork --name scout");
         self.line("!slow 60\n!repeat 90\nThe scout looks behind every hill and reports what stands there. ");
         self.pause(LOOK);
@@ -68,7 +86,49 @@ impl Tour {
         self.keys("\x1b");
         self.until("interrupted");
         self.pause(LOOK);
-        self.line("/exit");
+    }
+
+    fn set_several_on_one_task(&mut self) {
+        self.line("/switch 0");
+        self.line(
+            "/team parallel vote --agents ada,grace,mary \"!slow 60\n!repeat 12\nStone lasts, wood is quick: stone it is. \"",
+        );
+        self.pause(LOOK);
+        self.line("/agents");
+        self.pause(LOOK);
+        self.picture("team");
+        self.until("3 of 3");
+        self.pause(LOOK);
+    }
+
+    /// What goes on at a server while no terminal is there is on the screen of the next one.
+    fn close_the_laptop(&mut self) {
+        self.open(&["serve", "--background"]);
+        self.see_it_end();
+        self.open(&["attach", "builder"]);
+        self.until("The house stands");
+        self.line("!slow 60\n!repeat 60\nThe builder goes on, whoever looks. ");
+        self.pause(LOOK);
+        self.line("/detach");
+        self.see_it_end();
+        let _other = start(&["attach", "scout", "--read-only"]);
+        self.open(&["attach", "builder"]);
+        self.until("whoever looks");
+        self.line("/sessions");
+        self.pause(LOOK);
+        self.picture("attached");
+        self.line("/detach");
+        self.see_it_end();
+        self.open(&["stop"]);
+        self.see_it_end();
+    }
+
+    /// Sits down at a terminal of its own.
+    fn open(&mut self, words: &[&str]) {
+        (self.pty, self.shown) = (start(words), 0);
+    }
+
+    fn see_it_end(&mut self) {
         self.pty.wait_exit();
         self.pass_on();
     }
