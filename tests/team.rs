@@ -6,6 +6,7 @@ mod many;
 mod scene;
 mod strategies;
 mod trouble;
+mod workflows;
 
 use std::time::Duration;
 
