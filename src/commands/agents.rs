@@ -4,6 +4,7 @@ use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::flow::InputResult;
 
 /// `/agents`.
@@ -51,7 +52,11 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
         (State::Idle, _) if agent.has_others_at_work() => "waiting for its team",
         (state, _) => state.name(),
     };
-    let mail = if agent.unread == 0 { String::new() } else { format!(", {} unread letters", agent.unread) };
+    let mail = if agent.unread == 0 {
+        String::new()
+    } else {
+        format!(", {}", text::counted(agent.unread, "unread letter", "unread letters"))
+    };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
     let tokens = agent.used.input + agent.used.output;
     format!(

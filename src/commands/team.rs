@@ -7,6 +7,7 @@ use super::complete::{before_last_word, behind, models};
 use super::{CommandSpec, House, WhenBusy, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::text;
+use crate::domain::config::TeamSettings;
 use crate::domain::flow::{Change, InputResult};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
@@ -50,22 +51,23 @@ struct Said {
     retries: Option<u32>,
 }
 
-fn run(_: &House, arguments: &str) -> Result<InputResult> {
+fn run(house: &House, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::ShowTeam, None));
     }
-    let order = team_order(arguments)?;
+    let order = team_order(arguments, &house.config.team)?;
     let count = text::counted(order.members.len(), "member works", "members work");
     let note = format!("{count} on it: their answers come as letters, the outcome as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
 /// Reads what stands behind `/team`: options and the names of a strategy and an aggregation in any order, then the task,
-/// quoted or not. A task that begins with one of those names has to be quoted.
+/// quoted or not. A task that begins with one of those names has to be quoted. What the line does not say is as it is
+/// configured.
 ///
 /// # Errors
 /// There is no task, an option lacks its value, or a name is not known; the words name the nearest.
-pub fn team_order(line: &str) -> Result<TeamOrder> {
+pub fn team_order(line: &str, configured: &TeamSettings) -> Result<TeamOrder> {
     let (mut said, mut rest) = (Said::default(), line.trim());
     while let Some(after) = said.read(rest)? {
         rest = after.trim_start();
@@ -74,7 +76,7 @@ pub fn team_order(line: &str) -> Result<TeamOrder> {
     if task.trim().is_empty() {
         return Err(usage("what is the task? say it behind the options: /team parallel vote \"TASK\""));
     }
-    said.order(task)
+    said.order(task, Settings::of(configured))
 }
 
 impl Said {
@@ -122,17 +124,17 @@ impl Said {
         Ok(after)
     }
 
-    fn order(self, task: &str) -> Result<TeamOrder> {
+    fn order(self, task: &str, usual: Settings) -> Result<TeamOrder> {
         if self.members.is_some() && self.template.is_some() {
             return Err(usage("who is to work on it? take one of --template, --agents and --count"));
         }
         let of_template = self.template.as_ref().map(|one| (one.strategy, one.aggregation));
         let (strategy, aggregation) = of_template.unwrap_or_default();
         let mut settings = Settings {
-            strategy: self.strategy.or(strategy).unwrap_or_default(),
-            aggregation: self.aggregation.or(aggregation).unwrap_or_default(),
+            strategy: self.strategy.or(strategy).unwrap_or(usual.strategy),
+            aggregation: self.aggregation.or(aggregation).unwrap_or(usual.aggregation),
             judge: self.judge,
-            ..Settings::default()
+            ..usual
         };
         settings.agent_timeout = self.timeout.unwrap_or(settings.agent_timeout);
         settings.retry.retries = self.retries.unwrap_or(settings.retry.retries);
@@ -178,7 +180,8 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
-        let TeamOrder { task, members, settings } = team_order(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let TeamOrder { task, members, settings } =
+            team_order(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
         (task, members.into_iter().map(|member| member.name).collect(), settings.strategy, settings.aggregation)
     }
 
@@ -209,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_line_does_not_say_is_as_the_template_says_and_then_as_it_is_configured() {
+        let configured = TeamSettings {
+            strategy: "parallel",
+            aggregation: "vote",
+            agent_timeout: Duration::from_secs(7),
+            retries: 1,
+        };
+        let read = |line: &str| team_order(line, &configured).expect("an order").settings;
+        assert_eq!(read("x"), Settings::of(&configured));
+        let said = read("adaptive merge --timeout 5 --retries 0 x");
+        assert_eq!((said.strategy, said.aggregation), (Strategy::Adaptive, Aggregation::Merge));
+        assert_eq!((said.agent_timeout, said.retry.retries), (Duration::from_secs(5), 0));
+        assert_eq!(read("--template refactor x").strategy, Strategy::Pipeline);
+    }
+
+    #[test]
     fn what_is_missing_or_misspelt_is_said_and_the_nearest_name_is_named() {
         for (line, words) in [
             ("parallel", "what is the task?"),
@@ -226,7 +245,7 @@ mod tests {
             ("--judge a/b vote x", "a judge picks for select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
-            let error = team_order(line).expect_err(line);
+            let error = team_order(line, &TeamSettings::default()).expect_err(line);
             assert!(error.message.contains(words), "{line}: {error}");
         }
     }

@@ -32,6 +32,8 @@ pub struct Config {
     pub supervisor: PathBuf,
     /// The limits within which agents work.
     pub settings: Settings,
+    /// How tasks are run that several agents are given, where nobody says otherwise.
+    pub team: TeamSettings,
     /// Environments that the person defined, beside the built-in ones.
     pub environments: Vec<EnvironmentEntry>,
     /// Commands that the person wrote.
@@ -42,6 +44,25 @@ pub struct Config {
     pub follows_forks: bool,
     /// Where each turn of the loop is written down.
     pub trace: Option<PathBuf>,
+}
+
+/// How several agents work on one task. Strategy and aggregation are called by their names here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TeamSettings {
+    /// In which order the members work.
+    pub strategy: &'static str,
+    /// How their answers become one.
+    pub aggregation: &'static str,
+    /// How long each may take, over all its attempts and waits.
+    pub agent_timeout: Duration,
+    /// How often a failed attempt is made again.
+    pub retries: u32,
+}
+
+impl Default for TeamSettings {
+    fn default() -> Self {
+        Self { strategy: "sequential", aggregation: "concatenate", agent_timeout: Duration::from_secs(30), retries: 3 }
+    }
 }
 
 /// The limits within which every agent works.
@@ -93,6 +114,7 @@ impl Default for Config {
             working_directory: PathBuf::from("."),
             supervisor: PathBuf::from("/proc/self/exe"),
             settings: Settings::default(),
+            team: TeamSettings::default(),
             environments: Vec::new(),
             commands: Vec::new(),
             working_limit: WORKING_LIMIT,

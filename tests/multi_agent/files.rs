@@ -101,3 +101,21 @@ fn the_example_of_the_readme_is_a_workflow() {
     assert!(run(&home, "show ./flow.toml").out.starts_with("# plan -> make\n"));
     assert_eq!(run(&home, "run-workflow ./flow.toml do").code, 0);
 }
+
+#[test]
+fn what_the_command_line_and_the_template_do_not_say_is_as_it_is_configured() {
+    let home = Home::new();
+    let team =
+        "[team]\nstrategy = \"pipeline\"\naggregation = \"first-success\"\nagent_timeout = 0.2\nagent_retries = 0\n";
+    write(&home, ".config/polylogue/config.toml", team);
+    assert_eq!(run(&home, "run hello").out, "hello\n");
+    assert!(run(&home, "status").out.contains("pipeline first_success"));
+    assert_eq!(run(&home, "run hello --aggregation concatenate --count 2").out, "hello\n---\nhello\n");
+    assert_eq!(run(&home, "run hello --template code-review").code, 0);
+    assert!(run(&home, "status").out.lines().next().is_some_and(|line| line.contains("parallel merge")));
+    let told = run(&home, "run !hang --count 1");
+    assert!(told.code == 4 && told.err.contains("timed out after 0.2 s"), "{told:?}");
+    write(&home, ".config/polylogue/config.toml", "[team]\nstrategy = \"paralel\"\n");
+    let told = run(&home, "run hello");
+    assert!(told.code != 0 && told.err.contains("team.strategy: expected sequential or parallel"), "{told:?}");
+}

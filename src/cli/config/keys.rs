@@ -20,7 +20,7 @@ pub struct Layer {
 }
 
 /// The tables of a file.
-const TABLES: [&str; 3] = ["providers", "environments", "limits"];
+const TABLES: [&str; 4] = ["providers", "environments", "limits", "team"];
 /// Environments may be parts of one another, as deep as there are environments: so many can be looked through.
 const MOST_ENVIRONMENTS: usize = 100;
 /// The keys of an environment.
@@ -35,7 +35,7 @@ pub fn read(reading: &mut Reading<'_>) -> Layer {
         match entry.name {
             "providers" => layer.providers = providers::read(reading, &entry),
             "environments" => layer.environments = environments(reading, &entry),
-            "limits" => {
+            "limits" | "team" => {
                 for inner in reading.table(&entry) {
                     setting(reading, &inner, &mut layer);
                 }

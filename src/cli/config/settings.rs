@@ -9,6 +9,7 @@ use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::thinking::Thinking;
+use crate::team::coordinator::settings::{Aggregation, Strategy};
 
 /// What the settings are written into.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +68,8 @@ pub enum Slot {
     Size(fn(&mut Config) -> &mut usize, usize),
     /// Seconds, in a file as a number.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
+    /// One of a few names.
+    Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
     /// A part of a whole.
     Share(fn(&mut Config) -> &mut f64),
 }
@@ -183,6 +186,26 @@ pub const SETTINGS: &[Setting] = &[
         "How long tools may take to end when the program is left",
         Slot::Seconds(|config| &mut config.settings.exit_patience, 0.0),
     ),
+    limit(
+        "team.strategy",
+        "In which order several agents work on one task",
+        Slot::Name(|config| &mut config.team.strategy, || Strategy::ALL.map(Strategy::name).to_vec()),
+    ),
+    limit(
+        "team.aggregation",
+        "How their answers become one",
+        Slot::Name(|config| &mut config.team.aggregation, || Aggregation::ALL.map(Aggregation::name).to_vec()),
+    ),
+    limit(
+        "team.agent_timeout",
+        "How long each of them may take",
+        Slot::Seconds(|config| &mut config.team.agent_timeout, 0.001),
+    ),
+    limit(
+        "team.agent_retries",
+        "How often what has failed is tried again",
+        Slot::Count(|config| &mut config.team.retries, 0),
+    ),
 ];
 
 const fn limit(key: &'static str, about: &'static str, slot: Slot) -> Setting {
@@ -215,6 +238,7 @@ impl Setting {
                 let seconds = value.number().filter(|seconds| (*least..=MOST_SECONDS).contains(seconds));
                 *place(config) = Duration::from_secs_f64(seconds.ok_or_else(expected)?);
             }
+            Slot::Name(place, names) => *place(config) = name(value, &names()).ok_or_else(expected)?,
             Slot::Share(place) => {
                 *place(config) = value.number().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(expected)?;
             }
@@ -235,6 +259,7 @@ impl Setting {
             Slot::Count(place, _) => place(config).to_string(),
             Slot::Size(place, _) => place(config).to_string(),
             Slot::Seconds(place, _) => place(config).as_secs_f64().to_string(),
+            Slot::Name(place, _) => format!("{:?}", place(config)),
             Slot::Share(place) => place(config).to_string(),
         })
     }
@@ -251,6 +276,7 @@ impl Slot {
             Self::Count(_, least) => format!("a whole number from {least} to {MOST_COUNT}"),
             Self::Size(_, least) => format!("a whole number from {least} to {MOST_COUNT}"),
             Self::Seconds(_, least) => format!("a number of seconds from {least} to {MOST_SECONDS}"),
+            Self::Name(_, names) => names().join(" or "),
             Self::Share(_) => "a number from 0 to 1".into(),
         }
     }
@@ -265,6 +291,12 @@ fn thinking(value: &Value) -> Option<Thinking> {
         Value::Number(_) => whole(value, 0).and_then(|tokens| tokens.to_string().parse().ok()),
         other => other.text()?.parse().ok(),
     }
+}
+
+/// A hyphen does for an underscore, as on the command line.
+fn name(value: &Value, names: &[&'static str]) -> Option<&'static str> {
+    let typed = value.text()?.replace('-', "_");
+    names.iter().copied().find(|name| *name == typed)
 }
 
 fn whole(value: &Value, least: u32) -> Option<u32> {

@@ -21,6 +21,7 @@ mod show;
 use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
 use super::config::{self, Surroundings};
 use crate::base::error::Result;
+use crate::team::coordinator::settings::Settings;
 use files::Shelf;
 use plan::Plan;
 
@@ -31,9 +32,12 @@ use plan::Plan;
 pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     let loaded = config::load(&all_of(command, arguments), around);
     let shelf = Shelf::of(&loaded);
+    let usual = Settings::of(&loaded.config().team);
     match command {
-        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf)?, loaded, run.manner.json),
-        MultiAgentCommand::RunWorkflow(run) => run::run(Plan::of_workflow(run, &shelf)?, loaded, run.manner.json),
+        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf, usual)?, loaded, run.manner.json),
+        MultiAgentCommand::RunWorkflow(run) => {
+            run::run(Plan::of_workflow(run, &shelf, usual)?, loaded, run.manner.json)
+        }
         MultiAgentCommand::List => Ok(show::list(&shelf)),
         MultiAgentCommand::Show { name } => show::show(name, &shelf),
         MultiAgentCommand::Status { json } => show::status(loaded, *json),

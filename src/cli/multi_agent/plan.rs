@@ -1,6 +1,6 @@
 //! What the command line asks for: who works on which task, and how. Everything is looked at before anything runs.
 //!
-//! The command line wins over the template or the workflow, and that over the defaults.
+//! The command line wins over the template or the workflow, and that over the configuration.
 
 use std::io::stdin;
 use std::os::fd::AsFd as _;
@@ -44,11 +44,11 @@ impl Plan {
     ///
     /// # Errors
     /// It cannot be carried out, or standard input, which is to say the task, cannot be read.
-    pub fn of_members(run: &TeamRun, shelf: &Shelf) -> Result<Self> {
+    pub fn of_members(run: &TeamRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let template = run.template.as_deref().map(|name| shelf.template(name)).transpose()?;
         let strategy = run.strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
-        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation))?;
-        settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or_default();
+        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation), usual)?;
+        settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(settings.strategy);
         let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
         Self { task: String::new(), work, settings }.with_task(&run.task, None)
     }
@@ -57,9 +57,9 @@ impl Plan {
     ///
     /// # Errors
     /// As above.
-    pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf) -> Result<Self> {
+    pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let workflow = shelf.workflow(&run.name)?;
-        let settings = settings(&run.manner, workflow.aggregation)?;
+        let settings = settings(&run.manner, workflow.aggregation, usual)?;
         let usual = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
         Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(usual))
     }
@@ -95,14 +95,13 @@ impl Plan {
     }
 }
 
-/// What the flags say of how all runs are done; `own` is what a template or a workflow says.
-fn settings(manner: &Manner, own: Option<Aggregation>) -> Result<Settings> {
-    let usual = Settings::default();
+/// What the flags say of how all runs are done; `own` is what a template or a workflow says, `usual` what is configured.
+fn settings(manner: &Manner, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
     let aggregation = manner.aggregation.as_deref().map(str::parse).transpose();
     let aggregation = aggregation.map_err(|error| of("--aggregation", error))?;
     let retries = manner.retries.unwrap_or(usual.retry.retries);
     Ok(Settings {
-        aggregation: aggregation.or(own).unwrap_or_default(),
+        aggregation: aggregation.or(own).unwrap_or(usual.aggregation),
         agent_timeout: manner.timeout.unwrap_or(usual.agent_timeout),
         retry: RetryPolicy { retries, ..usual.retry },
         judge: manner.judge.clone(),
@@ -169,8 +168,12 @@ mod tests {
         let arguments =
             Arguments::try_parse_from(words).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
         match arguments?.command {
-            Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => Plan::of_members(&run, &shelf),
-            Some(Command::MultiAgent(MultiAgentCommand::RunWorkflow(run))) => Plan::of_workflow(&run, &shelf),
+            Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
+                Plan::of_members(&run, &shelf, Settings::default())
+            }
+            Some(Command::MultiAgent(MultiAgentCommand::RunWorkflow(run))) => {
+                Plan::of_workflow(&run, &shelf, Settings::default())
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -20,7 +20,7 @@ const TASK_CHARACTERS: usize = 40;
 impl Repl {
     /// Children of this agent work on a task. What it is in the middle of they are not told: they would go on with it.
     pub(in crate::repl) fn team_by_person(&mut self, who: AgentId, line: &str) -> Result<()> {
-        let TeamOrder { task, members, settings } = team_order(line)?;
+        let TeamOrder { task, members, settings } = team_order(line, &self.shared.config.team)?;
         let agent = self.roster.get(who).ok_or_else(nobody)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let knows = match turn {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text;
-use crate::domain::config::RetryPolicy;
+use crate::domain::config::{RetryPolicy, TeamSettings};
 
 /// Members of one task: each is an agent with a connection of its own.
 pub const MOST_MEMBERS: usize = 100;
@@ -155,12 +155,20 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
+        Self::of(&TeamSettings::default())
+    }
+}
+
+impl Settings {
+    /// What the configuration says, and the defaults for the rest. A name that there is not is the default, too: whoever
+    /// reads a configuration has refused it.
+    pub fn of(configured: &TeamSettings) -> Self {
         Self {
-            strategy: Strategy::default(),
-            aggregation: Aggregation::default(),
-            agent_timeout: Duration::from_secs(30),
+            strategy: configured.strategy.parse().unwrap_or_default(),
+            aggregation: configured.aggregation.parse().unwrap_or_default(),
+            agent_timeout: configured.agent_timeout,
             retry: RetryPolicy {
-                retries: 3,
+                retries: configured.retries,
                 base: Duration::from_millis(100),
                 cap: Duration::from_secs(30),
                 jitter: MOST_JITTER,
@@ -169,9 +177,7 @@ impl Default for Settings {
             judge: None,
         }
     }
-}
 
-impl Settings {
     /// Whether a task can be run like this.
     ///
     /// # Errors

@@ -11,6 +11,10 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Slot::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
         Slot::Count(..) | Slot::Size(..) => ["2001", "2002", "2003", "2004", "2005"],
         Slot::Seconds(..) => ["2.5", "3", "4", "5", "6"],
+        Slot::Name(_, names) if names().contains(&"vote") => {
+            ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
+        }
+        Slot::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Slot::Share(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
     }
 }
