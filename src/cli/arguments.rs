@@ -247,7 +247,7 @@ pub struct TeamRun {
     /// Agents that belong together: `polylogue multi-agent list` names them
     #[arg(long, value_name = "NAME", conflicts_with_all = ["agents", "count"])]
     pub template: Option<String>,
-    /// Agents by name: NAME[:PROVIDER/MODEL][,..]
+    /// Agents by name, with commas between: NAME[:PROVIDER/MODEL]
     #[arg(long, value_name = "LIST", conflicts_with = "count")]
     pub agents: Option<String>,
     /// So many agents [default: 3]

@@ -38,7 +38,7 @@ impl FoundFile {
 }
 
 impl Loaded {
-    /// The files of one of the [`DIRECTORIES`]: the person's own, then the project's, if it is trusted.
+    /// The files of one of the `DIRECTORIES`: the person's own, then the project's, if it is trusted.
     pub fn team_files(&self, directory: &str) -> Vec<FoundFile> {
         let own = self.files.directory.as_ref().map(|above| files(&above.join(directory))).unwrap_or_default();
         let trusted = self.files.project.iter().filter(|_| self.files.is_trusted);
