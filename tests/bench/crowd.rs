@@ -75,6 +75,35 @@ pub fn turns_at_once(table: &mut Table) {
     table.tell("  wall", wall.as_secs_f64() * 1e3, "ms");
 }
 
+/// A task of 20 members beside one of 1, at a server whose replies take a tenth of a second: the median of 5 runs each,
+/// births, answers and their ends included.
+#[cfg(feature = "coordinator")]
+pub fn team(table: &mut Table) {
+    let flood = FloodProcess::spawn(Plan::paced(2, 20.0));
+    let walls = [1, 20].map(|members| {
+        let rounds: Vec<Duration> = (0..5).map(|_| one_task(&flood, members)).collect();
+        crate::table::median(&rounds).as_secs_f64()
+    });
+    table.tell("a task of 1 member on a 100 ms peer", walls[0] * 1e3, "ms");
+    table.tell("a task of 20 members in parallel", walls[1] * 1e3, "ms");
+    table.at_most("  beside one", walls[1] / walls[0], 1.2, "x");
+    table.at_most("  threads of the loop", Process::own().threads(), 1.0, "");
+}
+
+#[cfg(feature = "coordinator")]
+fn one_task(flood: &FloodProcess, members: usize) -> Duration {
+    use polylogue::team::coordinator::member::Member;
+    use polylogue::team::coordinator::settings::{Settings, Strategy};
+    let mut house = House::new(Some(&flood.url()), 1);
+    let root = house.repl.roster().nth(0).expect("agent 0");
+    let settings = Settings { strategy: Strategy::Parallel, ..Settings::default() };
+    let start = Instant::now();
+    let members = Member::numbered(members).expect("so many may be");
+    let run = house.repl.run_task(root, members, "hello", settings).expect("a run");
+    house.until("the run is over", |house| house.repl.outcome(&run).is_some());
+    start.elapsed()
+}
+
 fn all_at_once(flood: &FloodProcess, count: usize) -> Duration {
     let mut house = House::new(Some(&flood.url()), count + 1);
     let start = Instant::now();

@@ -46,6 +46,8 @@ const GROUPS: &[Group] = &[
     ("typing-1000", program::typing_among_1000),
     ("memory", crowd::memory),
     ("turns", crowd::turns_at_once),
+    #[cfg(feature = "coordinator")]
+    ("team", crowd::team),
     ("chunks-100", crowd::chunks_of_100),
     ("chunks-1000", crowd::chunks_of_1000),
     ("crowd-2000", crowd::two_thousand),
