@@ -230,7 +230,7 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     let results = results_of(&mut house, &peer, 0, &looks);
     assert!(results[0].starts_with("2 letters, 2 unread\n1    unread from ann: one"), "{}", results[0]);
     assert_eq!(results[1..3], ["Letter 2 from ann:\ntwo", "Letter 1 from ann:\none"]);
-    assert!(results[3].contains("ann") && results[3].contains("1 unread letters"), "{}", results[3]);
+    assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread letter  "), "{}", results[3]);
     assert_eq!(letters(&house, "ann"), [("me".to_owned(), false)], "the letters of others are not touched");
 }
 
