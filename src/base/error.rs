@@ -38,6 +38,20 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// The kinds that a provider, or the way to it, can fail with.
+    pub const OF_PROVIDERS: [Self; 10] = [
+        Self::ContextTooLong,
+        Self::Auth,
+        Self::RateLimited,
+        Self::Overloaded,
+        Self::Network,
+        Self::Timeout,
+        Self::Stalled,
+        Self::BadRequest,
+        Self::Refused,
+        Self::Protocol,
+    ];
+
     /// A short stable name, for traces and scripts.
     pub const fn name(self) -> &'static str {
         match self {

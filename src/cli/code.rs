@@ -27,24 +27,10 @@ pub const INTERRUPTED: u8 = 130;
 /// Nobody reads the output any more: as if by SIGPIPE.
 pub const UNREAD: u8 = 141;
 
-/// The kinds of errors that come from a provider.
-const OF_PROVIDERS: [ErrorKind; 10] = [
-    ErrorKind::ContextTooLong,
-    ErrorKind::Auth,
-    ErrorKind::RateLimited,
-    ErrorKind::Overloaded,
-    ErrorKind::Network,
-    ErrorKind::Timeout,
-    ErrorKind::Stalled,
-    ErrorKind::BadRequest,
-    ErrorKind::Refused,
-    ErrorKind::Protocol,
-];
-
 /// The code for an error of this kind, by its stable name.
 pub fn of_kind(name: &str) -> u8 {
     match name {
-        _ if OF_PROVIDERS.iter().any(|kind| kind.name() == name) => PROVIDER,
+        _ if ErrorKind::OF_PROVIDERS.iter().any(|kind| kind.name() == name) => PROVIDER,
         _ if name == ErrorKind::Usage.name() => USAGE,
         _ => FAILED,
     }

@@ -45,20 +45,6 @@ const FORMS: &[(&str, &str)] = &[
     ("length", "!length"),
 ];
 
-/// The kinds that a provider can fail with.
-const KINDS: &[ErrorKind] = &[
-    ErrorKind::ContextTooLong,
-    ErrorKind::Auth,
-    ErrorKind::RateLimited,
-    ErrorKind::Overloaded,
-    ErrorKind::Network,
-    ErrorKind::Timeout,
-    ErrorKind::Stalled,
-    ErrorKind::BadRequest,
-    ErrorKind::Refused,
-    ErrorKind::Protocol,
-];
-
 /// The segments of a message; there is always a first one.
 pub(super) fn segments(message: &str) -> Vec<Segment> {
     let mut segments = vec![Ok(Vec::new())];
@@ -132,7 +118,7 @@ fn fail(rest: &str) -> Option<Error> {
         None => (None, rest.trim()),
     };
     let status = what.parse().ok().filter(|status| (300..600).contains(status));
-    let by_name = || KINDS.iter().find(|kind| kind.name() == what);
+    let by_name = || ErrorKind::OF_PROVIDERS.iter().find(|kind| kind.name() == what);
     let mut error = match status {
         Some(status) => failure::of_status(status, None, message),
         None => failure::of_kind(*by_name()?, "echo was told to fail", message),
