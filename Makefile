@@ -7,18 +7,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PROGRAM := $(TARGET)/release/polylogue
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-# TLS through the system's OpenSSL where its headers are, else rustls, which needs only a C compiler.
-# TLS=system or TLS=rustls decides for itself.
-ifndef TLS
-TLS := $(shell { echo '\#include <openssl/ssl.h>' | $(CC) -E - || pkg-config --exists openssl; } >/dev/null 2>&1 \
-	&& echo system || echo rustls)
-endif
-FEATURES = $(if $(filter rustls,$(TLS)),--no-default-features --features "coordinator server tls-rustls")
-# What is built with each of the parts left out, and with none.
-PARTS = "" coordinator server
+# Passed to every cargo command, for example FEATURES="--no-default-features --features tls-rustls".
+FEATURES ?=
+MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint parts fmt doc bench soak fuzz install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench soak fuzz install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -35,15 +29,13 @@ run: release ## build if needed and start the chat
 test: ## run every test; needs no network
 	$(CARGO) test $(FEATURES) $(ARGS)
 
-check: ## what must hold before a merge: format, lint, tests, docs
+check: ## what must hold before a merge: format, lint, tests, docs, and the minimal build
 	$(CARGO) fmt --check
-	$(MAKE) --no-print-directory lint parts test doc TLS=$(TLS)
+	$(MAKE) --no-print-directory lint test doc minimal
 
-parts: ## check that each part, and all of them, can be left out
-	for parts in $(PARTS); do \
-		$(CARGO) clippy --all-targets --no-default-features \
-			--features "tls-$(TLS) $$parts" -- -D warnings || exit 1; \
-	done
+minimal: ## lint and test the build without optional features
+	$(CARGO) clippy --all-targets $(MINIMAL) -- -D warnings
+	$(CARGO) test $(MINIMAL)
 
 lint: ## run clippy on everything, with warnings as errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
@@ -74,10 +66,9 @@ install: release ## install program, manual page and completions into PREFIX, by
 	$(PROGRAM) completions zsh > "$(SHARE)/zsh/site-functions/_polylogue"
 	$(PROGRAM) completions fish > "$(SHARE)/fish/vendor_completions.d/polylogue.fish"
 
-# CFLAGS for libcurl come from .cargo/config.toml, which RUSTFLAGS does not touch. The target is named
-# so that the flag holds for the program and not for build scripts and procedural macros.
+# The target is named so that the flag holds for the program and not for build scripts and procedural macros.
 dist: ## build the one-file static program and show its size and what it needs
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) --no-default-features --features "coordinator server tls-rustls"
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) $(FEATURES)
 	@ls -lh $(TARGET)/$(HOST)/release/polylogue
 	@ldd $(TARGET)/$(HOST)/release/polylogue || true
 

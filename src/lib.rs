@@ -15,7 +15,7 @@
 //! | `library` | what a program asks that hosts the loop, as below |
 //! | `team` | tasks that several agents work on; who does what when is decided in [`team::coordinator`] |
 //!
-//! `serve` and `team` are Cargo features, on by default: where one is left out, a `left_out` stands in its place.
+//! `team` is the Cargo feature `coordinator`, on by default.
 //!
 //! # As a library
 //!
@@ -70,10 +70,6 @@ pub mod net;
 pub mod provider;
 pub mod reactor;
 pub mod repl;
-#[cfg(feature = "server")]
-pub mod server;
-#[cfg(not(feature = "server"))]
-#[path = "server/left_out.rs"]
 pub mod server;
 pub mod store;
 pub mod team;

@@ -30,9 +30,7 @@ mod readme;
 mod restart;
 mod scale;
 mod seats;
-#[cfg(feature = "server")]
 mod server;
-#[cfg(feature = "server")]
 mod sessions;
 mod slices;
 mod slow_terminal;

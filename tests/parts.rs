@@ -14,24 +14,13 @@ use crate::support::program::Home;
 const IN: &[&str] = &[
     #[cfg(feature = "coordinator")]
     "coordinator",
-    #[cfg(feature = "server")]
-    "server",
 ];
 
 /// Words behind the program, and the part that they need.
-const ASK: [(&str, &str); 12] = [
+const ASK: [(&str, &str); 3] = [
     ("multi-agent run hello --count 0", "coordinator"),
     ("multi-agent run-workflow ./none.toml", "coordinator"),
     ("multi-agent show none", "coordinator"),
-    ("attach nobody", "server"),
-    ("ps", "server"),
-    ("logs nobody", "server"),
-    ("send nobody hello", "server"),
-    ("kill nobody", "server"),
-    ("interrupt nobody", "server"),
-    ("wait nobody", "server"),
-    ("sessions", "server"),
-    ("stop", "server"),
 ];
 
 #[test]

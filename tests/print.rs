@@ -4,7 +4,6 @@ mod agents;
 mod ends;
 mod formats;
 mod pipes;
-#[cfg(feature = "server")]
 mod served;
 
 use crate::support::program::{Home, PROGRAM, Program, texts};

@@ -1,9 +1,7 @@
 //! From the command line to one of the modes to an exit code.
 
 mod arguments;
-#[cfg(feature = "server")]
 mod attach;
-#[cfg(feature = "server")]
 mod client;
 mod code;
 mod completions;
@@ -17,14 +15,8 @@ mod multi_agent;
 mod multi_agent;
 pub mod print;
 mod process;
-#[cfg(feature = "server")]
 mod scripts;
-#[cfg(feature = "server")]
 mod serve;
-#[cfg(not(feature = "server"))]
-#[path = "serve_left_out.rs"]
-mod served;
-#[cfg(feature = "server")]
 mod sit;
 
 use std::io::Write as _;
@@ -47,8 +39,6 @@ use crate::tools::supervise;
 use arguments::{Arguments, Command};
 use config::Surroundings;
 use print::Whom;
-#[cfg(not(feature = "server"))]
-use served::{scripts, serve, sit};
 
 /// The whole program.
 pub fn main() -> ExitCode {

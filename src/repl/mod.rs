@@ -25,10 +25,6 @@ mod request;
 mod seat;
 mod seats;
 mod sending;
-#[cfg(feature = "server")]
-mod serve;
-#[cfg(not(feature = "server"))]
-#[path = "serve/left_out.rs"]
 mod serve;
 mod slice;
 mod steer;

@@ -44,10 +44,6 @@ mod desk;
 pub(in crate::cli) mod inlet;
 mod outlet;
 mod own;
-#[cfg(feature = "server")]
-mod served;
-#[cfg(not(feature = "server"))]
-#[path = "served_left_out.rs"]
 mod served;
 mod session;
 pub(in crate::cli) mod streams;
