@@ -2,14 +2,14 @@
 //!
 //! The house has floors; imports go down only. From the top: [`cli`], [`repl`] (the loop), [`commands`],
 //! [`team`] (many agents), [`agent`] (one agent), then the doors to the world, one heavy dependency each
-//! ([`reactor`], [`net`], [`provider`], [`tools`], [`store`], [`terminal`], [`server`]), then plain data ([`domain`])
+//! ([`reactor`], [`net`], [`provider`], [`tools`], [`store`], [`terminal`], [`socket`]), then plain data ([`domain`])
 //! and what has no idea of a chat at all ([`base`]).
 //!
 //! Start reading at [`repl::Repl::turn`]. Around it, each in a room of its own in `src/repl`:
 //!
 //! | room | |
 //! |---|---|
-//! | `seats` | several terminals, each with the agent that it looks at |
+//! | `terminals` | several terminals, each with the agent that it looks at |
 //! | `viewers` | whoever else reads what agents say, each of them a number in an agent's ring (`src/agent/output.rs`) |
 //! | `serve` | clients at a socket: scripts, and terminals that attach ([`domain::wire`] is what they say) |
 //! | `library` | what a program asks that hosts the loop, as below |
@@ -70,7 +70,7 @@ pub mod net;
 pub mod provider;
 pub mod reactor;
 pub mod repl;
-pub mod server;
+pub mod socket;
 pub mod store;
 pub mod team;
 pub mod terminal;

@@ -13,10 +13,10 @@ mod interrupts;
 mod isolation;
 mod keys;
 mod kills;
-mod letters;
 mod limits;
 mod lives;
 mod lookups;
+mod mail;
 mod memory;
 mod models;
 #[cfg(feature = "coordinator")]
@@ -29,7 +29,6 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod scale;
-mod seats;
 mod server;
 mod sessions;
 mod slices;
@@ -41,6 +40,7 @@ mod support_works;
 #[cfg(feature = "coordinator")]
 mod team;
 mod terminal;
+mod terminals;
 mod timeouts;
 mod tools;
 mod tools_and_approvals;

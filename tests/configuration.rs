@@ -51,12 +51,12 @@ impl Home {
         self
     }
 
-    fn run(&self, words: &[&str]) -> Told {
+    fn run(&self, words: &[&str]) -> Response {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.envs(self.variables.iter().cloned());
-        Told::of(command.output().expect("it runs"))
+        Response::of(command.output().expect("it runs"))
     }
 
     /// The chat in a terminal, in the repository.
@@ -71,13 +71,13 @@ impl Home {
 
 /// What the program said and how it ended.
 #[derive(Debug)]
-struct Told {
+struct Response {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-impl Told {
+impl Response {
     fn of(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
@@ -206,7 +206,7 @@ fn the_editor_opens_the_file_and_what_is_wrong_afterwards_is_said() {
 }
 
 /// Runs the doctor while the peer answers its one request like this.
-fn examined(home: &Home, peer: &Peer, status: u16, body: &str) -> (Told, Vec<(String, String)>, String) {
+fn examined(home: &Home, peer: &Peer, status: u16, body: &str) -> (Response, Vec<(String, String)>, String) {
     std::thread::scope(|scope| {
         let doctor = scope.spawn(|| home.run(&["doctor"]));
         let exchange = peer.accept();

@@ -53,17 +53,17 @@ fn in_words(directory: &Path) -> Vec<String> {
 
 /// The number of the step at which the house is after the death, when it was started again.
 fn step_after(act: &Act, directory: TempDir, death: usize) -> usize {
-    let house = Harness::open(Plan::default(), directory);
-    let found = in_words(house.directory());
+    let app = Harness::open(Plan::default(), directory);
+    let found = in_words(app.directory());
     let step = act.steps.iter().position(|step| found == *step);
     step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", act.name))
 }
 
 /// Kills the act at each of its writes.
 fn kill_at_every_write(act: &Act) {
-    let mut house = Harness::new(Plan { real_time: true, ..Plan::default() });
-    (act.prepare)(&mut house);
-    let prepared = house.close();
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
+    (act.prepare)(&mut app);
+    let prepared = app.close();
     let mut reached = 0;
     for death in 1..=ENDLESS {
         let directory = copy_of(prepared.path());

@@ -14,25 +14,25 @@ use crate::support::harness::{Harness, Plan, copy_of};
 
 /// Agent 0, its children `a` and `b`, and `c`, the child of `a`; each with something in every table.
 fn prepared() -> TempDir {
-    let mut house = Harness::new(Plan { real_time: true, ..Plan::default() });
-    house.say(0, "hello");
-    house.turn_until_idle();
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
+    app.say(0, "hello");
+    app.turn_until_idle();
     for (parent, name) in [(0, "a"), (0, "b"), (1, "c")] {
-        house.ask(parent, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+        app.ask(parent, Change::Fork { prompt: None, name: Some(name.into()), model: None });
     }
     for n in 0..4 {
-        let to = house.id(n);
-        house.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
-        house.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
-        house.say(n, &format!("part of {n}\n!hang"));
-        house.turn_until("a piece", |house| !house.agent(n).partial_text().is_empty());
-        house.say(n, "queued one");
-        house.say(n, "queued two");
-        house.switch(n);
-        house.type_bytes(b"draft");
+        let to = app.id(n);
+        app.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
+        app.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
+        app.say(n, &format!("part of {n}\n!hang"));
+        app.turn_until("a piece", |app| !app.agent(n).partial_text().is_empty());
+        app.say(n, "queued one");
+        app.say(n, "queued two");
+        app.switch(n);
+        app.type_bytes(b"draft");
     }
-    house.switch(0);
-    house.close()
+    app.switch(0);
+    app.close()
 }
 
 fn damage(directory: &TempDir, sql: &str) {
@@ -49,19 +49,19 @@ fn damaged(prepared: &TempDir, sql: &str) -> Harness {
 }
 
 /// Everybody who is there can be looked at and answers. One whose queue is sent first answers that first.
-fn all_can_be_talked_with(house: &mut Harness) {
-    for n in 0..house.repl.roster().len() {
-        house.switch(n);
+fn all_can_be_talked_with(app: &mut Harness) {
+    for n in 0..app.repl.roster().len() {
+        app.switch(n);
         for line in ["/agents", "/check-mail", "/read-mail", "/mark m", "/rewind m", "word"] {
             // What was typed before is in the way.
-            house.type_bytes(b"\x05\x15");
-            house.enter(line);
-            house.turn_until_idle();
+            app.type_bytes(b"\x05\x15");
+            app.enter(line);
+            app.turn_until_idle();
         }
-        let (messages, _) = house.repl.store().replay(house.id(n)).expect("what can be read");
+        let (messages, _) = app.repl.store().replay(app.id(n)).expect("what can be read");
         let has_answered =
             messages.iter().any(|message| matches!(&message.body, Body::Assistant(reply) if reply.text == "word"));
-        assert!(has_answered, "{}", house.screen_text());
+        assert!(has_answered, "{}", app.screen_text());
     }
 }
 
@@ -105,10 +105,10 @@ fn no_damaged_row_is_fatal_and_all_others_live_on_and_answer() {
     let prepared = prepared();
     for (sql, living, words) in DAMAGE {
         println!("{sql}");
-        let mut house = damaged(&prepared, sql);
-        assert_eq!(house.repl.roster().len(), *living);
-        assert!(house.screen_text().contains(words), "{}", house.screen_text());
-        all_can_be_talked_with(&mut house);
+        let mut app = damaged(&prepared, sql);
+        assert_eq!(app.repl.roster().len(), *living);
+        assert!(app.screen_text().contains(words), "{}", app.screen_text());
+        all_can_be_talked_with(&mut app);
     }
 }
 
@@ -121,19 +121,19 @@ fn everybody_whose_way_up_is_damaged_is_adopted_by_the_eldest_and_can_be_killed(
         // Two who forked each other.
         "UPDATE agents SET parent_uuid = (SELECT uuid FROM agents WHERE name = 'c') WHERE name = 'a'",
     ] {
-        let mut house = damaged(&prepared, sql);
-        let root = house.id(0);
-        let victims: Vec<_> = house.repl.roster().children(root).collect();
-        let mut family: Vec<_> = victims.iter().flat_map(|who| house.repl.roster().subtree(*who)).collect();
+        let mut app = damaged(&prepared, sql);
+        let root = app.id(0);
+        let victims: Vec<_> = app.repl.roster().children(root).collect();
+        let mut family: Vec<_> = victims.iter().flat_map(|agent_id| app.repl.roster().subtree(*agent_id)).collect();
         family.push(root);
         family.sort();
-        let mut all = house.repl.roster().ids();
+        let mut all = app.repl.roster().ids();
         all.sort();
         assert_eq!(family, all, "{sql}");
-        for who in victims {
-            house.ask(0, Change::Kill { who, cascade: true });
+        for agent_id in victims {
+            app.ask(0, Change::Kill { agent_id, cascade: true });
         }
-        assert_eq!(house.repl.roster().len(), 1, "{sql}");
+        assert_eq!(app.repl.roster().len(), 1, "{sql}");
     }
 }
 
@@ -145,38 +145,38 @@ fn damaged_messages_are_named_and_left_out_before_the_model_is_told_anything() {
         ("UPDATE messages SET content = x'ff' WHERE id = 1", "its content is not text"),
         ("UPDATE messages SET data = '{' WHERE id = 2", "its data cannot be read"),
     ] {
-        let mut house = damaged(&prepared, sql);
-        all_can_be_talked_with(&mut house);
-        house.switch(0);
-        assert!(house.screen_text().contains(&format!("is damaged and left out: {why}")), "{}", house.screen_text());
+        let mut app = damaged(&prepared, sql);
+        all_can_be_talked_with(&mut app);
+        app.switch(0);
+        assert!(app.screen_text().contains(&format!("is damaged and left out: {why}")), "{}", app.screen_text());
     }
 }
 
 #[test]
 fn of_a_damaged_queue_and_draft_all_is_kept_that_can_be_read() {
     let sql = "UPDATE queue SET content = x'ff41' WHERE content = 'queued one'; UPDATE drafts SET content = x'ff42'";
-    let mut house = damaged(&prepared(), sql);
-    let queued: Vec<&str> = house.agent(1).queue.iter().map(|queued| queued.text.as_str()).collect();
+    let mut app = damaged(&prepared(), sql);
+    let queued: Vec<&str> = app.agent(1).queue.iter().map(|queued| queued.text.as_str()).collect();
     assert_eq!(queued, ["\u{fffd}A", "queued two"]);
-    house.switch(1);
-    assert_eq!(house.agent(1).view.draft.text(), "\u{fffd}B");
-    house.ask(1, Change::Resume);
-    house.turn_until_idle();
-    assert_eq!(house.replies(1)[house.replies(1).len() - 2..], ["\u{fffd}A", "queued two"]);
+    app.switch(1);
+    assert_eq!(app.agent(1).view.draft.text(), "\u{fffd}B");
+    app.ask(1, Change::Resume);
+    app.turn_until_idle();
+    assert_eq!(app.replies(1)[app.replies(1).len() - 2..], ["\u{fffd}A", "queued two"]);
 }
 
 #[test]
 fn a_letter_that_cannot_be_read_is_named_and_can_be_thrown_away() {
-    let mut house = damaged(&prepared(), "UPDATE mail SET from_uuid = 'nobody' WHERE body = 'first'");
-    house.type_bytes(b"\x05\x15");
+    let mut app = damaged(&prepared(), "UPDATE mail SET from_uuid = 'nobody' WHERE body = 'first'");
+    app.type_bytes(b"\x05\x15");
     for line in ["/check-mail", "/read-mail"] {
-        house.enter(line);
-        assert!(house.screen_text().contains("/delete-mail 1 throws it away"), "{}", house.screen_text());
-        house.type_bytes(b"\x05\x15");
+        app.enter(line);
+        assert!(app.screen_text().contains("/delete-mail 1 throws it away"), "{}", app.screen_text());
+        app.type_bytes(b"\x05\x15");
     }
-    house.enter("/delete-mail 1");
-    house.enter("/read-mail");
-    assert!(house.screen_text().contains("second"), "{}", house.screen_text());
+    app.enter("/delete-mail 1");
+    app.enter("/read-mail");
+    assert!(app.screen_text().contains("second"), "{}", app.screen_text());
 }
 
 #[test]

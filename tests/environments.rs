@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    answered, assert_refused, assert_shows, bash, house, let_pass, reply_with_calls, results_then, texts_in, told,
+    answered, app, assert_refused, assert_shows, bash, let_pass, reply_with_calls, results_then, texts_in, told,
 };
 
 mod worktrees;
@@ -30,65 +30,65 @@ fn instructions_in(body: &[u8]) -> String {
     body["messages"][0]["content"].as_str().expect("instructions").to_owned()
 }
 
-fn spec(house: &Harness, n: usize) -> String {
-    house.agent(n).talk.environment.spec.clone()
+fn spec(app: &Harness, n: usize) -> String {
+    app.agent(n).talk.environment.spec.clone()
 }
 
 #[test]
 fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
-    let mut house = echo();
-    house.enter("/env");
-    let directory = fs::canonicalize(house.directory()).expect("a directory").display().to_string();
+    let mut app = echo();
+    app.enter("/env");
+    let directory = fs::canonicalize(app.directory()).expect("a directory").display().to_string();
     for words in ["environment  coding", &format!("directory    {directory}"), "bash, read_file"] {
-        assert_shows(&mut house, words);
+        assert_shows(&mut app, words);
     }
-    house.enter("/env list");
+    app.enter("/env list");
     for words in ["none         no tools at all", "worktree     coding in a git worktree", "readonly+bash@../other"] {
-        assert_shows(&mut house, words);
+        assert_shows(&mut app, words);
     }
-    house.enter("/tools");
+    app.enter("/tools");
     for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Lists lines"] {
-        assert_shows(&mut house, words);
+        assert_shows(&mut app, words);
     }
 }
 
 #[test]
 fn a_child_in_another_environment_knows_what_its_parent_knows_and_has_other_tools() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let before = told(&mut house, &peer, 0, "hello", "hi");
+    let mut app = app(&peer);
+    let before = told(&mut app, &peer, 0, "hello", "hi");
     assert_eq!(tools_in(&before).len(), 14);
-    house.enter("/env readonly+bash");
-    assert_eq!((house.repl.roster().len(), house.focus()), (2, 1));
-    assert_shows(&mut house, "environment readonly+bash: 12 tools in ");
-    let body = told(&mut house, &peer, 1, "and now?", "well");
+    app.enter("/env readonly+bash");
+    assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
+    assert_shows(&mut app, "environment readonly+bash: 12 tools in ");
+    let body = told(&mut app, &peer, 1, "and now?", "well");
     assert_eq!(texts_in(&body), ["hello", "hi", "and now?"]);
     let tools = tools_in(&body);
     assert!(tools.contains(&"grep".to_owned()) && tools.contains(&"bash".to_owned()));
     assert!(!tools.contains(&"write_file".to_owned()) && !instructions_in(&body).contains("edit_file"));
-    assert_eq!(tools_in(&told(&mut house, &peer, 0, "and you?", "well")), tools_in(&before));
+    assert_eq!(tools_in(&told(&mut app, &peer, 0, "and you?", "well")), tools_in(&before));
 }
 
 #[test]
 fn an_agent_in_no_environment_is_told_of_no_tools() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("/env none");
-    let body = told(&mut house, &peer, 1, "hello", "hi");
+    let mut app = app(&peer);
+    app.enter("/env none");
+    let body = told(&mut app, &peer, 1, "hello", "hi");
     assert!(tools_in(&body).is_empty() && instructions_in(&body).contains("You have no tools."));
-    house.enter("/tools");
-    assert_shows(&mut house, "this agent has no tools");
+    app.enter("/tools");
+    assert_shows(&mut app, "this agent has no tools");
 }
 
 #[test]
 fn a_call_of_a_tool_that_is_not_there_is_answered_with_those_that_are() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("/env glob+grep");
-    house.say(1, "do it");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    app.enter("/env glob+grep");
+    app.say(1, "do it");
+    let exchange = app.accept(&peer);
     reply_with_calls(&exchange, &[("bash", &bash("echo no")), ("agents", "{}"), ("dig", "{}")]);
-    let results = results_then(&mut house, &peer, 1, "a pity");
+    let results = results_then(&mut app, &peer, 1, "a pity");
     assert_eq!(results[0], "there is no tool \"bash\" in this environment; there are: glob, grep");
     assert_eq!(results[1], "there is no tool \"agents\" in this environment; there are: glob, grep");
     assert_eq!(results[2], "there is no tool \"dig\"; there are: glob, grep");
@@ -96,17 +96,17 @@ fn a_call_of_a_tool_that_is_not_there_is_answered_with_those_that_are() {
 
 #[test]
 fn the_same_environment_is_no_change_and_says_so() {
-    let mut house = echo();
+    let mut app = echo();
     for line in ["/env coding", "/env coding@."] {
-        house.enter(line);
-        assert_shows(&mut house, "this agent is in coding already");
+        app.enter(line);
+        assert_shows(&mut app, "this agent is in coding already");
     }
-    assert_eq!(house.repl.roster().len(), 1);
+    assert_eq!(app.repl.roster().len(), 1);
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
-    let mut house = echo();
+    let mut app = echo();
     for (line, words) in [
         ("/env readonly+coding", "both provide fork: leave readonly out"),
         ("/env coding+", "character 8: the name of an environment"),
@@ -115,87 +115,87 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/env worktree", "is in no git repository"),
     ] {
         if line == "/env worktree" {
-            house.enter(line);
-            house.turn_until("words", |house| house.screen_text().contains(words));
+            app.enter(line);
+            app.turn_until("words", |app| app.screen_text().contains(words));
         } else {
-            assert_refused(&mut house, line, words);
+            assert_refused(&mut app, line, words);
         }
     }
-    assert_eq!(house.repl.roster().len(), 1);
+    assert_eq!(app.repl.roster().len(), 1);
 }
 
 #[test]
 fn names_are_completed_behind_every_plus() {
-    let mut house = echo();
-    house.type_bytes(b"/env reado\t");
-    assert_eq!(house.agent(0).view.draft.text(), "/env readonly");
-    house.type_bytes(b"+ba\t");
-    assert_eq!(house.agent(0).view.draft.text(), "/env readonly+bash");
+    let mut app = echo();
+    app.type_bytes(b"/env reado\t");
+    assert_eq!(app.agent(0).view.draft.text(), "/env readonly");
+    app.type_bytes(b"+ba\t");
+    assert_eq!(app.agent(0).view.draft.text(), "/env readonly+bash");
 }
 
 #[test]
 fn a_directory_is_searched_from_there_and_its_instructions_are_told() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    fs::create_dir_all(house.directory().join("other")).expect("a directory");
-    fs::write(house.directory().join("other/AGENTS.md"), "Speak like a pirate.").expect("a file");
-    house.enter("/env readonly@other");
-    house.say(1, "look");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    fs::create_dir_all(app.directory().join("other")).expect("a directory");
+    fs::write(app.directory().join("other/AGENTS.md"), "Speak like a pirate.").expect("a file");
+    app.enter("/env readonly@other");
+    app.say(1, "look");
+    let exchange = app.accept(&peer);
     assert!(instructions_in(&exchange.request().body).ends_with("AGENTS.md:\nSpeak like a pirate."));
     reply_with_calls(&exchange, &[("list_dir", "{}")]);
-    assert_eq!(results_then(&mut house, &peer, 1, "arr"), ["AGENTS.md"]);
-    house.enter("/env");
-    assert_shows(&mut house, "AGENTS.md: 20 bytes");
+    assert_eq!(results_then(&mut app, &peer, 1, "arr"), ["AGENTS.md"]);
+    app.enter("/env");
+    assert_shows(&mut app, "AGENTS.md: 20 bytes");
     // The directory stays when the tools change.
-    house.enter("/env chat");
-    assert!(spec(&house, 2).starts_with("chat@/") && spec(&house, 2).ends_with("/other"));
+    app.enter("/env chat");
+    assert!(spec(&app, 2).starts_with("chat@/") && spec(&app, 2).ends_with("/other"));
 }
 
 #[test]
 fn children_are_born_into_the_environment_of_their_parent_and_a_restart_changes_nothing() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("/env chat");
-    house.enter("/fork --name by-person");
-    house.say(1, "fork");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    app.enter("/env chat");
+    app.enter("/fork --name by-person");
+    app.say(1, "fork");
+    let exchange = app.accept(&peer);
     reply_with_calls(&exchange, &[("fork", r#"{"prompt":"go","name":"by-model"}"#)]);
     for _ in 0..2 {
-        house.accept(&peer).stream().text("done").finish("stop").done();
+        app.accept(&peer).stream().text("done").finish("stop").done();
     }
-    house.turn_until_idle();
-    let specs = |house: &Harness| [0, 1, 2, 3].map(|n| spec(house, n));
-    assert_eq!(specs(&house), ["coding", "chat", "chat", "chat"]);
-    let mut house = house.crash_and_restart();
-    assert_eq!(specs(&house), ["coding", "chat", "chat", "chat"]);
-    assert_eq!(tools_in(&told(&mut house, &peer, 3, "hello", "hi")).len(), 7);
+    app.turn_until_idle();
+    let specs = |app: &Harness| [0, 1, 2, 3].map(|n| spec(app, n));
+    assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
+    let mut app = app.crash_and_restart();
+    assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
+    assert_eq!(tools_in(&told(&mut app, &peer, 3, "hello", "hi")).len(), 7);
 }
 
 #[test]
 fn while_tools_run_the_child_waits_for_them_and_an_interrupt_takes_it_back() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     for (is_interrupted, agents) in [(true, 1), (false, 2)] {
-        house.say(0, "do it");
-        let exchange = house.accept(&peer);
+        app.say(0, "do it");
+        let exchange = app.accept(&peer);
         reply_with_calls(&exchange, &[("bash", &bash("true"))]);
-        house.turn_until_asked(0);
-        house.ask(0, Change::Environment("chat".into()));
-        assert_shows(&mut house, "/env waits until the tools are done");
+        app.turn_until_asked(0);
+        app.ask(0, Change::Environment("chat".into()));
+        assert_shows(&mut app, "/env waits until the tools are done");
         if is_interrupted {
-            house.escape();
-            house.turn_until_idle();
-            assert_eq!(house.agent(0).view.draft.text(), "/env chat");
-            house.type_bytes(b"\x15");
+            app.escape();
+            app.turn_until_idle();
+            assert_eq!(app.agent(0).view.draft.text(), "/env chat");
+            app.type_bytes(b"\x15");
         } else {
-            house.answer(0, true);
-            answered(&mut house, &peer, 0, "done");
+            app.answer(0, true);
+            answered(&mut app, &peer, 0, "done");
         }
-        let_pass(&mut house);
-        assert_eq!(house.repl.roster().len(), agents);
+        let_pass(&mut app);
+        assert_eq!(app.repl.roster().len(), agents);
     }
-    assert_eq!(spec(&house, 1), "chat");
+    assert_eq!(spec(&app, 1), "chat");
 }
 
 #[test]
@@ -205,17 +205,17 @@ fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
         tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
         ..EnvironmentEntry::default()
     };
-    let mut house = Harness::new(Plan { environments: vec![mine(&["readonly", "bash"])], ..Plan::default() });
-    fs::create_dir(house.directory().join("other")).expect("a directory");
-    house.enter("/env mine");
-    assert_eq!(house.agent(1).talk.environment.tools.len(), 12);
-    house.enter("/env readonly@other");
-    let directory = house.close();
+    let mut app = Harness::new(Plan { environments: vec![mine(&["readonly", "bash"])], ..Plan::default() });
+    fs::create_dir(app.directory().join("other")).expect("a directory");
+    app.enter("/env mine");
+    assert_eq!(app.agent(1).talk.environment.tools.len(), 12);
+    app.enter("/env readonly@other");
+    let directory = app.close();
     fs::remove_dir(directory.path().join("other")).expect("an empty directory");
-    let mut house = Harness::open(Plan::default(), directory);
-    assert_eq!([1, 2].map(|n| spec(&house, n)), ["coding", "readonly"]);
-    house.switch(1);
-    assert_shows(&mut house, "the environment mine cannot be had any more");
-    house.switch(2);
-    assert_shows(&mut house, "this agent is in readonly now");
+    let mut app = Harness::open(Plan::default(), directory);
+    assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);
+    app.switch(1);
+    assert_shows(&mut app, "the environment mine cannot be had any more");
+    app.switch(2);
+    assert_shows(&mut app, "this agent is in readonly now");
 }

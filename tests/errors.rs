@@ -15,7 +15,7 @@ use crate::support::peer::{Exchange, NO_HOST, Peer, Refusing};
 const KEY: &str = "sk-scripted-0123456789abcdef";
 
 /// Agent 0 on the screen and one bystander, with a key. Failed requests are sent again at once, and twice.
-fn house(url: &str) -> Harness {
+fn app(url: &str) -> Harness {
     let retry = RetryPolicy { retries: 2, base: Duration::from_millis(1), ..RetryPolicy::default() };
     house_with(url, Settings { retry, ..Settings::default() }, true)
 }
@@ -23,36 +23,36 @@ fn house(url: &str) -> Harness {
 fn house_with(url: &str, settings: Settings, real_time: bool) -> Harness {
     let mut plan = Plan { settings, real_time, ..Plan::peer(url) };
     plan.endpoint.key = Some(Secret::new(KEY));
-    let mut house = Harness::new(plan);
-    house.fork(0);
-    house.switch(0);
-    house
+    let mut app = Harness::new(plan);
+    app.fork(0);
+    app.switch(0);
+    app
 }
 
 /// Sends a message and turns until the agent is idle; the bystander is as it was, and the words hold no key.
-fn error_after(house: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
-    let bystander = house.fingerprint(1);
-    house.enter("a question");
-    act(house);
-    house.turn_until_idle();
-    assert_eq!(house.state(0), State::Idle);
-    assert_eq!(house.fingerprint(1), bystander);
-    let error = house.last_error(0);
+fn error_after(app: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
+    let bystander = app.fingerprint(1);
+    app.enter("a question");
+    act(app);
+    app.turn_until_idle();
+    assert_eq!(app.state(0), State::Idle);
+    assert_eq!(app.fingerprint(1), bystander);
+    let error = app.last_error(0);
     assert!(!error.is_empty() && !error.contains(KEY) && !error.contains("curl"), "{error}");
     // A long word begins a row of its own.
-    let shown = house.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains(&error[..20]), "{error}\n{}", house.screen_text());
-    assert!(!house.screen_text().contains(KEY));
+    let shown = app.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(&error[..20]), "{error}\n{}", app.screen_text());
+    assert!(!app.screen_text().contains(KEY));
     error
 }
 
 /// The agent answers the next question as if nothing had been.
-fn can_be_talked_to(house: &mut Harness, peer: &Peer) -> Value {
-    house.enter("\x15and now?");
-    let exchange = house.accept(peer);
+fn can_be_talked_to(app: &mut Harness, peer: &Peer) -> Value {
+    app.enter("\x15and now?");
+    let exchange = app.accept(peer);
     exchange.stream().text("fine").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("fine"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("fine"));
     is_valid(&exchange.request().json());
     exchange.request().json()["messages"].clone()
 }
@@ -69,92 +69,92 @@ fn is_valid(body: &Value) {
 /// One question of which the answer is written by `answer`.
 fn error_of_answer(answer: impl FnOnce(&Exchange)) -> (Harness, Peer, String) {
     let peer = Peer::start();
-    let mut house = house(&peer.url());
-    let error = error_after(&mut house, |house| answer(&house.accept(&peer)));
-    (house, peer, error)
+    let mut app = app(&peer.url());
+    let error = error_after(&mut app, |app| answer(&app.accept(&peer)));
+    (app, peer, error)
 }
 
 #[test]
 fn a_refused_connection_is_tried_again_and_then_said() {
     let refusing = Refusing::start();
-    let mut house = house(&refusing.url());
-    let error = error_after(&mut house, |_| {});
+    let mut app = app(&refusing.url());
+    let error = error_after(&mut app, |_| {});
     assert!(error.contains("refuses the connection") && error.ends_with("tried 3 times"), "{error}");
-    assert_eq!(house.agent(0).retries(), 2);
+    assert_eq!(app.agent(0).retries(), 2);
 }
 
 #[test]
 fn a_name_that_cannot_be_resolved_is_said() {
-    let mut house = house(&format!("http://{NO_HOST}/v1"));
-    let error = error_after(&mut house, |_| {});
+    let mut app = app(&format!("http://{NO_HOST}/v1"));
+    let error = error_after(&mut app, |_| {});
     assert!(error.contains(&format!("{NO_HOST} cannot be resolved")), "{error}");
 }
 
 #[test]
 fn tls_to_a_server_without_tls_is_said() {
     let peer = Peer::start();
-    let mut house = house(&peer.url().replace("http://", "https://"));
-    let error = error_after(&mut house, |_| {});
+    let mut app = app(&peer.url().replace("http://", "https://"));
+    let error = error_after(&mut app, |_| {});
     assert!(error.contains("no TLS connection"), "{error}");
 }
 
 #[test]
 fn wrong_credentials_give_the_text_back_and_leave_the_conversation_clean() {
     let refusal = format!("Incorrect API key provided: {KEY}.");
-    let (mut house, peer, error) = error_of_answer(|exchange| {
+    let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.error(401, "invalid_api_key", &refusal);
     });
     assert!(error.contains("credentials") && error.contains("[key]"), "{error}");
-    assert_eq!(house.agent(0).view.draft.text(), "a question");
-    let messages = can_be_talked_to(&mut house, &peer);
+    assert_eq!(app.agent(0).view.draft.text(), "a question");
+    let messages = can_be_talked_to(&mut app, &peer);
     assert_eq!(messages.as_array().map(Vec::len), Some(2), "{messages}");
     assert_eq!(messages[1]["content"], "and now?");
-    let mut house = house.crash_and_restart();
-    let after_restart = can_be_talked_to(&mut house, &peer);
+    let mut app = app.crash_and_restart();
+    let after_restart = can_be_talked_to(&mut app, &peer);
     assert_eq!(after_restart.as_array().map(Vec::len), Some(4), "{after_restart}");
 }
 
 #[test]
 fn text_that_comes_back_does_not_push_out_what_was_typed_meanwhile_and_is_not_lost() {
     let peer = Peer::start();
-    let mut house = house(&peer.url());
-    house.enter("a question");
-    let exchange = house.accept(&peer);
-    house.type_bytes(b"typed meanwhile");
+    let mut app = app(&peer.url());
+    app.enter("a question");
+    let exchange = app.accept(&peer);
+    app.type_bytes(b"typed meanwhile");
     exchange.error(401, "invalid_api_key", "no");
-    house.turn_until_idle();
-    assert_eq!(house.agent(0).view.draft.text(), "a question\ntyped meanwhile");
+    app.turn_until_idle();
+    assert_eq!(app.agent(0).view.draft.text(), "a question\ntyped meanwhile");
 }
 
 #[test]
 fn a_missing_model_is_said_and_not_tried_again() {
-    let (mut house, peer, error) = error_of_answer(|exchange| {
+    let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.error(404, "model_not_found", "The model `test` does not exist");
     });
     assert!(error.contains("(404)") && error.contains("The model `test` does not exist"), "{error}");
-    assert_eq!(house.agent(0).retries(), 0);
-    can_be_talked_to(&mut house, &peer);
+    assert_eq!(app.agent(0).retries(), 0);
+    can_be_talked_to(&mut app, &peer);
 }
 
 #[test]
 fn a_server_that_asks_to_wait_is_asked_again_at_that_moment_and_not_before() {
     let peer = Peer::start();
-    let mut house = house_with(&peer.url(), Settings::default(), false);
-    house.enter("a question");
-    let exchange = house.accept(&peer);
+    let mut app = house_with(&peer.url(), Settings::default(), false);
+    app.enter("a question");
+    let exchange = app.accept(&peer);
     exchange.head(429, &[("retry-after", "7"), ("content-length", "0")]);
-    house.turn_until("a retry", |house| matches!(house.agent(0).wait(), Wait::Retry { .. }));
-    assert!(house.screen_text().contains("again in 7 s"), "{}", house.screen_text());
-    house.advance(Duration::from_micros(6_999_999));
-    assert!(matches!(house.agent(0).wait(), Wait::Retry { .. }));
-    house.advance(Duration::from_micros(1));
-    assert!(matches!(house.agent(0).wait(), Wait::Transfer));
-    let again = house.accept(&peer);
+    app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    assert!(app.screen_text().contains("again in 7 s"), "{}", app.screen_text());
+    app.advance(Duration::from_micros(6_999_999));
+    assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    app.advance(Duration::from_micros(1));
+    assert!(matches!(app.agent(0).wait(), Wait::Transfer));
+    let again = app.accept(&peer);
     assert_eq!(again.request().body, exchange.request().body);
     again.stream().text("the only answer").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.kinds(0), ["fork", "user", "assistant"]);
-    let screen = house.screen_text();
+    app.turn_until_idle();
+    assert_eq!(app.kinds(0), ["fork", "user", "assistant"]);
+    let screen = app.screen_text();
     assert_eq!((screen.matches("the only answer").count(), screen.matches("a question").count()), (1, 1), "{screen}");
 }
 
@@ -162,46 +162,46 @@ fn a_server_that_asks_to_wait_is_asked_again_at_that_moment_and_not_before() {
 fn a_server_out_of_order_is_asked_six_times_with_growing_waits() {
     let peer = Peer::start();
     let retry = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
-    let mut house = house_with(&peer.url(), Settings { retry, ..Settings::default() }, false);
-    let error = error_after(&mut house, |house| {
+    let mut app = house_with(&peer.url(), Settings { retry, ..Settings::default() }, false);
+    let error = error_after(&mut app, |app| {
         for seconds in [1, 2, 4, 8, 16] {
-            house.accept(&peer).error(500, "server_error", "out of cheese");
-            house.turn_until("a retry", |house| matches!(house.agent(0).wait(), Wait::Retry { .. }));
-            house.advance(Duration::from_secs(seconds) - Duration::from_micros(1));
-            assert!(matches!(house.agent(0).wait(), Wait::Retry { .. }), "before {seconds} s");
-            house.advance(Duration::from_micros(1));
+            app.accept(&peer).error(500, "server_error", "out of cheese");
+            app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
+            app.advance(Duration::from_secs(seconds) - Duration::from_micros(1));
+            assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }), "before {seconds} s");
+            app.advance(Duration::from_micros(1));
         }
-        house.accept(&peer).error(500, "server_error", "out of cheese");
+        app.accept(&peer).error(500, "server_error", "out of cheese");
     });
     assert!(error.contains("out of order") && error.contains("out of cheese"), "{error}");
-    assert_eq!(house.kinds(0), ["fork", "user", "error"]);
-    can_be_talked_to(&mut house, &peer);
+    assert_eq!(app.kinds(0), ["fork", "user", "error"]);
+    can_be_talked_to(&mut app, &peer);
 }
 
 #[test]
 fn a_stream_that_is_no_json_is_said_and_what_came_before_is_kept() {
-    let (mut house, peer, error) = error_of_answer(|exchange| {
+    let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.stream().text("so far").body("data: {\"choices\":[{\"delta\":{\"content\":\n\n").end();
     });
     assert!(!error.contains("line 1 column"), "{error}");
-    assert_eq!(house.partial_replies(0), ["so far"]);
-    can_be_talked_to(&mut house, &peer);
+    assert_eq!(app.partial_replies(0), ["so far"]);
+    can_be_talked_to(&mut app, &peer);
 }
 
 #[test]
 fn a_stream_that_breaks_off_keeps_what_came_marks_it_and_is_not_begun_anew() {
     for broken in [Exchange::hang_up, Exchange::reset] {
         let peer = Peer::start();
-        let mut house = house(&peer.url());
-        error_after(&mut house, |house| {
-            let exchange = house.accept(&peer);
+        let mut app = app(&peer.url());
+        error_after(&mut app, |app| {
+            let exchange = app.accept(&peer);
             exchange.stream().text("half of the ");
-            house.turn_until("the half", |house| house.agent(0).partial_text() == "half of the ");
+            app.turn_until("the half", |app| app.agent(0).partial_text() == "half of the ");
             broken(&exchange);
         });
-        assert_eq!(house.partial_replies(0), ["half of the "]);
-        assert_eq!(house.kinds(0), ["fork", "user", "assistant", "interrupted", "error"]);
-        let messages = can_be_talked_to(&mut house, &peer);
+        assert_eq!(app.partial_replies(0), ["half of the "]);
+        assert_eq!(app.kinds(0), ["fork", "user", "assistant", "interrupted", "error"]);
+        let messages = can_be_talked_to(&mut app, &peer);
         assert!(messages[2]["content"].as_str().is_some_and(|text| text.starts_with("half of the ")), "{messages}");
     }
 }
@@ -209,23 +209,23 @@ fn a_stream_that_breaks_off_keeps_what_came_marks_it_and_is_not_begun_anew() {
 #[test]
 fn a_connection_that_breaks_before_anything_was_shown_is_tried_again() {
     let peer = Peer::start();
-    let mut house = house(&peer.url());
-    house.enter("a question");
-    house.accept(&peer).hang_up();
-    house.accept(&peer).reset();
-    house.accept(&peer).stream().text("at last").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.kinds(0), ["fork", "user", "assistant"]);
+    let mut app = app(&peer.url());
+    app.enter("a question");
+    app.accept(&peer).hang_up();
+    app.accept(&peer).reset();
+    app.accept(&peer).stream().text("at last").finish("stop").done();
+    app.turn_until_idle();
+    assert_eq!(app.kinds(0), ["fork", "user", "assistant"]);
 }
 
 #[test]
 fn an_error_object_behind_200_is_said() {
-    let (mut house, peer, error) = error_of_answer(|exchange| {
+    let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.stream().text("so far").event(&openai::error("server_error", "the graphics card fell out")).end();
     });
     assert!(error.contains("the graphics card fell out"), "{error}");
-    assert_eq!(house.partial_replies(0), ["so far"]);
-    can_be_talked_to(&mut house, &peer);
+    assert_eq!(app.partial_replies(0), ["so far"]);
+    can_be_talked_to(&mut app, &peer);
 }
 
 /// Resident memory of this process in bytes (proc(5), `statm`), in pages of 4 KiB.
@@ -237,17 +237,17 @@ fn resident() -> usize {
 /// A server that sends without end: a megabyte, a thousand times over.
 fn endless(head: &[(&str, &str)], megabyte: &str) -> String {
     let peer = Peer::start();
-    let mut house = house(&peer.url());
+    let mut app = app(&peer.url());
     let before = resident();
-    let error = error_after(&mut house, |house| {
-        let exchange = house.accept(&peer);
+    let error = error_after(&mut app, |app| {
+        let exchange = app.accept(&peer);
         exchange.head(200, head).send_many(megabyte, 1_000);
-        house.turn_until_idle();
+        app.turn_until_idle();
         exchange.wait_for_close();
     });
     // Other tests run beside this one; what is bounded is far from a gigabyte.
     assert!(resident().saturating_sub(before) < 400 << 20, "{} MB", (resident() - before) >> 20);
-    can_be_talked_to(&mut house, &peer);
+    can_be_talked_to(&mut app, &peer);
     error
 }
 
@@ -283,12 +283,12 @@ fn a_request_of_twenty_megabytes_arrives_whole() {
 /// libcurl sends 64 KiB and then waits to be told that the socket has room: without re-arming it never is.
 fn a_request_arrives_whole(bytes: usize) {
     let peer = Peer::start();
-    let mut house = house(&peer.url());
+    let mut app = app(&peer.url());
     let text = "0123456789abcdef".repeat(bytes / 16);
-    house.say(1, &text);
-    let exchange = house.accept(&peer);
+    app.say(1, &text);
+    let exchange = app.accept(&peer);
     assert!(exchange.request().json()["messages"][1]["content"] == text.as_str(), "the text is whole");
     exchange.stream().text("read").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.replies(1), ["read"]);
+    app.turn_until_idle();
+    assert_eq!(app.replies(1), ["read"]);
 }

@@ -39,22 +39,22 @@ const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "waiting for a place",
         plan: |peer| Plan { working_limit: 1, ..peer_plan(peer) },
-        bring_about: |house, _| {
-            house.say(1, "holds the place");
-            house.say(0, "waits");
+        bring_about: |app, _| {
+            app.say(1, "holds the place");
+            app.say(0, "waits");
         },
-        holds: |house| matches!(house.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
     },
     Scene {
         name: "its provider is paused",
         plan: peer_plan,
-        bring_about: |house, peer| {
-            house.say(1, "is refused");
-            house.accept(peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
-            house.turn_until("a pause", |house| matches!(house.agent(1).wait(), Wait::Retry { .. }));
-            house.say(0, "waits");
+        bring_about: |app, peer| {
+            app.say(1, "is refused");
+            app.accept(peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
+            app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
+            app.say(0, "waits");
         },
-        holds: |house| matches!(house.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
     },
     Scene {
         name: "waiting for a key",
@@ -62,51 +62,51 @@ const AT_ONCE: [Scene; 9] = [
             let plan = peer_plan(peer);
             Plan { endpoint: Endpoint { key_command: Some(format!("sleep {}", mark())), ..plan.endpoint }, ..plan }
         },
-        bring_about: |house, _| house.say(0, "waits"),
-        holds: |house| matches!(house.agent(0).wait(), Wait::Key),
+        bring_about: |app, _| app.say(0, "waits"),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Key),
     },
     Scene {
         name: "connecting to a host that does not answer",
         plan: |_| Plan::peer(&SILENT.url()),
-        bring_about: |house, _| house.say(0, "hello?"),
-        holds: |house| matches!(house.agent(0).wait(), Wait::Transfer),
+        bring_about: |app, _| app.say(0, "hello?"),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Transfer),
     },
     Scene {
         name: "awaiting the headers",
         plan: peer_plan,
-        bring_about: |house, peer| {
-            house.say(0, "hello?");
-            house.accept(peer);
+        bring_about: |app, peer| {
+            app.say(0, "hello?");
+            app.accept(peer);
         },
-        holds: |house| matches!(house.agent(0).wait(), Wait::Transfer) && house.agent(0).partial_text().is_empty(),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Transfer) && app.agent(0).partial_text().is_empty(),
     },
     Scene {
         name: "streaming",
         plan: peer_plan,
-        bring_about: |house, peer| {
-            house.say(0, "hello?");
-            house.accept(peer).stream().text("half");
-            house.turn_until("the half", |house| house.agent(0).partial_text() == "half");
+        bring_about: |app, peer| {
+            app.say(0, "hello?");
+            app.accept(peer).stream().text("half");
+            app.turn_until("the half", |app| app.agent(0).partial_text() == "half");
         },
-        holds: |house| house.state(0) == State::WaitingForLlm,
+        holds: |app| app.state(0) == State::WaitingForLlm,
     },
     Scene {
         name: "waiting to try again",
         plan: echo_plan,
-        bring_about: |house, _| house.say(0, "!fail network"),
-        holds: |house| matches!(house.agent(0).wait(), Wait::Retry { .. }),
+        bring_about: |app, _| app.say(0, "!fail network"),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Retry { .. }),
     },
     Scene {
         name: "awaiting approval",
         plan: echo_plan,
-        bring_about: |house, _| house.say(0, "!tool bash {\"command\":\"true\"}"),
-        holds: |house| house.state(0) == State::AwaitingApproval,
+        bring_about: |app, _| app.say(0, "!tool bash {\"command\":\"true\"}"),
+        holds: |app| app.state(0) == State::AwaitingApproval,
     },
     Scene {
         name: "waiting for letters",
         plan: echo_plan,
-        bring_about: |house, _| house.say(0, "!tool wait {}"),
-        holds: |house| house.state(0) == State::ExecutingTool && !house.agent(0).has_live_tool(),
+        bring_about: |app, _| app.say(0, "!tool wait {}"),
+        holds: |app| app.state(0) == State::ExecutingTool && !app.agent(0).has_live_tool(),
     },
 ];
 
@@ -114,14 +114,14 @@ const AT_ONCE: [Scene; 9] = [
 fn an_interrupt_needs_no_time_where_no_thread_runs() {
     for scene in AT_ONCE {
         let peer = Peer::start();
-        let mut house = house_of(2, (scene.plan)(&peer));
-        (scene.bring_about)(&mut house, &peer);
-        let_pass(&mut house);
-        assert!((scene.holds)(&house), "{}", scene.name);
-        let before = house.clock.now();
-        house.ask(0, Change::Interrupt);
-        assert_eq!((house.state(0), house.clock.now()), (State::Idle, before), "{}", scene.name);
-        assert_eq!(house.kinds(0).last(), Some(&"interrupted"), "{}", scene.name);
+        let mut app = house_of(2, (scene.plan)(&peer));
+        (scene.bring_about)(&mut app, &peer);
+        let_pass(&mut app);
+        assert!((scene.holds)(&app), "{}", scene.name);
+        let before = app.clock.now();
+        app.ask(0, Change::Interrupt);
+        assert_eq!((app.state(0), app.clock.now()), (State::Idle, before), "{}", scene.name);
+        assert_eq!(app.kinds(0).last(), Some(&"interrupted"), "{}", scene.name);
     }
 }
 
@@ -129,17 +129,17 @@ fn an_interrupt_needs_no_time_where_no_thread_runs() {
 fn esc_is_heard_in_each_of_these_states() {
     for scene in AT_ONCE {
         let peer = Peer::start();
-        let mut house = house_of(2, (scene.plan)(&peer));
-        (scene.bring_about)(&mut house, &peer);
-        let_pass(&mut house);
-        house.escape();
-        assert_eq!(house.state(0), State::Idle, "{}", scene.name);
+        let mut app = house_of(2, (scene.plan)(&peer));
+        (scene.bring_about)(&mut app, &peer);
+        let_pass(&mut app);
+        app.escape();
+        assert_eq!(app.state(0), State::Idle, "{}", scene.name);
     }
 }
 
 #[test]
 fn a_tool_whose_grandchildren_ignore_term_is_over_within_the_limit() {
-    let mut house = Harness::new(Plan { real_time: true, ..Plan::default() });
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     let mark = mark();
     let sleep = format!("sh -c \\\"sleep {mark}; true\\\"");
     let command = format!("sh -c 'trap \\\"\\\" TERM HUP INT; {sleep} & wait; sleep {mark}' & wait");
@@ -149,12 +149,12 @@ fn a_tool_whose_grandchildren_ignore_term_is_over_within_the_limit() {
     let start = Instant::now();
     while took.last().is_none_or(|last| *last >= LIMIT) {
         assert!(start.elapsed() < PATIENCE, "{took:?}");
-        house.say(0, &format!("!tool bash {{\"command\":\"{command}\"}}"));
-        house.answer(0, true);
-        house.turn_until("the grandchildren", |_| runs(&format!("sleep\0{mark}")));
+        app.say(0, &format!("!tool bash {{\"command\":\"{command}\"}}"));
+        app.answer(0, true);
+        app.turn_until("the grandchildren", |_| runs(&format!("sleep\0{mark}")));
         let asked = Instant::now();
-        house.ask(0, Change::Interrupt);
-        house.turn_until_idle();
+        app.ask(0, Change::Interrupt);
+        app.turn_until_idle();
         took.push(asked.elapsed());
         assert!(!runs(&mark));
     }

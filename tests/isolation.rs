@@ -19,47 +19,47 @@ fn recorded(case: &str) -> Vec<String> {
 }
 
 /// Turns until the agent has been given all that the peer has sent.
-fn turn_until_given(house: &mut Harness, n: usize, what: &str) {
-    house.turn_until(what, |house| house.agent(n).partial_text().ends_with(what));
+fn turn_until_given(app: &mut Harness, n: usize, what: &str) {
+    app.turn_until(what, |app| app.agent(n).partial_text().ends_with(what));
 }
 
 /// Sends a recording to agent 0 in pieces of `size` bytes, with two switches after each piece.
 fn stream_with_switches(case: &str, size: usize) -> Harness {
     let peer = Peer::start();
-    let mut house = house_of(3, Plan::peer(&peer.url()));
-    house.switch(1);
-    house.type_bytes("a draft with a 字".as_bytes());
-    let (b, c) = (house.fingerprint(1), house.fingerprint(2));
-    house.switch(0);
-    house.enter("question for A");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(3, Plan::peer(&peer.url()));
+    app.switch(1);
+    app.type_bytes("a draft with a 字".as_bytes());
+    let (b, c) = (app.fingerprint(1), app.fingerprint(2));
+    app.switch(0);
+    app.enter("question for A");
+    let exchange = app.accept(&peer);
     exchange.stream();
     for (at, piece) in recorded(case).concat().into_bytes().chunks(size).enumerate() {
         exchange.body(piece);
         // Ends as soon as the piece is there.
-        house.turn_within(Duration::from_millis(50));
-        house.switch(1 + at % 2);
-        assert_eq!(house.fingerprint(1), b, "{case}, after piece {at}");
-        house.turn();
-        house.switch(0);
-        assert_eq!(house.fingerprint(2), c, "{case}, after piece {at}");
+        app.turn_within(Duration::from_millis(50));
+        app.switch(1 + at % 2);
+        assert_eq!(app.fingerprint(1), b, "{case}, after piece {at}");
+        app.turn();
+        app.switch(0);
+        assert_eq!(app.fingerprint(2), c, "{case}, after piece {at}");
     }
     exchange.end();
-    house.switch(1);
-    house.turn_until_idle();
-    assert_eq!((house.fingerprint(1), house.fingerprint(2)), (b, c), "{case}");
-    house
+    app.switch(1);
+    app.turn_until_idle();
+    assert_eq!((app.fingerprint(1), app.fingerprint(2)), (b, c), "{case}");
+    app
 }
 
 /// The same without any switch: what must come of it.
 fn stream_undisturbed(case: &str) -> Harness {
     let peer = Peer::start();
-    let mut house = house_of(3, Plan::peer(&peer.url()));
-    house.enter("question for A");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(3, Plan::peer(&peer.url()));
+    app.enter("question for A");
+    let exchange = app.accept(&peer);
     exchange.stream().body(recorded(case).concat()).end();
-    house.turn_until_idle();
-    house
+    app.turn_until_idle();
+    app
 }
 
 #[test]
@@ -67,18 +67,17 @@ fn a_switch_between_every_two_chunks_changes_nothing_for_anyone() {
     for case in ["plain", "reasoning-content", "unicode", "cached-tokens", "error-in-stream", "no-finish"] {
         let expected = stream_undisturbed(case);
         for size in [1, 7, 200] {
-            let house = stream_with_switches(case, size);
-            let bodies = |house: &Harness| {
-                house
-                    .log(0)
+            let app = stream_with_switches(case, size);
+            let bodies = |app: &Harness| {
+                app.log(0)
                     .into_iter()
                     .map(|message| message.body)
                     .filter(|body| body.kind() != "fork")
                     .collect::<Vec<_>>()
             };
-            assert_eq!(bodies(&house), bodies(&expected), "{case} in pieces of {size}");
-            assert_eq!(house.agent(0).view.context_tokens, expected.agent(0).view.context_tokens);
-            assert_eq!(house.agent(0).used, expected.agent(0).used);
+            assert_eq!(bodies(&app), bodies(&expected), "{case} in pieces of {size}");
+            assert_eq!(app.agent(0).view.context_tokens, expected.agent(0).view.context_tokens);
+            assert_eq!(app.agent(0).used, expected.agent(0).used);
         }
     }
 }
@@ -87,9 +86,9 @@ fn a_switch_between_every_two_chunks_changes_nothing_for_anyone() {
 fn a_stream_that_was_looked_at_between_all_its_chunks_reads_as_one_that_was_not() {
     let mut switched = stream_with_switches("unicode", 3);
     let mut undisturbed = stream_undisturbed("unicode");
-    let below_the_question = |house: &mut Harness| {
-        house.switch(0);
-        let screen = house.screen_text();
+    let below_the_question = |app: &mut Harness| {
+        app.switch(0);
+        let screen = app.screen_text();
         screen.split_once("question for A").expect("the question is shown").1.to_owned()
     };
     assert_eq!(below_the_question(&mut switched), below_the_question(&mut undisturbed));
@@ -98,16 +97,16 @@ fn a_stream_that_was_looked_at_between_all_its_chunks_reads_as_one_that_was_not(
 #[test]
 fn a_thousand_switches_while_several_agents_stream_mix_nothing() {
     let peer = Peer::start();
-    let mut house = house_of(5, Plan::peer(&peer.url()));
+    let mut app = house_of(5, Plan::peer(&peer.url()));
     let exchanges: Vec<Exchange> = (0..4)
         .map(|n| {
-            house.say(n, &format!("question {n}"));
-            house.accept(&peer)
+            app.say(n, &format!("question {n}"));
+            app.accept(&peer)
         })
         .collect();
     let bystander = {
-        house.switch(4);
-        house.fingerprint(4)
+        app.switch(4);
+        app.fingerprint(4)
     };
     for exchange in &exchanges {
         exchange.stream();
@@ -115,74 +114,74 @@ fn a_thousand_switches_while_several_agents_stream_mix_nothing() {
     for round in 0..1_000 {
         let speaker = round % 4;
         exchanges[speaker].text(&format!("{speaker}:{round} "));
-        house.turn();
-        house.switch((round * 7 + round / 5) % 5);
+        app.turn();
+        app.switch((round * 7 + round / 5) % 5);
     }
     for (n, exchange) in exchanges.iter().enumerate() {
         exchange.finish("stop").usage(n as u64, 7).done();
     }
-    house.turn_until_idle();
+    app.turn_until_idle();
     for n in 0..4 {
         let expected: String = (0..1_000).filter(|round| round % 4 == n).map(|round| format!("{n}:{round} ")).collect();
-        assert_eq!(house.replies(n), [expected], "agent {n}");
-        assert_eq!(house.agent(n).used.input, n as u64);
+        assert_eq!(app.replies(n), [expected], "agent {n}");
+        assert_eq!(app.agent(n).used.input, n as u64);
     }
-    assert_eq!(house.fingerprint(4), bystander);
+    assert_eq!(app.fingerprint(4), bystander);
 }
 
 #[test]
 fn chunks_completion_and_usage_of_an_agent_that_left_the_screen_are_its_own() {
     let peer = Peer::start();
-    let mut house = house_of(2, Plan::peer(&peer.url()));
-    house.enter("question for A");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(2, Plan::peer(&peer.url()));
+    app.enter("question for A");
+    let exchange = app.accept(&peer);
     exchange.stream().text("one ");
-    turn_until_given(&mut house, 0, "one ");
-    house.switch(1);
-    let before = house.fingerprint(1);
+    turn_until_given(&mut app, 0, "one ");
+    app.switch(1);
+    let before = app.fingerprint(1);
     exchange.text("two").usage(11, 22).finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["one two"]);
-    assert_eq!((house.agent(0).used.input, house.agent(0).used.output), (11, 22));
-    assert_eq!(house.fingerprint(1), before);
-    assert!(!house.screen_text().contains("one two"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["one two"]);
+    assert_eq!((app.agent(0).used.input, app.agent(0).used.output), (11, 22));
+    assert_eq!(app.fingerprint(1), before);
+    assert!(!app.screen_text().contains("one two"));
 }
 
 #[test]
 fn an_error_of_an_agent_that_left_the_screen_is_its_own() {
     let peer = Peer::start();
-    let mut house = house_of(2, Plan::peer(&peer.url()));
-    house.enter("question for A");
-    let exchange = house.accept(&peer);
-    house.switch(1);
-    let before = house.fingerprint(1);
+    let mut app = house_of(2, Plan::peer(&peer.url()));
+    app.enter("question for A");
+    let exchange = app.accept(&peer);
+    app.switch(1);
+    let before = app.fingerprint(1);
     exchange.error(404, "model_not_found", "cheeseless");
-    house.turn_until_idle();
-    assert!(house.last_error(0).contains("cheeseless"), "{}", house.last_error(0));
-    assert_eq!(house.fingerprint(1), before);
-    assert!(!house.screen_text().contains("cheeseless"));
-    house.switch(0);
-    assert!(house.screen_text().contains("cheeseless"));
+    app.turn_until_idle();
+    assert!(app.last_error(0).contains("cheeseless"), "{}", app.last_error(0));
+    assert_eq!(app.fingerprint(1), before);
+    assert!(!app.screen_text().contains("cheeseless"));
+    app.switch(0);
+    assert!(app.screen_text().contains("cheeseless"));
 }
 
 #[test]
 fn two_agents_complete_in_one_turn_and_each_has_its_own_reply() {
     let peer = Peer::start();
-    let mut house = house_of(3, Plan::peer(&peer.url()));
-    let exchanges = begin_streams(&mut house, &peer, &[0, 1]);
-    let bystander = house.fingerprint(2);
+    let mut app = house_of(3, Plan::peer(&peer.url()));
+    let exchanges = begin_streams(&mut app, &peer, &[0, 1]);
+    let bystander = app.fingerprint(2);
     for (n, exchange) in exchanges.iter().enumerate() {
         exchange.text(&format!("whole {n}")).finish("stop").done();
     }
-    house.turn_until_idle();
-    assert_eq!((house.replies(0), house.replies(1)), (vec!["whole 0".to_owned()], vec!["whole 1".to_owned()]));
-    assert_eq!(house.fingerprint(2), bystander);
+    app.turn_until_idle();
+    assert_eq!((app.replies(0), app.replies(1)), (vec!["whole 0".to_owned()], vec!["whole 1".to_owned()]));
+    assert_eq!(app.fingerprint(2), bystander);
 }
 
-fn begin_streams(house: &mut Harness, peer: &Peer, agents: &[usize]) -> Vec<Exchange> {
+fn begin_streams(app: &mut Harness, peer: &Peer, agents: &[usize]) -> Vec<Exchange> {
     let begin = |n: &usize| {
-        house.say(*n, &format!("question {n}"));
-        let exchange = house.accept(peer);
+        app.say(*n, &format!("question {n}"));
+        let exchange = app.accept(peer);
         exchange.stream();
         exchange
     };
@@ -191,74 +190,74 @@ fn begin_streams(house: &mut Harness, peer: &Peer, agents: &[usize]) -> Vec<Exch
 
 #[test]
 fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_one_not() {
-    let mut house = house_of(2, Plan::default());
-    house.say(0, "!slow 100\n!fail 400 words of A");
-    house.say(1, "!slow 100\n!fail 400 words of B");
-    house.advance(Duration::from_millis(100));
-    assert_eq!((house.state(0), house.state(1)), (State::Idle, State::Idle));
+    let mut app = house_of(2, Plan::default());
+    app.say(0, "!slow 100\n!fail 400 words of A");
+    app.say(1, "!slow 100\n!fail 400 words of B");
+    app.advance(Duration::from_millis(100));
+    assert_eq!((app.state(0), app.state(1)), (State::Idle, State::Idle));
     for (n, own, other) in [(0, "words of A", "words of B"), (1, "words of B", "words of A")] {
-        let error = house.last_error(n);
+        let error = app.last_error(n);
         assert!(error.contains(own) && !error.contains(other), "{n}: {error}");
     }
-    let screen = house.screen_text();
+    let screen = app.screen_text();
     assert!(screen.contains("words of A") && !screen.contains("words of B"), "{screen}");
 }
 
 #[test]
 fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
-    let mut house = house_of(2, Plan::default());
-    std::fs::write(house.directory().join("notes"), "what was noted\n").expect("a file");
-    house.enter("!tool read_file {\"path\":\"none\"}");
-    house.switch(1);
+    let mut app = house_of(2, Plan::default());
+    std::fs::write(app.directory().join("notes"), "what was noted\n").expect("a file");
+    app.enter("!tool read_file {\"path\":\"none\"}");
+    app.switch(1);
     let rounds = "!tool read_file {\"path\":\"notes\"}\n!next\n!tool read_file {\"path\":\"notes\"}\n!next\nthe end";
-    house.turn_until_idle();
-    house.say(0, rounds);
-    let before = house.fingerprint(1);
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("the end"));
-    let answers = house.tool_results(0);
+    app.turn_until_idle();
+    app.say(0, rounds);
+    let before = app.fingerprint(1);
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("the end"));
+    let answers = app.tool_results(0);
     assert_eq!(answers.len(), 3);
     assert!(answers[1].content.contains("what was noted") && answers[2].content.contains("what was noted"));
-    assert_eq!(house.fingerprint(1), before);
+    assert_eq!(app.fingerprint(1), before);
 }
 
 #[test]
 fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answered_there() {
-    let mut house = house_of(2, Plan::default());
-    house.enter("!tool bash {\"command\":\"echo it ran\"}");
-    house.switch(1);
-    house.turn_until_asked(0);
-    let screen = house.screen_text();
+    let mut app = house_of(2, Plan::default());
+    app.enter("!tool bash {\"command\":\"echo it ran\"}");
+    app.switch(1);
+    app.turn_until_asked(0);
+    let screen = app.screen_text();
     assert!(screen.contains("agent 0 asks") && !screen.contains("may this run"), "{screen}");
-    house.type_bytes(b"y");
-    assert_eq!(house.agent(1).view.draft.text(), "y", "a y is text where nothing is asked");
-    assert_eq!(house.state(0), State::AwaitingApproval);
-    house.switch(0);
-    assert!(house.screen_text().contains("echo it ran"));
-    house.type_bytes(b"y");
-    house.switch(1);
-    house.turn_until_idle();
-    assert!(house.tool_results(0)[0].content.contains("it ran"));
-    assert_eq!(house.agent(1).view.draft.text(), "y");
+    app.type_bytes(b"y");
+    assert_eq!(app.agent(1).view.draft.text(), "y", "a y is text where nothing is asked");
+    assert_eq!(app.state(0), State::AwaitingApproval);
+    app.switch(0);
+    assert!(app.screen_text().contains("echo it ran"));
+    app.type_bytes(b"y");
+    app.switch(1);
+    app.turn_until_idle();
+    assert!(app.tool_results(0)[0].content.contains("it ran"));
+    assert_eq!(app.agent(1).view.draft.text(), "y");
 }
 
 #[test]
 fn descriptors_that_pass_from_one_agent_to_another_within_a_turn_bring_nothing_of_the_first() {
     let peer = Peer::start();
-    let mut house = house_of(4, Plan::peer(&peer.url()));
-    let mut open = begin_streams(&mut house, &peer, &[0]);
+    let mut app = house_of(4, Plan::peer(&peer.url()));
+    let mut open = begin_streams(&mut app, &peer, &[0]);
     for round in 1..60 {
         let (last, next) = ((round - 1) % 4, round % 4);
         open[0].text(&format!("late for {last} "));
         // Cut and begun without a turn between: the kernel gives the closed descriptor's number away at once.
-        house.ask(last, Change::Interrupt);
-        house.say(next, &format!("question {round}"));
-        let exchange = house.accept(&peer);
+        app.ask(last, Change::Interrupt);
+        app.say(next, &format!("question {round}"));
+        let exchange = app.accept(&peer);
         assert!(exchange.request().json()["messages"].to_string().contains(&format!("question {round}")));
         open[0].text("too late");
         exchange.stream().text(&format!("only {round}."));
-        turn_until_given(&mut house, next, &format!("only {round}."));
-        assert_eq!(house.agent(next).partial_text(), format!("only {round}."), "round {round}");
+        turn_until_given(&mut app, next, &format!("only {round}."));
+        assert_eq!(app.agent(next).partial_text(), format!("only {round}."), "round {round}");
         open = vec![exchange];
     }
 }
@@ -266,22 +265,22 @@ fn descriptors_that_pass_from_one_agent_to_another_within_a_turn_bring_nothing_o
 #[test]
 fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
     let peer = Peer::start();
-    let mut house = house_of(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
-    house.say(0, "question 0");
-    let mut exchange = house.accept(&peer);
+    let mut app = house_of(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
+    app.say(0, "question 0");
+    let mut exchange = app.accept(&peer);
     for round in 1..60 {
         // With one place, the end of one reply is what sends the next request, in the same turn.
-        house.say(round % 3, &format!("question {round}"));
+        app.say(round % 3, &format!("question {round}"));
         exchange.stream().text(&format!("reply {}", round - 1)).finish("stop").done();
-        exchange = house.accept(&peer);
+        exchange = app.accept(&peer);
         assert!(exchange.request().json()["messages"].to_string().contains(&format!("question {round}")));
     }
     exchange.stream().text("reply 59").finish("stop").done();
-    house.turn_until_idle();
+    app.turn_until_idle();
     for n in 0..3 {
         let expected: Vec<String> =
             (0..60).filter(|round| round % 3 == n).map(|round| format!("reply {round}")).collect();
-        assert_eq!(house.replies(n), expected, "agent {n}");
+        assert_eq!(app.replies(n), expected, "agent {n}");
     }
 }
 
@@ -289,22 +288,22 @@ fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
 fn late_news_for_closed_sockets_is_ignored() {
     let peer = Peer::start();
     let settings = Settings { bytes_per_turn: 128, ..Settings::default() };
-    let mut house = house_of(2, Plan { settings, ..Plan::peer(&peer.url()) });
+    let mut app = house_of(2, Plan { settings, ..Plan::peer(&peer.url()) });
     for round in 0..20 {
-        let exchange = begin_streams(&mut house, &peer, &[0]).remove(0);
+        let exchange = begin_streams(&mut app, &peer, &[0]).remove(0);
         exchange.text("kept. ");
-        turn_until_given(&mut house, 0, "kept. ");
+        turn_until_given(&mut app, 0, "kept. ");
         // The bytes are in the kernel when the socket is closed.
         exchange.text(&"never read ".repeat(2_000)).finish("stop").done();
-        let bystander = house.fingerprint(1);
-        house.ask(0, Change::Interrupt);
-        assert_eq!(house.state(0), State::Idle);
+        let bystander = app.fingerprint(1);
+        app.ask(0, Change::Interrupt);
+        assert_eq!(app.state(0), State::Idle);
         exchange.wait_for_close();
-        let after = house.fingerprint(0);
+        let after = app.fingerprint(0);
         for _ in 0..5 {
-            house.turn();
+            app.turn();
         }
-        assert_eq!((house.fingerprint(0), house.fingerprint(1)), (after, bystander), "round {round}");
+        assert_eq!((app.fingerprint(0), app.fingerprint(1)), (after, bystander), "round {round}");
     }
-    assert!(house.partial_replies(0).iter().all(|text| text.starts_with("kept. ")), "{:?}", house.partial_replies(0));
+    assert!(app.partial_replies(0).iter().all(|text| text.starts_with("kept. ")), "{:?}", app.partial_replies(0));
 }

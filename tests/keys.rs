@@ -42,8 +42,8 @@ fn key_of(exchange: &Exchange) -> String {
     exchange.request().header("authorization").unwrap_or_default().to_owned()
 }
 
-fn waits_for_key(house: &Harness, n: usize) -> bool {
-    house.state(n) == State::WaitingForLlm && matches!(house.agent(n).wait(), Wait::Key)
+fn waits_for_key(app: &Harness, n: usize) -> bool {
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Key)
 }
 
 /// What a question comes to when the command is this: the words, with the text back in the draft and nothing sent.
@@ -54,12 +54,12 @@ fn failure(command: &str) -> String {
 fn failure_within(command: &str, key_timeout: Duration) -> String {
     let peer = Peer::start();
     let settings = Settings { key_timeout, ..Settings::default() };
-    let mut house = Harness::new(Plan { settings, ..plan(&peer.url(), command) });
-    house.enter("a question");
-    house.turn_until_idle();
+    let mut app = Harness::new(Plan { settings, ..plan(&peer.url(), command) });
+    app.enter("a question");
+    app.turn_until_idle();
     assert!(peer.try_accept().is_none());
-    assert_eq!(house.agent(0).view.draft.text(), "a question");
-    let error = house.last_error(0);
+    assert_eq!(app.agent(0).view.draft.text(), "a question");
+    let error = app.last_error(0);
     assert!(error.starts_with("no key for openai: api_key_command of [providers.openai] "), "{error}");
     error
 }
@@ -67,18 +67,18 @@ fn failure_within(command: &str, key_timeout: Duration) -> String {
 #[test]
 fn twenty_agents_wait_for_one_run_and_share_its_key() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
-    let mut house = house_of(20, plan(&peer.url(), &counting(directory.path())));
-    (0..20).for_each(|n| house.say(n, "a question"));
-    let_pass(&mut house);
-    assert!((0..20).all(|n| waits_for_key(&house, n)) && house.repl.roster().at_work().is_empty());
-    assert_shows(&mut house, "the key command of openai runs");
+    let mut app = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    (0..20).for_each(|n| app.say(n, "a question"));
+    let_pass(&mut app);
+    assert!((0..20).all(|n| waits_for_key(&app, n)) && app.repl.roster().at_work().is_empty());
+    assert_shows(&mut app, "the key command of openai runs");
     go(directory.path());
     for _ in 0..20 {
-        let exchange = house.accept(&peer);
+        let exchange = app.accept(&peer);
         assert_eq!(key_of(&exchange), "Bearer key-1-of-the-test");
         exchange.stream().text("fine").finish("stop").done();
     }
-    house.turn_until_idle();
+    app.turn_until_idle();
     assert_eq!(runs_in(directory.path()), 1);
 }
 
@@ -86,51 +86,51 @@ fn twenty_agents_wait_for_one_run_and_share_its_key() {
 fn a_refused_key_is_renewed_once_for_all_and_the_text_is_sent_again() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
-    let mut house = house_of(20, plan(&peer.url(), &counting(directory.path())));
-    (0..20).for_each(|n| house.say(n, "a question"));
-    let refused: Vec<Exchange> = (0..20).map(|_| house.accept(&peer)).collect();
+    let mut app = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    (0..20).for_each(|n| app.say(n, "a question"));
+    let refused: Vec<Exchange> = (0..20).map(|_| app.accept(&peer)).collect();
     for one in refused {
         one.error(401, "expired", "the token has expired");
     }
     for _ in 0..20 {
-        let exchange = house.accept(&peer);
+        let exchange = app.accept(&peer);
         assert_eq!(key_of(&exchange), "Bearer key-2-of-the-test");
         exchange.stream().text("fine").finish("stop").done();
     }
-    house.turn_until_idle();
+    app.turn_until_idle();
     assert_eq!(runs_in(directory.path()), 2);
-    assert!(house.kinds(0).ends_with(&["user", "assistant"]));
-    assert!((0..20).all(|n| house.last_error(n).is_empty() && house.agent(n).view.draft.is_empty()));
+    assert!(app.kinds(0).ends_with(&["user", "assistant"]));
+    assert!((0..20).all(|n| app.last_error(n).is_empty() && app.agent(n).view.draft.is_empty()));
 }
 
 #[test]
 fn a_key_that_is_refused_twice_is_an_error_that_names_the_command_and_gives_the_text_back() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
-    let mut house = Harness::new(plan(&peer.url(), &counting(directory.path())));
-    house.enter("a question");
-    house.accept(&peer).error(401, "expired", "no");
-    house.accept(&peer).error(401, "expired", "no: key-2-of-the-test");
-    house.turn_until_idle();
-    assert_eq!((runs_in(directory.path()), house.agent(0).view.draft.text()), (2, "a question"));
-    let error = house.last_error(0);
+    let mut app = Harness::new(plan(&peer.url(), &counting(directory.path())));
+    app.enter("a question");
+    app.accept(&peer).error(401, "expired", "no");
+    app.accept(&peer).error(401, "expired", "no: key-2-of-the-test");
+    app.turn_until_idle();
+    assert_eq!((runs_in(directory.path()), app.agent(0).view.draft.text()), (2, "a question"));
+    let error = app.last_error(0);
     assert!(error.contains("(401)") && error.contains("api_key_command of [providers.openai]"), "{error}");
-    house.enter("");
-    house.accept(&peer).error(401, "expired", "no");
-    let third = house.accept(&peer);
+    app.enter("");
+    app.accept(&peer).error(401, "expired", "no");
+    let third = app.accept(&peer);
     assert_eq!(key_of(&third), "Bearer key-3-of-the-test", "each request has its own renewal");
     third.stream().text("fine").finish("stop").done();
-    house.turn_until_idle();
+    app.turn_until_idle();
 }
 
 #[test]
 fn what_a_key_does_not_allow_is_no_reason_for_another_one() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
-    let mut house = Harness::new(plan(&peer.url(), &counting(directory.path())));
-    house.enter("a question");
-    house.accept(&peer).error(403, "forbidden", "not this model");
-    house.turn_until_idle();
+    let mut app = Harness::new(plan(&peer.url(), &counting(directory.path())));
+    app.enter("a question");
+    app.accept(&peer).error(403, "forbidden", "not this model");
+    app.turn_until_idle();
     assert_eq!(runs_in(directory.path()), 1);
 }
 
@@ -170,22 +170,22 @@ fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     let mark = mark();
     let command = format!("{}; : {mark}", counting(directory.path()));
-    let mut house = house_of(4, plan(&peer.url(), &command));
-    (0..4).for_each(|n| house.say(n, "a question"));
-    house.turn_until("the command", |_| runs(&mark));
-    house.escape();
-    let killed = house.id(3);
-    house.ask(0, Change::Kill { who: killed, cascade: false });
-    let_pass(&mut house);
-    assert_eq!(house.state(0), State::Idle);
-    assert!(waits_for_key(&house, 1) && waits_for_key(&house, 2) && runs(&mark));
-    house.ask(1, Change::Interrupt);
-    house.ask(2, Change::Interrupt);
-    house.turn_until("the end of the command", |_| !runs(&mark));
-    assert!(peer.try_accept().is_none() && house.repl.roster().busy().is_empty());
+    let mut app = house_of(4, plan(&peer.url(), &command));
+    (0..4).for_each(|n| app.say(n, "a question"));
+    app.turn_until("the command", |_| runs(&mark));
+    app.escape();
+    let killed = app.id(3);
+    app.ask(0, Change::Kill { agent_id: killed, cascade: false });
+    let_pass(&mut app);
+    assert_eq!(app.state(0), State::Idle);
+    assert!(waits_for_key(&app, 1) && waits_for_key(&app, 2) && runs(&mark));
+    app.ask(1, Change::Interrupt);
+    app.ask(2, Change::Interrupt);
+    app.turn_until("the end of the command", |_| !runs(&mark));
+    assert!(peer.try_accept().is_none() && app.repl.roster().busy().is_empty());
     go(directory.path());
-    house.say(1, "and now?");
-    house.accept(&peer);
+    app.say(1, "and now?");
+    app.accept(&peer);
     assert_eq!(runs_in(directory.path()), 1);
 }
 
@@ -193,10 +193,10 @@ fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_
 fn leaving_ends_the_command_and_waits_for_its_end() {
     let peer = Peer::start();
     let mark = mark();
-    let mut house = Harness::new(plan(&peer.url(), &format!("sleep {mark}")));
-    house.enter("a question");
-    house.turn_until("the command", |_| runs(&mark));
-    house.repl.leave().expect("it leaves");
+    let mut app = Harness::new(plan(&peer.url(), &format!("sleep {mark}")));
+    app.enter("a question");
+    app.turn_until("the command", |_| runs(&mark));
+    app.repl.leave().expect("it leaves");
     assert!(!runs(&mark));
 }
 
@@ -206,20 +206,20 @@ fn leaving_ends_a_command_that_only_a_summary_waits_for_and_gives_the_line_of_it
     go(directory.path());
     let mark = mark();
     let command = format!("{}; [ $(wc -l < runs) = 1 ] || sleep {mark}", counting(directory.path()));
-    let mut house = Harness::new(plan(&peer.url(), &command));
-    house.enter("a question");
-    house.accept(&peer).stream().text("an answer").finish("stop").done();
-    house.turn_until_idle();
-    house.enter("/slice summarize:0:2");
-    house.accept(&peer).error(401, "expired", "the token has expired");
-    house.turn_until("the command", |_| runs(&mark));
-    house.enter("/model echo/echo");
-    house.enter("!hang");
-    house.turn_until("a turn beside the summary", |house| house.state(0) == State::WaitingForLlm);
-    house.repl.leave().expect("it leaves");
+    let mut app = Harness::new(plan(&peer.url(), &command));
+    app.enter("a question");
+    app.accept(&peer).stream().text("an answer").finish("stop").done();
+    app.turn_until_idle();
+    app.enter("/slice summarize:0:2");
+    app.accept(&peer).error(401, "expired", "the token has expired");
+    app.turn_until("the command", |_| runs(&mark));
+    app.enter("/model echo/echo");
+    app.enter("!hang");
+    app.turn_until("a turn beside the summary", |app| app.state(0) == State::WaitingForLlm);
+    app.repl.leave().expect("it leaves");
     assert!(!runs(&mark));
-    let house = house.crash_and_restart();
-    assert_eq!(house.agent(0).view.draft.text(), "/slice summarize:0:2");
+    let app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "/slice summarize:0:2");
 }
 
 #[test]
@@ -230,17 +230,17 @@ fn a_key_is_in_the_request_and_nowhere_else() {
     std::fs::write(&file, KEY).expect("a file");
     let plan = plan(&peer.url(), &format!("cat '{}'", file.display()));
     let retry = RetryPolicy { retries: 1, base: Duration::from_millis(1), ..RetryPolicy::default() };
-    let mut house = Harness::new(Plan { settings: Settings { retry, ..Settings::default() }, ..plan });
-    house.enter("a question");
-    let exchange = house.accept(&peer);
+    let mut app = Harness::new(Plan { settings: Settings { retry, ..Settings::default() }, ..plan });
+    app.enter("a question");
+    let exchange = app.accept(&peer);
     assert_eq!(key_of(&exchange), format!("Bearer {KEY}"));
     assert!(!runs(KEY), "no process has it in its command line");
     exchange.hang_up();
-    house.accept(&peer).error(400, "bad_request", "what?");
-    house.turn_until_idle();
-    house.repl.leave().expect("it leaves");
-    assert!(!String::from_utf8_lossy(&house.sent).contains(KEY));
-    let directory = house.close();
+    app.accept(&peer).error(400, "bad_request", "what?");
+    app.turn_until_idle();
+    app.repl.leave().expect("it leaves");
+    assert!(!String::from_utf8_lossy(&app.sent).contains(KEY));
+    let directory = app.close();
     for entry in std::fs::read_dir(directory.path()).expect("a directory").flatten() {
         let bytes = std::fs::read(entry.path()).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "{}", entry.path().display());
@@ -252,9 +252,9 @@ fn the_command_has_no_input_and_no_terminal_and_the_environment_as_it_is() {
     let peer = Peer::start();
     let command =
         "if read line; then echo input; elif (: < /dev/tty) 2> /dev/null; then echo terminal; else echo none; fi";
-    let mut house = Harness::new(plan(&peer.url(), command));
-    house.enter("a question");
-    assert_eq!(key_of(&house.accept(&peer)), "Bearer none");
+    let mut app = Harness::new(plan(&peer.url(), command));
+    app.enter("a question");
+    assert_eq!(key_of(&app.accept(&peer)), "Bearer none");
     for (flags, seen) in [(&[supervise::FLAG, supervise::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervise::FLAG], "\n")]
     {
         let supervised = Command::new(env!("CARGO_BIN_EXE_polylogue"))
@@ -274,11 +274,11 @@ fn the_command_has_no_input_and_no_terminal_and_the_environment_as_it_is() {
 
 #[test]
 fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
-    let mut house = Harness::new(Plan { real_time: true, ..Plan::peer("https://api.openai.com/v1") });
-    house.enter("a question");
-    house.turn_until_idle();
-    assert!(house.last_error(0).contains("no key for openai: export OPENAI_API_KEY"), "{}", house.last_error(0));
-    assert_eq!(house.agent(0).view.draft.text(), "a question");
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::peer("https://api.openai.com/v1") });
+    app.enter("a question");
+    app.turn_until_idle();
+    assert!(app.last_error(0).contains("no key for openai: export OPENAI_API_KEY"), "{}", app.last_error(0));
+    assert_eq!(app.agent(0).view.draft.text(), "a question");
 }
 
 #[test]
@@ -289,11 +289,11 @@ fn a_refusal_says_where_the_key_came_from_or_that_there_was_none() {
     {
         let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
         plan.endpoint.key = key.map(Secret::new);
-        let mut house = Harness::new(plan);
-        house.enter("a question");
-        house.accept(&peer).error(401, "invalid_api_key", "no");
-        house.turn_until_idle();
-        assert!(house.last_error(0).contains(words), "{}", house.last_error(0));
-        assert_eq!(house.agent(0).view.draft.text(), "a question");
+        let mut app = Harness::new(plan);
+        app.enter("a question");
+        app.accept(&peer).error(401, "invalid_api_key", "no");
+        app.turn_until_idle();
+        assert!(app.last_error(0).contains(words), "{}", app.last_error(0));
+        assert_eq!(app.agent(0).view.draft.text(), "a question");
     }
 }

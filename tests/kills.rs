@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
-    answered, bash, house, let_pass, mark, reply_with_calls, results_then, runs, texts_in, told,
+    answered, app, bash, let_pass, mark, reply_with_calls, results_then, runs, texts_in, told,
 };
 
 /// What the victim is doing when it is killed.
@@ -54,7 +54,7 @@ const WAYS: [Way; 6] = [
 
 /// One killing, from before it to after it.
 struct Scene {
-    house: Harness,
+    app: Harness,
     peer: Peer,
     /// Requests of the victim that its server has not answered to the end, or has: their connections stay open.
     open: Vec<Exchange>,
@@ -72,12 +72,12 @@ impl Scene {
             RetryPolicy { base: Duration::from_secs(3_600), cap: Duration::from_secs(3_600), ..RetryPolicy::default() };
         let settings = Settings { retry, ..Settings::default() };
         let plan = Plan { real_time: true, working_limit: limit, settings, ..Plan::peer(&peer.url()) };
-        let mut house = Harness::new(plan);
-        let boss = house.fork_named(0, "boss");
-        let victim = house.fork_named(boss, "victim");
-        house.fork_named(victim, "child");
-        house.fork_named(boss, "sister");
-        let mut scene = Self { house, peer, open: Vec::new(), mark: mark() };
+        let mut app = Harness::new(plan);
+        let boss = app.fork_named(0, "boss");
+        let victim = app.fork_named(boss, "victim");
+        app.fork_named(victim, "child");
+        app.fork_named(boss, "sister");
+        let mut scene = Self { app, peer, open: Vec::new(), mark: mark() };
         scene.begin(doing);
         scene
     }
@@ -85,22 +85,22 @@ impl Scene {
     fn begin(&mut self, doing: Doing) {
         if doing == Doing::WaitingForPlace {
             // Who holds the only place lives on: a request of its own would look like one of the dead.
-            self.house.say(0, "takes the place");
-            self.house.accept(&self.peer).stream().text("for ever");
+            self.app.say(0, "takes the place");
+            self.app.accept(&self.peer).stream().text("for ever");
         }
-        let victim = self.house.n("victim");
-        self.house.say(victim, "to the victim");
+        let victim = self.app.n("victim");
+        self.app.say(victim, "to the victim");
         match doing {
-            Doing::WaitingForPlace => let_pass(&mut self.house),
+            Doing::WaitingForPlace => let_pass(&mut self.app),
             doing => self.answer(victim, doing),
         }
         if doing != Doing::Nothing {
-            self.house.say(victim, "queued for the victim");
+            self.app.say(victim, "queued for the victim");
         }
     }
 
     fn answer(&mut self, victim: usize, doing: Doing) {
-        let request = self.house.accept(&self.peer);
+        let request = self.app.accept(&self.peer);
         let sleep = format!("sleep {}", self.mark);
         let stubborn = format!("trap '' TERM; (trap '' TERM; setsid {sleep} & {sleep} & wait) & wait");
         match doing {
@@ -115,59 +115,59 @@ impl Scene {
     }
 
     fn wait_for(&mut self, victim: usize, doing: Doing) {
-        let house = &mut self.house;
+        let app = &mut self.app;
         let word = match doing {
-            Doing::Nothing => return house.turn_until("the reply", |house| house.replies(victim) == ["said"]),
-            Doing::Streaming => return house.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
+            Doing::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
+            Doing::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
             Doing::Retrying => "waiting to try again",
             Doing::WaitingForMail => "waiting for letters",
             _ => "awaiting approval",
         };
-        house.turn_until(word, |house| tree(house).lines().any(|l| l.contains("victim") && l.contains(word)));
+        app.turn_until(word, |app| tree(app).lines().any(|l| l.contains("victim") && l.contains(word)));
         if matches!(doing, Doing::RunningTool | Doing::ForkParked) {
-            house.answer(victim, true);
-            house.turn_until("the command runs", |_| runs(&format!("sleep\0{}", self.mark)));
+            app.answer(victim, true);
+            app.turn_until("the command runs", |_| runs(&format!("sleep\0{}", self.mark)));
         }
         if doing == Doing::ForkParked {
-            house.ask(victim, Change::Fork { prompt: Some("from the dead".into()), name: None, model: None });
+            app.ask(victim, Change::Fork { prompt: Some("from the dead".into()), name: None, model: None });
         }
     }
 
     /// The killing, and that everything is as it has to be then, now and after a restart.
     fn play(mut self, way: &Way) {
-        let dead: Vec<AgentId> = way.dead.iter().map(|name| self.house.id(self.house.n(name))).collect();
-        self.house.switch(self.house.n(way.from));
-        self.house.enter(way.line);
+        let dead: Vec<AgentId> = way.dead.iter().map(|name| self.app.id(self.app.n(name))).collect();
+        self.app.switch(self.app.n(way.from));
+        self.app.enter(way.line);
         self.assert_dead(way, &dead);
-        let logs: Vec<_> = dead.iter().map(|id| self.house.repl.store().replay(*id)).collect();
+        let logs: Vec<_> = dead.iter().map(|id| self.app.repl.store().replay(*id)).collect();
         self.say_late_words();
-        let house = &mut self.house;
-        house.turn_until("nothing of the dead runs", |house| !runs(&self.mark) && is_quiet(house));
-        assert_eq!(logs, dead.iter().map(|id| house.repl.store().replay(*id)).collect::<Vec<_>>());
+        let app = &mut self.app;
+        app.turn_until("nothing of the dead runs", |app| !runs(&self.mark) && is_quiet(app));
+        assert_eq!(logs, dead.iter().map(|id| app.repl.store().replay(*id)).collect::<Vec<_>>());
         assert!(self.peer.try_accept().is_none(), "the dead ask nothing");
         self.assert_family(way);
 
-        let Self { house, peer, .. } = self;
-        self = Self { house: house.crash_and_restart(), peer, open: Vec::new(), mark: String::new() };
-        let_pass(&mut self.house);
+        let Self { app, peer, .. } = self;
+        self = Self { app: app.crash_and_restart(), peer, open: Vec::new(), mark: String::new() };
+        let_pass(&mut self.app);
         assert!(self.peer.try_accept().is_none(), "the dead do not come back");
         self.assert_family(way);
-        assert!(dead.iter().all(|id| self.house.repl.roster().get(*id).is_none()));
+        assert!(dead.iter().all(|id| self.app.repl.roster().get(*id).is_none()));
     }
 
     fn assert_dead(&mut self, way: &Way, dead: &[AgentId]) {
-        let house = &mut self.house;
-        let then = if way.then == "root" { 0 } else { house.n(way.then) };
-        assert_eq!(house.focus(), then, "{}", way.line);
+        let app = &mut self.app;
+        let then = if way.then == "root" { 0 } else { app.n(way.then) };
+        assert_eq!(app.focus(), then, "{}", way.line);
         for (id, name) in dead.iter().zip(way.dead) {
-            assert!(house.repl.roster().get(*id).is_none(), "{name} lives");
-            let log = house.repl.store().replay(*id).expect("its log is kept").0;
+            assert!(app.repl.roster().get(*id).is_none(), "{name} lives");
+            let log = app.repl.store().replay(*id).expect("its log is kept").0;
             assert_eq!(log.last().map(|message| &message.body), Some(&Body::AgentKilled));
-            house.enter(&format!("/send {id} are you there?"));
-            assert!(house.screen_text().contains("there is no agent"), "{}", house.screen_text());
-            house.type_bytes(b"\x15");
+            app.enter(&format!("/send {id} are you there?"));
+            assert!(app.screen_text().contains("there is no agent"), "{}", app.screen_text());
+            app.type_bytes(b"\x15");
         }
-        assert_eq!(house.repl.roster().len(), 5 - dead.len());
+        assert_eq!(app.repl.roster().len(), 5 - dead.len());
     }
 
     /// The server says what it still had to say, to whom does not listen any more.
@@ -176,7 +176,7 @@ impl Scene {
             exchange.text("too late").finish("stop").done();
             exchange.wait_for_close();
         }
-        let_pass(&mut self.house);
+        let_pass(&mut self.app);
     }
 
     /// The orphan's parent is who adopted it, in the tree and for the keys.
@@ -184,33 +184,33 @@ impl Scene {
         if way.dead.contains(&"child") {
             return;
         }
-        let house = &mut self.house;
-        house.switch(house.n("child"));
-        house.type_bytes(b"\x1b[1;5A");
-        assert_eq!(house.focus(), house.n("boss"), "Ctrl+Up from the orphan");
-        let line = tree(house).lines().find(|line| line.contains("child")).map(str::to_owned).expect("it is listed");
+        let app = &mut self.app;
+        app.switch(app.n("child"));
+        app.type_bytes(b"\x1b[1;5A");
+        assert_eq!(app.focus(), app.n("boss"), "Ctrl+Up from the orphan");
+        let line = tree(app).lines().find(|line| line.contains("child")).map(str::to_owned).expect("it is listed");
         assert!(line.starts_with("      2") || line.starts_with("      3"), "two steps below the root: {line:?}");
     }
 }
 
 /// The tree as `/agents` shows it.
-fn tree(house: &Harness) -> String {
-    let roster = house.repl.roster();
+fn tree(app: &Harness) -> String {
+    let roster = app.repl.roster();
     let current = roster.nth(0).expect("there is a root");
-    polylogue::commands::agent_tree(&polylogue::commands::House {
+    polylogue::commands::agent_tree(&polylogue::commands::CommandContext {
         roster,
-        store: house.repl.store(),
+        store: app.repl.store(),
         config: &polylogue::domain::config::Config::default(),
         current,
         unix_ms: 0,
-        sittings: Vec::new(),
+        terminal_infos: Vec::new(),
     })
 }
 
 /// Nothing is awaited on anybody's behalf, but for the agent that holds the only place and is never done.
-fn is_quiet(house: &Harness) -> bool {
-    let is_root_busy = house.state(0) != State::Idle;
-    house.repl.roster().with_live_tools().is_empty() && (is_root_busy || house.timeout().after.is_none())
+fn is_quiet(app: &Harness) -> bool {
+    let is_root_busy = app.state(0) != State::Idle;
+    app.repl.roster().with_live_tools().is_empty() && (is_root_busy || app.timeout().after.is_none())
 }
 
 fn killed_in_every_way_while(doing: Doing) {
@@ -262,25 +262,25 @@ fn who_waits_for_letters_dies_in_every_way() {
 #[test]
 fn the_place_of_the_dead_goes_to_the_next_in_line() {
     let mut scene = Scene::set(Doing::WaitingForPlace);
-    let sister = scene.house.n("sister");
-    scene.house.ask(sister, Change::Submit("to the sister".into()));
-    scene.house.enter("/kill victim");
-    let sister = scene.house.n("sister");
-    scene.house.ask(0, Change::Interrupt);
-    answered(&mut scene.house, &scene.peer, sister, "now I am");
+    let sister = scene.app.n("sister");
+    scene.app.ask(sister, Change::Submit("to the sister".into()));
+    scene.app.enter("/kill victim");
+    let sister = scene.app.n("sister");
+    scene.app.ask(0, Change::Interrupt);
+    answered(&mut scene.app, &scene.peer, sister, "now I am");
     assert!(scene.peer.try_accept().is_none(), "nobody else was in line");
 }
 
 #[test]
 fn what_the_dying_had_said_and_what_was_queued_for_it_is_kept_but_never_sent() {
     let mut scene = Scene::set(Doing::Streaming);
-    let victim = scene.house.id(scene.house.n("victim"));
-    scene.house.enter("/kill victim");
-    let log = scene.house.repl.store().replay(victim).expect("a log").0;
+    let victim = scene.app.id(scene.app.n("victim"));
+    scene.app.enter("/kill victim");
+    let log = scene.app.repl.store().replay(victim).expect("a log").0;
     let partial = log.iter().find_map(|m| if let Body::Assistant(reply) = &m.body { Some(reply) } else { None });
     assert!(partial.is_some_and(|reply| reply.is_partial && reply.text == "half"), "{log:?}");
-    let house = scene.house.crash_and_restart();
-    let queued = house.repl.store().queued(victim).expect("a queue");
+    let app = scene.app.crash_and_restart();
+    let queued = app.repl.store().queued(victim).expect("a queue");
     assert_eq!(queued.iter().map(|queued| queued.text.as_str()).collect::<Vec<_>>(), ["queued for the victim"]);
     assert!(scene.peer.try_accept().is_none());
 }
@@ -288,132 +288,134 @@ fn what_the_dying_had_said_and_what_was_queued_for_it_is_kept_but_never_sent() {
 #[test]
 fn the_root_is_never_killed_and_says_so() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.fork_named(0, "child");
+    let mut app = app(&peer);
+    app.fork_named(0, "child");
     for line in ["/kill", "/kill --cascade", "/kill 0"] {
-        house.enter(line);
-        assert!(house.screen_text().contains("is the root and cannot be killed"), "{}", house.screen_text());
-        house.type_bytes(b"\x15");
+        app.enter(line);
+        assert!(app.screen_text().contains("is the root and cannot be killed"), "{}", app.screen_text());
+        app.type_bytes(b"\x15");
     }
-    house.switch(1);
-    house.enter("/kill 0 --cascade");
-    assert!(house.screen_text().contains("is the root and cannot be killed"), "{}", house.screen_text());
-    house.type_bytes(b"\x15");
-    house.enter("/kill nobody");
-    assert!(house.screen_text().contains("there is no agent \"nobody\""), "{}", house.screen_text());
-    assert_eq!(house.repl.roster().len(), 2);
+    app.switch(1);
+    app.enter("/kill 0 --cascade");
+    assert!(app.screen_text().contains("is the root and cannot be killed"), "{}", app.screen_text());
+    app.type_bytes(b"\x15");
+    app.enter("/kill nobody");
+    assert!(app.screen_text().contains("there is no agent \"nobody\""), "{}", app.screen_text());
+    assert_eq!(app.repl.roster().len(), 2);
 }
 
 #[test]
 fn the_name_of_the_dead_is_free_and_its_id_is_not_found_any_more() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let first = house.fork_named(0, "scout");
-    let first = house.id(first);
-    house.enter("/kill scout");
-    let again = house.fork_named(0, "scout");
-    assert_ne!(house.id(again), first);
-    assert!(house.repl.roster().find(&first.to_string()).is_err());
-    house.enter("/kill scout");
-    assert_eq!(house.crash_and_restart().repl.roster().len(), 1);
+    let mut app = app(&peer);
+    let first = app.fork_named(0, "scout");
+    let first = app.id(first);
+    app.enter("/kill scout");
+    let again = app.fork_named(0, "scout");
+    assert_ne!(app.id(again), first);
+    assert!(app.repl.roster().find(&first.to_string()).is_err());
+    app.enter("/kill scout");
+    assert_eq!(app.crash_and_restart().repl.roster().len(), 1);
 }
 
 #[test]
 fn an_orphan_of_a_whole_line_is_adopted_by_the_nearest_who_lives_and_keeps_what_it_inherited() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let mut last = 0;
     for name in ["a", "b", "c"] {
-        told(&mut house, &peer, last, &format!("above {name}"), "yes");
-        last = house.fork_named(last, name);
+        told(&mut app, &peer, last, &format!("above {name}"), "yes");
+        last = app.fork_named(last, name);
     }
-    house.enter("/kill a");
-    house.enter("/kill b");
+    app.enter("/kill a");
+    app.enter("/kill b");
     let expected = ["above a", "yes", "above b", "yes", "above c", "yes", "go"];
-    let c = house.n("c");
-    assert_eq!(texts_in(&told(&mut house, &peer, c, "go", "gone")), expected);
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.repl.roster().parent(house.id(1)), Some(house.id(0)));
-    house.type_bytes(b"\x1b[1;5B");
-    assert_eq!(house.focus(), house.n("c"), "Ctrl+Down leads to the adopted");
-    assert_eq!(texts_in(&told(&mut house, &peer, 1, "on", "yes"))[..7], expected);
+    let c = app.n("c");
+    assert_eq!(texts_in(&told(&mut app, &peer, c, "go", "gone")), expected);
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.repl.roster().parent(app.id(1)), Some(app.id(0)));
+    app.type_bytes(b"\x1b[1;5B");
+    assert_eq!(app.focus(), app.n("c"), "Ctrl+Down leads to the adopted");
+    assert_eq!(texts_in(&told(&mut app, &peer, 1, "on", "yes"))[..7], expected);
 }
 
 /// A boss with two children, and the first child calls the `kill` tool.
 fn asked_to_kill(peer: &Peer, arguments: &str) -> Harness {
-    let mut house = house(peer);
-    let boss = house.fork_named(0, "boss");
-    let killer = house.fork_named(boss, "killer");
-    house.fork_named(boss, "other");
-    house.say(killer, "do it");
-    reply_with_calls(&house.accept(peer), &[("kill", arguments)]);
-    house
+    let mut app = app(peer);
+    let boss = app.fork_named(0, "boss");
+    let killer = app.fork_named(boss, "killer");
+    app.fork_named(boss, "other");
+    app.say(killer, "do it");
+    reply_with_calls(&app.accept(peer), &[("kill", arguments)]);
+    app
 }
 
 #[test]
 fn the_kill_tool_asks_a_person_who_sees_whom_and_may_refuse() {
     let peer = Peer::start();
     for allowed in [true, false] {
-        let mut house = asked_to_kill(&peer, "{\"agent\":\"other\",\"cascade\":true}");
-        let killer = house.n("killer");
-        house.turn_until_asked(killer);
-        house.switch(killer);
-        assert!(house.screen_text().contains("kill other and all its descendants"), "{}", house.screen_text());
-        house.type_bytes(if allowed { b"y" } else { b"n" });
-        let results = results_then(&mut house, &peer, killer, "done");
+        let mut app = asked_to_kill(&peer, "{\"agent\":\"other\",\"cascade\":true}");
+        let killer = app.n("killer");
+        app.turn_until_asked(killer);
+        app.switch(killer);
+        assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
+        app.type_bytes(if allowed { b"y" } else { b"n" });
+        let results = results_then(&mut app, &peer, killer, "done");
         assert_eq!(results, [if allowed { "killed" } else { "the person refused this call" }]);
-        assert_eq!(house.repl.roster().len(), if allowed { 3 } else { 4 });
+        assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
     }
 }
 
 #[test]
 fn the_kill_tool_refuses_ancestors_the_root_and_who_is_not_there() {
     let peer = Peer::start();
-    for (who, words) in [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "there is no agent")] {
-        let mut house = asked_to_kill(&peer, &json!({ "agent": who }).to_string());
-        let killer = house.n("killer");
-        house.answer(killer, true);
-        let results = results_then(&mut house, &peer, killer, "a pity");
+    for (agent_id, words) in
+        [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "there is no agent")]
+    {
+        let mut app = asked_to_kill(&peer, &json!({ "agent": agent_id }).to_string());
+        let killer = app.n("killer");
+        app.answer(killer, true);
+        let results = results_then(&mut app, &peer, killer, "a pity");
         assert!(results[0].contains(words), "{results:?}");
-        assert_eq!(house.repl.roster().len(), 4);
+        assert_eq!(app.repl.roster().len(), 4);
     }
-    let mut house = house(&peer);
-    house.say(0, "do it");
-    reply_with_calls(&house.accept(&peer), &[("kill", "{\"agent\":\"0\"}")]);
-    house.answer(0, true);
-    let results = results_then(&mut house, &peer, 0, "a pity");
+    let mut app = app(&peer);
+    app.say(0, "do it");
+    reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"0\"}")]);
+    app.answer(0, true);
+    let results = results_then(&mut app, &peer, 0, "a pity");
     assert!(results[0].contains("is the root"), "{results:?}");
 }
 
 #[test]
 fn an_agent_may_kill_itself_by_tool_and_nothing_waits_for_its_answer() {
     let peer = Peer::start();
-    let mut house = asked_to_kill(&peer, "{\"agent\":\"killer\"}");
-    let killer = house.n("killer");
-    house.answer(killer, true);
-    let_pass(&mut house);
-    assert!(house.repl.roster().find("killer").is_err() && peer.try_accept().is_none());
-    assert!(house.repl.roster().busy().is_empty());
-    assert_eq!(house.crash_and_restart().repl.roster().len(), 3);
+    let mut app = asked_to_kill(&peer, "{\"agent\":\"killer\"}");
+    let killer = app.n("killer");
+    app.answer(killer, true);
+    let_pass(&mut app);
+    assert!(app.repl.roster().find("killer").is_err() && peer.try_accept().is_none());
+    assert!(app.repl.roster().busy().is_empty());
+    assert_eq!(app.crash_and_restart().repl.roster().len(), 3);
 }
 
 #[test]
 fn what_the_dead_would_have_asked_for_in_the_turn_of_its_death_is_not_carried_out() {
-    let mut house = Harness::new(Plan::default());
-    let victim = house.fork_named(0, "victim");
-    let victim_id = house.id(victim);
-    house.say(0, "!tool kill {\"agent\":\"victim\"}");
-    house.turn_until_asked(0);
+    let mut app = Harness::new(Plan::default());
+    let victim = app.fork_named(0, "victim");
+    let victim_id = app.id(victim);
+    app.say(0, "!tool kill {\"agent\":\"victim\"}");
+    app.turn_until_asked(0);
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
-    house.say(victim, &format!("!slow 100\nnow\n{calls}"));
-    house.turn();
+    app.say(victim, &format!("!slow 100\nnow\n{calls}"));
+    app.turn();
     // The person's answer and the rest of the reply are news of one turn.
-    house.terminal().input.extend_from_slice(b"y");
-    house.advance(Duration::from_secs(1));
-    assert!(house.repl.roster().find("victim").is_err());
-    house.turn_until_idle();
-    assert!(house.repl.roster().find("late").is_err());
-    assert_eq!(house.repl.store().mail(house.id(0), None).expect("a box"), []);
-    let last = house.repl.store().replay(victim_id).expect("a log").0.pop().map(|message| message.body);
+    app.terminal().input.extend_from_slice(b"y");
+    app.advance(Duration::from_secs(1));
+    assert!(app.repl.roster().find("victim").is_err());
+    app.turn_until_idle();
+    assert!(app.repl.roster().find("late").is_err());
+    assert_eq!(app.repl.store().mail(app.id(0), None).expect("a box"), []);
+    let last = app.repl.store().replay(victim_id).expect("a log").0.pop().map(|message| message.body);
     assert_eq!(last, Some(Body::AgentKilled));
 }

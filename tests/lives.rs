@@ -82,7 +82,7 @@ fn conversation(history: &History) -> Vec<String> {
 }
 
 struct World {
-    house: Option<Harness>,
+    app: Option<Harness>,
     twins: Vec<Twin>,
     dice: Dice,
     births: usize,
@@ -90,60 +90,60 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let house = Harness::new(Plan::default());
+        let app = Harness::new(Plan::default());
         let root = Twin {
-            id: house.id(0),
+            id: app.id(0),
             parent: None,
             told: Vec::new(),
             marks: Vec::new(),
             queue: Vec::new(),
             is_busy: false,
         };
-        Self { house: Some(house), twins: vec![root], dice: Dice(seed), births: 1 }
+        Self { app: Some(app), twins: vec![root], dice: Dice(seed), births: 1 }
     }
 
-    fn house(&mut self) -> &mut Harness {
-        self.house.as_mut().expect("there is a house between two steps")
+    fn app(&mut self) -> &mut Harness {
+        self.app.as_mut().expect("there is a house between two steps")
     }
 
     /// Does one thing, and says what.
     fn step(&mut self) -> String {
-        let who = self.dice.below(self.twins.len());
+        let agent_id = self.dice.below(self.twins.len());
         let what = self.dice.below(40);
         match what {
-            0 | 1 => self.clear(who),
-            2..=6 => self.mark(who),
-            7..=9 => self.rewind(who),
-            10..=13 => self.fork(who, None),
-            14 | 15 => self.fork(who, Some("go")),
-            16 => self.fork(who, Some(ENDLESS)),
-            17..=19 => self.fork_by_tool(who),
-            20 | 21 => self.kill(who, false),
-            22 => self.kill(who, true),
+            0 | 1 => self.clear(agent_id),
+            2..=6 => self.mark(agent_id),
+            7..=9 => self.rewind(agent_id),
+            10..=13 => self.fork(agent_id, None),
+            14 | 15 => self.fork(agent_id, Some("go")),
+            16 => self.fork(agent_id, Some(ENDLESS)),
+            17..=19 => self.fork_by_tool(agent_id),
+            20 | 21 => self.kill(agent_id, false),
+            22 => self.kill(agent_id, true),
             23..=25 => self.restart(),
-            26..=28 => self.interrupt(who),
-            29 => self.resume(who),
-            30..=32 => self.say(who, ENDLESS),
-            _ => self.say(who, &format!("word {what}")),
+            26..=28 => self.interrupt(agent_id),
+            29 => self.resume(agent_id),
+            30..=32 => self.say(agent_id, ENDLESS),
+            _ => self.say(agent_id, &format!("word {what}")),
         }
         self.settle();
-        format!("{what} of {who}")
+        format!("{what} of {agent_id}")
     }
 
     /// Asks, and whether it was carried out.
-    fn ask(&mut self, who: usize, change: Change) -> bool {
-        let id = self.twins[who].id;
-        self.house().repl.ask(id, change).is_ok()
+    fn ask(&mut self, agent_id: usize, change: Change) -> bool {
+        let id = self.twins[agent_id].id;
+        self.app().repl.ask(id, change).is_ok()
     }
 
-    fn say(&mut self, who: usize, text: &str) {
-        assert!(self.ask(who, Change::Submit(text.into())));
-        self.twins[who].hear(text);
+    fn say(&mut self, agent_id: usize, text: &str) {
+        assert!(self.ask(agent_id, Change::Submit(text.into())));
+        self.twins[agent_id].hear(text);
     }
 
-    fn clear(&mut self, who: usize) {
-        let is_done = self.ask(who, Change::Clear);
-        let twin = &mut self.twins[who];
+    fn clear(&mut self, agent_id: usize) {
+        let is_done = self.ask(agent_id, Change::Clear);
+        let twin = &mut self.twins[agent_id];
         assert_eq!(is_done, !twin.is_busy);
         if is_done {
             twin.told.clear();
@@ -151,59 +151,59 @@ impl World {
         }
     }
 
-    fn mark(&mut self, who: usize) {
+    fn mark(&mut self, agent_id: usize) {
         let label = ["a", "b", ""][self.dice.below(3)];
-        let is_done = self.ask(who, Change::Mark(label.into()));
-        let twin = &mut self.twins[who];
+        let is_done = self.ask(agent_id, Change::Mark(label.into()));
+        let twin = &mut self.twins[agent_id];
         assert_eq!(is_done, !twin.is_busy);
         if is_done {
             twin.marks.push((label.into(), twin.told.len()));
         }
     }
 
-    fn rewind(&mut self, who: usize) {
+    fn rewind(&mut self, agent_id: usize) {
         let label = [Some("a"), Some("b"), None][self.dice.below(3)];
-        let is_done = self.ask(who, Change::Rewind(label.map(str::to_owned)));
-        assert_eq!(self.twins[who].rewind(label), is_done);
+        let is_done = self.ask(agent_id, Change::Rewind(label.map(str::to_owned)));
+        assert_eq!(self.twins[agent_id].rewind(label), is_done);
     }
 
-    fn fork(&mut self, who: usize, prompt: Option<&str>) {
+    fn fork(&mut self, agent_id: usize, prompt: Option<&str>) {
         if self.births == CROWD {
             return;
         }
-        assert!(self.ask(who, Change::Fork { prompt: prompt.map(str::to_owned), name: None, model: None }));
-        self.enter_child(who, self.twins[who].told.clone(), prompt);
+        assert!(self.ask(agent_id, Change::Fork { prompt: prompt.map(str::to_owned), name: None, model: None }));
+        self.enter_child(agent_id, self.twins[agent_id].told.clone(), prompt);
     }
 
-    fn fork_by_tool(&mut self, who: usize) {
-        let twin = &self.twins[who];
+    fn fork_by_tool(&mut self, agent_id: usize) {
+        let twin = &self.twins[agent_id];
         if self.births == CROWD || twin.is_busy || !twin.queue.is_empty() {
             return;
         }
         let before = twin.told.clone();
         let order = "!tool fork {\"prompt\":\"go\"}\n!next\ndone";
-        assert!(self.ask(who, Change::Submit(order.into())));
+        assert!(self.ask(agent_id, Change::Submit(order.into())));
         self.settle();
-        self.twins[who]
+        self.twins[agent_id]
             .told
             .extend([&format!("user {order}"), "tool_call", "tool_result", "reply done"].map(str::to_owned));
-        self.enter_child(who, before, Some("go"));
+        self.enter_child(agent_id, before, Some("go"));
     }
 
     /// The newest agent of the house becomes the model's.
-    fn enter_child(&mut self, who: usize, told: Vec<String>, prompt: Option<&str>) {
-        let newest = self.house().repl.roster().len() - 1;
-        let id = self.house().id(newest);
-        let mut child = self.twins[who].child(id, told);
+    fn enter_child(&mut self, agent_id: usize, told: Vec<String>, prompt: Option<&str>) {
+        let newest = self.app().repl.roster().len() - 1;
+        let id = self.app().id(newest);
+        let mut child = self.twins[agent_id].child(id, told);
         prompt.into_iter().for_each(|prompt| child.hear(prompt));
         self.twins.push(child);
         self.births += 1;
     }
 
-    fn kill(&mut self, who: usize, cascade: bool) {
-        let (id, heir) = (self.twins[who].id, self.twins[who].parent);
-        let is_done = self.ask(0, Change::Kill { who: id, cascade });
-        assert_eq!(is_done, who > 0, "all but the root can be killed");
+    fn kill(&mut self, agent_id: usize, cascade: bool) {
+        let (id, adopter) = (self.twins[agent_id].id, self.twins[agent_id].parent);
+        let is_done = self.ask(0, Change::Kill { agent_id: id, cascade });
+        assert_eq!(is_done, agent_id > 0, "all but the root can be killed");
         let mut dead = if is_done { vec![id] } else { Vec::new() };
         let mut next = 0;
         while let Some(one) = dead.get(next).copied().filter(|_| cascade) {
@@ -212,38 +212,38 @@ impl World {
         }
         self.twins.retain(|twin| !dead.contains(&twin.id));
         for orphan in self.twins.iter_mut().filter(|twin| twin.parent.is_some_and(|id| dead.contains(&id))) {
-            orphan.parent = heir;
+            orphan.parent = adopter;
         }
     }
 
     fn restart(&mut self) {
-        self.house = self.house.take().map(Harness::crash_and_restart);
+        self.app = self.app.take().map(Harness::crash_and_restart);
         self.twins.iter_mut().for_each(Twin::stop);
     }
 
-    fn interrupt(&mut self, who: usize) {
-        assert!(self.ask(who, Change::Interrupt));
-        self.twins[who].stop();
+    fn interrupt(&mut self, agent_id: usize) {
+        assert!(self.ask(agent_id, Change::Interrupt));
+        self.twins[agent_id].stop();
     }
 
-    fn resume(&mut self, who: usize) {
-        assert!(self.ask(who, Change::Resume));
-        self.twins[who].go_on();
+    fn resume(&mut self, agent_id: usize) {
+        assert!(self.ask(agent_id, Change::Resume));
+        self.twins[agent_id].go_on();
     }
 
     /// Turns until everybody is idle or says no more.
     fn settle(&mut self) {
-        self.house().turn_until("nobody has more to say", |house| {
-            house.repl.roster().iter().all(|agent| agent.state() == State::Idle || agent.partial_text() == "part")
+        self.app().turn_until("nobody has more to say", |app| {
+            app.repl.roster().iter().all(|agent| agent.state() == State::Idle || agent.partial_text() == "part")
         });
     }
 
     fn check(&mut self) {
         let twins = self.twins.clone();
-        let roster = self.house().repl.roster();
+        let roster = self.app().repl.roster();
         assert_eq!(roster.ids(), twins.iter().map(|twin| twin.id).collect::<Vec<_>>());
         for twin in &twins {
-            let repl = &self.house().repl;
+            let repl = &self.app().repl;
             let agent = repl.roster().get(twin.id).expect("it lives");
             let (stored, damaged) = repl.store().replay(twin.id).expect("a history");
             assert!(damaged.is_empty(), "{damaged:?}");
@@ -291,19 +291,19 @@ fn everybody_knows_what_a_full_copy_at_each_fork_would_know_through_all_that_hap
 
 #[test]
 fn a_fork_by_a_tool_after_a_fork_by_a_person_in_the_same_turn_inherits_what_came_before_the_turn() {
-    let mut house = Harness::new(Plan::default());
-    house.say(0, "before");
-    house.turn_until_idle();
-    house.say(0, "!slow 1000\n!tool fork {\"prompt\":\"go\"}\n!next\ndone");
+    let mut app = Harness::new(Plan::default());
+    app.say(0, "before");
+    app.turn_until_idle();
+    app.say(0, "!slow 1000\n!tool fork {\"prompt\":\"go\"}\n!next\ndone");
     // The open turn is shared with this child, so it is no longer the parent's own alone.
-    house.ask(0, Change::Fork { prompt: None, name: None, model: None });
-    house.advance(std::time::Duration::from_secs(1));
-    house.turn_until("the tool's child", |house| house.repl.roster().len() == 3);
-    house.turn_until("both have answered", |house| {
-        house.advance(std::time::Duration::from_secs(1));
-        house.repl.roster().busy().is_empty()
+    app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+    app.advance(std::time::Duration::from_secs(1));
+    app.turn_until("the tool's child", |app| app.repl.roster().len() == 3);
+    app.turn_until("both have answered", |app| {
+        app.advance(std::time::Duration::from_secs(1));
+        app.repl.roster().busy().is_empty()
     });
     let expected = ["user before", "reply before", "user go", "reply go"];
-    assert_eq!(conversation(house.agent(2).talk.history.as_ref().expect("it has spoken")), expected);
-    assert_eq!(conversation(&History::from_messages(house.log(2))), expected);
+    assert_eq!(conversation(app.agent(2).talk.history.as_ref().expect("it has spoken")), expected);
+    assert_eq!(conversation(&History::from_messages(app.log(2))), expected);
 }

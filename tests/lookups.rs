@@ -20,15 +20,15 @@ fn threads_called(name: &str) -> usize {
 fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
     // Not localhost: libcurl asks nobody for that name.
     let driving = std::thread::Builder::new().name(LOOP.into()).spawn(|| {
-        let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
+        let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
         for _ in 1..300 {
-            house.fork(0);
+            app.fork(0);
         }
-        (0..300).for_each(|n| house.say(n, "hello"));
+        (0..300).for_each(|n| app.say(n, "hello"));
         let mut most = 0;
-        house.turn_until("all have heard that there is no such host", |house| {
+        app.turn_until("all have heard that there is no such host", |app| {
             most = most.max(threads_called(LOOP));
-            (0..300).all(|n| matches!(house.agent(n).wait(), Wait::Retry { .. }))
+            (0..300).all(|n| matches!(app.agent(n).wait(), Wait::Retry { .. }))
         });
         most
     });
@@ -40,32 +40,32 @@ fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
 #[test]
 fn a_name_leads_to_the_server_that_has_it() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan::peer(&format!("http://localhost:{}/v1", peer.address().port())));
-    house.fork(0);
-    (0..2).for_each(|n| house.say(n, "hello"));
+    let mut app = Harness::new(Plan::peer(&format!("http://localhost:{}/v1", peer.address().port())));
+    app.fork(0);
+    (0..2).for_each(|n| app.say(n, "hello"));
     for _ in 0..2 {
-        house.accept(&peer).stream().text("fine").finish("stop").done();
+        app.accept(&peer).stream().text("fine").finish("stop").done();
     }
-    house.turn_until_idle();
-    assert_eq!((house.replies(0), house.replies(1)), (vec!["fine".to_owned()], vec!["fine".to_owned()]));
+    app.turn_until_idle();
+    assert_eq!((app.replies(0), app.replies(1)), (vec!["fine".to_owned()], vec!["fine".to_owned()]));
 }
 
 #[test]
 fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_they_try_again() {
-    let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
-    house.fork(0);
-    (0..2).for_each(|n| house.say(n, "hello"));
-    house.turn_until("they try again", |house| (0..2).all(|n| matches!(house.agent(n).wait(), Wait::Retry { .. })));
-    house.advance(std::time::Duration::from_secs(2));
-    let_pass(&mut house);
-    house.turn_until("a second failure", |house| (0..2).all(|n| house.agent(n).retries() == 2));
+    let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
+    app.fork(0);
+    (0..2).for_each(|n| app.say(n, "hello"));
+    app.turn_until("they try again", |app| (0..2).all(|n| matches!(app.agent(n).wait(), Wait::Retry { .. })));
+    app.advance(std::time::Duration::from_secs(2));
+    let_pass(&mut app);
+    app.turn_until("a second failure", |app| (0..2).all(|n| app.agent(n).retries() == 2));
 }
 
 #[test]
 fn who_waits_for_a_lookup_can_be_interrupted() {
-    let mut house = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
-    house.enter("hello");
-    house.escape();
-    house.turn_until_idle();
-    assert_eq!(house.kinds(0).last(), Some(&"interrupted"));
+    let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
+    app.enter("hello");
+    app.escape();
+    app.turn_until_idle();
+    assert_eq!(app.kinds(0).last(), Some(&"interrupted"));
 }

@@ -6,14 +6,14 @@ mod files;
 mod live;
 
 use crate::support::peer::Peer;
-use crate::support::program::{Home, Told};
+use crate::support::program::{Home, Response};
 
 /// The words behind `polylogue multi-agent`.
 fn words(line: &str) -> Vec<&str> {
     ["multi-agent"].into_iter().chain(line.split(' ')).collect()
 }
 
-fn run(home: &Home, line: &str) -> Told {
+fn run(home: &Home, line: &str) -> Response {
     home.run(&words(line))
 }
 

@@ -6,7 +6,7 @@ use polylogue::store::NewAgent;
 use crate::support::harness::{Harness, Plan};
 use crate::support::scene::{assert_refused, assert_shows};
 
-fn house() -> Harness {
+fn app() -> Harness {
     Harness::new(Plan::default())
 }
 
@@ -17,137 +17,137 @@ fn id_of(beginning: &str) -> AgentId {
 
 /// Children of the root, in this order, with names (or none) and with ids that begin like this.
 fn children(names_and_ids: &[(&str, &str)]) -> Harness {
-    let house = house();
+    let app = app();
     for (name, beginning) in names_and_ids {
         let new = NewAgent {
             id: id_of(beginning),
             name: (!name.is_empty()).then(|| (*name).into()),
-            parent: house.id(0),
+            parent: app.id(0),
             fork_point: MessageId(0),
             endpoint: None,
             environment: None,
         };
-        house.repl.store().fork(&new, 0).expect("a child");
+        app.repl.store().fork(&new, 0).expect("a child");
     }
-    house.crash_and_restart()
+    app.crash_and_restart()
 }
 
 /// Who is on the screen after this was typed at agent 0; the line is refused if it is nobody else.
-fn switched(house: &mut Harness, who: &str) -> usize {
-    house.switch(0);
-    house.enter(&format!("/switch {who}"));
-    let focus = house.focus();
-    house.type_bytes(b"\x15");
+fn switched(app: &mut Harness, agent_id: &str) -> usize {
+    app.switch(0);
+    app.enter(&format!("/switch {agent_id}"));
+    let focus = app.focus();
+    app.type_bytes(b"\x15");
     focus
 }
 
 #[test]
 fn an_agent_is_found_by_name_number_id_and_the_beginning_of_its_id() {
-    let mut house = children(&[("scout", "wxyz1"), ("", "wxyz2"), ("", "1234")]);
-    let whole = house.id(2).to_string();
-    for (who, n) in [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3)] {
-        assert_eq!(switched(&mut house, who), n, "{who}");
+    let mut app = children(&[("scout", "wxyz1"), ("", "wxyz2"), ("", "1234")]);
+    let whole = app.id(2).to_string();
+    for (agent_id, n) in [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3)] {
+        assert_eq!(switched(&mut app, agent_id), n, "{agent_id}");
     }
     for nobody in ["scou", "Scout", "wxy", "4", "-1", "agent", "wxyz3", "wxyz1AAAAAAAAAAAAAAAAAAAA"] {
-        assert_eq!(switched(&mut house, nobody), 0, "{nobody}");
+        assert_eq!(switched(&mut app, nobody), 0, "{nobody}");
     }
 }
 
 #[test]
 fn a_beginning_that_fits_several_is_refused_with_all_of_them() {
-    let mut house = children(&[("", "wxyz1"), ("", "wxyz2"), ("", "wxyA")]);
+    let mut app = children(&[("", "wxyz1"), ("", "wxyz2"), ("", "wxyA")]);
     for line in ["/switch wxyz", "/kill wxyz", "/send wxyz hello", "/filter-mail --from wxyz"] {
-        house.enter(line);
+        app.enter(line);
         for candidate in ["wxyz1", "wxyz2"].map(|beginning| id_of(beginning).to_string()) {
-            assert_shows(&mut house, &candidate);
+            assert_shows(&mut app, &candidate);
         }
-        assert_shows(&mut house, "may be any of");
-        assert!(!house.screen_text().contains(&id_of("wxyA").to_string()), "{}", house.screen_text());
-        house.type_bytes(b"\x15");
+        assert_shows(&mut app, "may be any of");
+        assert!(!app.screen_text().contains(&id_of("wxyA").to_string()), "{}", app.screen_text());
+        app.type_bytes(b"\x15");
     }
-    assert_eq!(house.repl.roster().len(), 4);
-    house.enter("/kill wxyz1");
-    assert_eq!(switched(&mut house, "wxyz"), 1, "the dead are no candidates");
+    assert_eq!(app.repl.roster().len(), 4);
+    app.enter("/kill wxyz1");
+    assert_eq!(switched(&mut app, "wxyz"), 1, "the dead are no candidates");
 }
 
 #[test]
 fn a_name_is_preferred_to_the_beginning_of_an_id_and_a_number_to_one_too() {
-    let mut house = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
-    assert_eq!(switched(&mut house, "wxyz"), 2);
-    assert_eq!(switched(&mut house, "0001"), 1, "a number is a place in the order of birth");
+    let mut app = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
+    assert_eq!(switched(&mut app, "wxyz"), 2);
+    assert_eq!(switched(&mut app, "0001"), 1, "a number is a place in the order of birth");
 }
 
 #[test]
 fn the_numbers_of_the_living_do_not_change_when_others_die() {
-    let mut house = house();
+    let mut app = app();
     for name in ["a", "b", "c"] {
-        house.fork_named(0, name);
+        app.fork_named(0, name);
     }
-    house.enter("/kill b");
-    assert_eq!(switched(&mut house, "3"), house.n("c"));
-    assert_eq!(switched(&mut house, "2"), 0, "nobody has the number of the dead");
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.agent(0).view.draft.text(), "/switch 2", "what could not be carried out is kept");
-    house.type_bytes(b"\x15");
-    assert_eq!(switched(&mut house, "3"), house.n("c"));
-    house.fork_named(0, "d");
-    assert_eq!(switched(&mut house, "4"), house.n("d"));
+    app.enter("/kill b");
+    assert_eq!(switched(&mut app, "3"), app.n("c"));
+    assert_eq!(switched(&mut app, "2"), 0, "nobody has the number of the dead");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "/switch 2", "what could not be carried out is kept");
+    app.type_bytes(b"\x15");
+    assert_eq!(switched(&mut app, "3"), app.n("c"));
+    app.fork_named(0, "d");
+    assert_eq!(switched(&mut app, "4"), app.n("d"));
 }
 
 #[test]
 fn a_name_is_given_shown_changed_taken_away_and_kept() {
-    let mut house = house();
-    house.fork(0);
-    assert_shows(&mut house, "── agent 1 ");
-    house.enter("/name scout");
-    assert_shows(&mut house, "── scout ");
-    house.enter("/name scout");
-    house.enter("/name späher-2_b");
-    assert_shows(&mut house, "── späher-2_b ");
-    let mut house = house.crash_and_restart();
-    assert_eq!(switched(&mut house, "späher-2_b"), 1);
-    house.enter("/name --none");
-    assert_shows(&mut house, "── agent 1 ");
-    assert_eq!(house.crash_and_restart().agent(1).identity.name, None);
+    let mut app = app();
+    app.fork(0);
+    assert_shows(&mut app, "── agent 1 ");
+    app.enter("/name scout");
+    assert_shows(&mut app, "── scout ");
+    app.enter("/name scout");
+    app.enter("/name späher-2_b");
+    assert_shows(&mut app, "── späher-2_b ");
+    let mut app = app.crash_and_restart();
+    assert_eq!(switched(&mut app, "späher-2_b"), 1);
+    app.enter("/name --none");
+    assert_shows(&mut app, "── agent 1 ");
+    assert_eq!(app.crash_and_restart().agent(1).identity.name, None);
 }
 
 #[test]
 fn a_name_belongs_to_one_of_the_living() {
-    let mut house = house();
-    house.fork_named(0, "scout");
-    house.fork_named(0, "other");
-    assert_refused(&mut house, "/name scout", "another running agent is called `scout`");
-    house.switch(2);
-    assert_refused(&mut house, "/name scout", "another running agent is called `scout`");
-    house.enter("/kill scout");
-    house.enter("/name scout");
-    assert_eq!((house.n("scout"), house.repl.roster().len()), (1, 2));
+    let mut app = app();
+    app.fork_named(0, "scout");
+    app.fork_named(0, "other");
+    assert_refused(&mut app, "/name scout", "another running agent is called `scout`");
+    app.switch(2);
+    assert_refused(&mut app, "/name scout", "another running agent is called `scout`");
+    app.enter("/kill scout");
+    app.enter("/name scout");
+    assert_eq!((app.n("scout"), app.repl.roster().len()), (1, 2));
 }
 
 #[test]
 fn what_looks_like_a_number_an_option_or_two_words_is_no_name() {
-    let mut house = house();
+    let mut app = app();
     let long = format!("/name {}", "x".repeat(33));
     for line in ["/name 7", "/name 7up", "/name -x", "/name --cascade", "/name a b", "/name a/b", "/name \"a\"", &long]
     {
-        assert_refused(&mut house, line, "is no name");
+        assert_refused(&mut app, line, "is no name");
     }
-    assert_eq!(house.agent(0).identity.name, None);
-    house.enter(&format!("/name {}", "x".repeat(32)));
-    assert!(house.agent(0).identity.name.is_some());
+    assert_eq!(app.agent(0).identity.name, None);
+    app.enter(&format!("/name {}", "x".repeat(32)));
+    assert!(app.agent(0).identity.name.is_some());
 }
 
 /// What stands in the draft after this and Tab were typed.
-fn completed(house: &mut Harness, typed: &str) -> String {
-    house.type_bytes(b"\x15");
-    house.type_bytes(format!("{typed}\t").as_bytes());
-    let focus = house.focus();
-    house.agent(focus).view.draft.text().to_owned()
+fn completed(app: &mut Harness, typed: &str) -> String {
+    app.type_bytes(b"\x15");
+    app.type_bytes(format!("{typed}\t").as_bytes());
+    let focus = app.focus();
+    app.agent(focus).view.draft.text().to_owned()
 }
 
 #[test]
 fn tab_completes_commands_and_the_names_of_others() {
-    let mut house = children(&[("scout", "aaaa"), ("scribe", "bbbb"), ("", "wxyz12345")]);
+    let mut app = children(&[("scout", "aaaa"), ("scribe", "bbbb"), ("", "wxyz12345")]);
     for (typed, whole) in [
         ("/ki", "/kill "),
         ("/kill sco", "/kill scout"),
@@ -160,37 +160,37 @@ fn tab_completes_commands_and_the_names_of_others() {
         ("/name sc", "/name sc"),
         ("no command sc", "no command sc"),
     ] {
-        assert_eq!(completed(&mut house, typed), whole);
+        assert_eq!(completed(&mut app, typed), whole);
     }
-    completed(&mut house, "/kill sc");
-    assert_shows(&mut house, "/kill scout  /kill scribe");
+    completed(&mut app, "/kill sc");
+    assert_shows(&mut app, "/kill scout  /kill scribe");
 }
 
 #[test]
 fn what_completion_offers_leads_to_whom_it_names() {
-    let mut house = children(&[("scout", "aaaa"), ("", "wxyz12345")]);
+    let mut app = children(&[("scout", "aaaa"), ("", "wxyz12345")]);
     for (typed, n) in [("/switch sc", 1), ("/switch wx", 2)] {
-        completed(&mut house, typed);
-        house.type_bytes(b"\r");
-        assert_eq!(house.focus(), n, "{typed}");
-        house.switch(0);
+        completed(&mut app, typed);
+        app.type_bytes(b"\r");
+        assert_eq!(app.focus(), n, "{typed}");
+        app.switch(0);
     }
 }
 
 #[test]
 fn the_screen_tells_an_agents_place_in_the_family() {
-    let mut house = house();
+    let mut app = app();
     for name in ["a", "b"] {
-        house.fork_named(0, name);
+        app.fork_named(0, name);
     }
-    house.fork_named(1, "below");
-    house.switch(1);
-    house.turn();
-    assert_shows(&mut house, "── a ─ ↑ agent 0 ─ 1 sibling ─ 1 child ─");
-    house.switch(0);
-    house.enter("/name root");
-    house.switch(1);
-    assert_shows(&mut house, "── a ─ ↑ root ─ 1 sibling ─ 1 child ─");
-    house.switch(2);
-    assert_shows(&mut house, "── b ─ ↑ root ─ 1 sibling ─");
+    app.fork_named(1, "below");
+    app.switch(1);
+    app.turn();
+    assert_shows(&mut app, "── a ─ ↑ agent 0 ─ 1 sibling ─ 1 child ─");
+    app.switch(0);
+    app.enter("/name root");
+    app.switch(1);
+    assert_shows(&mut app, "── a ─ ↑ root ─ 1 sibling ─ 1 child ─");
+    app.switch(2);
+    assert_shows(&mut app, "── b ─ ↑ root ─ 1 sibling ─");
 }

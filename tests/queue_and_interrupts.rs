@@ -11,168 +11,168 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::house_of;
 
 /// What waits in the store for the agent, oldest first.
-fn stored_queue(house: &Harness, n: usize) -> Vec<String> {
-    let queued = house.repl.store().queued(house.id(n)).expect("the queue can be read");
+fn stored_queue(app: &Harness, n: usize) -> Vec<String> {
+    let queued = app.repl.store().queued(app.id(n)).expect("the queue can be read");
     queued.into_iter().map(|queued| queued.text).collect()
 }
 
 /// What the person has said, as the log has it.
-fn said(house: &Harness, n: usize) -> Vec<String> {
+fn said(app: &Harness, n: usize) -> Vec<String> {
     let text = |body| if let Body::User(text) = body { Some(text) } else { None };
-    house.log(n).into_iter().filter_map(|message| text(message.body)).collect()
+    app.log(n).into_iter().filter_map(|message| text(message.body)).collect()
 }
 
 /// Agent 0 streams, and two texts were entered meanwhile.
 fn two_queued(peer: &Peer) -> (Harness, Exchange) {
-    let mut house = house_of(1, Plan::peer(&peer.url()));
-    house.enter("first");
-    let exchange = house.accept(peer);
+    let mut app = house_of(1, Plan::peer(&peer.url()));
+    app.enter("first");
+    let exchange = app.accept(peer);
     exchange.stream().text("so far");
-    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
-    house.enter("second");
-    house.enter("third");
-    (house, exchange)
+    app.turn_until("the stream", |app| app.agent(0).partial_text() == "so far");
+    app.enter("second");
+    app.enter("third");
+    (app, exchange)
 }
 
 #[test]
 fn text_entered_while_the_agent_works_is_stored_shown_and_sent_in_order() {
     let peer = Peer::start();
-    let (mut house, exchange) = two_queued(&peer);
-    assert_eq!(stored_queue(&house, 0), ["second", "third"]);
-    let screen = house.screen_text();
+    let (mut app, exchange) = two_queued(&peer);
+    assert_eq!(stored_queue(&app, 0), ["second", "third"]);
+    let screen = app.screen_text();
     assert!(screen.contains("queued 1: second") && screen.contains("queued 2: third"), "{screen}");
     exchange.finish("stop").done();
     for (text, left) in [("second", 1), ("third", 0)] {
-        let exchange = house.accept(&peer);
+        let exchange = app.accept(&peer);
         let messages = exchange.request().json()["messages"].clone();
         let last = messages.as_array().and_then(|all| all.last().cloned()).expect("a message");
         assert_eq!(last["content"], text);
-        assert_eq!(stored_queue(&house, 0).len(), left);
+        assert_eq!(stored_queue(&app, 0).len(), left);
         exchange.stream().text("reply").finish("stop").done();
     }
-    house.turn_until_idle();
-    assert_eq!(said(&house, 0), ["first", "second", "third"]);
-    assert!(!house.screen_text().contains("queued"));
+    app.turn_until_idle();
+    assert_eq!(said(&app, 0), ["first", "second", "third"]);
+    assert!(!app.screen_text().contains("queued"));
 }
 
 #[test]
 fn up_on_an_empty_draft_takes_the_newest_queued_text_back() {
     let peer = Peer::start();
-    let (mut house, exchange) = two_queued(&peer);
-    house.type_bytes(b"\x1b[A");
-    assert_eq!(house.agent(0).view.draft.text(), "third");
-    assert_eq!(stored_queue(&house, 0), ["second"]);
-    house.enter(" and more");
-    assert_eq!(stored_queue(&house, 0), ["second", "third and more"]);
+    let (mut app, exchange) = two_queued(&peer);
+    app.type_bytes(b"\x1b[A");
+    assert_eq!(app.agent(0).view.draft.text(), "third");
+    assert_eq!(stored_queue(&app, 0), ["second"]);
+    app.enter(" and more");
+    assert_eq!(stored_queue(&app, 0), ["second", "third and more"]);
     drop(exchange);
 }
 
 #[test]
 fn after_an_interrupt_the_queue_waits_until_enter() {
     let peer = Peer::start();
-    let (mut house, exchange) = two_queued(&peer);
-    house.escape();
-    assert_eq!(house.state(0), State::Idle);
+    let (mut app, exchange) = two_queued(&peer);
+    app.escape();
+    assert_eq!(app.state(0), State::Idle);
     exchange.wait_for_close();
     for _ in 0..5 {
-        house.turn();
+        app.turn();
     }
-    assert_eq!((house.state(0), stored_queue(&house, 0).len()), (State::Idle, 2));
-    assert!(house.screen_text().contains("the queue waits"), "{}", house.screen_text());
-    house.type_bytes(b"\r");
-    let exchange = house.accept(&peer);
-    assert_eq!(said(&house, 0), ["first", "second"]);
+    assert_eq!((app.state(0), stored_queue(&app, 0).len()), (State::Idle, 2));
+    assert!(app.screen_text().contains("the queue waits"), "{}", app.screen_text());
+    app.type_bytes(b"\r");
+    let exchange = app.accept(&peer);
+    assert_eq!(said(&app, 0), ["first", "second"]);
     exchange.stream().text("reply").finish("stop").done();
-    house.accept(&peer).stream().text("reply").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(said(&house, 0), ["first", "second", "third"]);
+    app.accept(&peer).stream().text("reply").finish("stop").done();
+    app.turn_until_idle();
+    assert_eq!(said(&app, 0), ["first", "second", "third"]);
 }
 
 #[test]
 fn text_for_an_idle_agent_whose_queue_waits_stands_behind_the_queue() {
     let peer = Peer::start();
-    let (mut house, _exchange) = two_queued(&peer);
-    house.escape();
-    house.enter("fourth");
+    let (mut app, _exchange) = two_queued(&peer);
+    app.escape();
+    app.enter("fourth");
     for _ in 0..3 {
-        house.accept(&peer).stream().text("reply").finish("stop").done();
+        app.accept(&peer).stream().text("reply").finish("stop").done();
     }
-    house.turn_until_idle();
-    assert_eq!(said(&house, 0), ["first", "second", "third", "fourth"]);
+    app.turn_until_idle();
+    assert_eq!(said(&app, 0), ["first", "second", "third", "fourth"]);
 }
 
 #[test]
 fn after_an_error_the_queue_waits_too() {
     let peer = Peer::start();
-    let (mut house, exchange) = two_queued(&peer);
+    let (mut app, exchange) = two_queued(&peer);
     exchange.hang_up();
-    house.turn_until_idle();
-    assert_eq!(stored_queue(&house, 0), ["second", "third"]);
+    app.turn_until_idle();
+    assert_eq!(stored_queue(&app, 0), ["second", "third"]);
 }
 
 #[test]
 fn a_queue_survives_a_crash_and_is_sent_when_the_person_says_so() {
     let peer = Peer::start();
-    let (house, _exchange) = two_queued(&peer);
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.state(0), State::Idle);
-    assert!(house.screen_text().contains("queued 1: second"), "{}", house.screen_text());
-    house.type_bytes(b"\r");
-    house.accept(&peer).stream().text("reply").finish("stop").done();
-    house.accept(&peer).stream().text("reply").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(said(&house, 0), ["first", "second", "third"]);
-    assert_eq!(stored_queue(&house, 0), [""; 0]);
+    let (app, _exchange) = two_queued(&peer);
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.state(0), State::Idle);
+    assert!(app.screen_text().contains("queued 1: second"), "{}", app.screen_text());
+    app.type_bytes(b"\r");
+    app.accept(&peer).stream().text("reply").finish("stop").done();
+    app.accept(&peer).stream().text("reply").finish("stop").done();
+    app.turn_until_idle();
+    assert_eq!(said(&app, 0), ["first", "second", "third"]);
+    assert_eq!(stored_queue(&app, 0), [""; 0]);
 }
 
 /// After an interrupt: idle, nothing awaited, and a further message is answered.
-fn is_really_idle(house: &mut Harness, n: usize) {
-    assert_eq!((house.state(n), house.agent(n).question()), (State::Idle, None));
-    assert!(matches!(house.agent(n).wait(), Wait::Nothing) && !house.agent(n).has_live_tool());
-    assert!(!house.agent(n).holds_place() && !house.agent(n).view.is_spinning());
-    assert!(house.repl.roster().place_in_line(house.id(n)).is_none(), "it does not stand in the line any more");
+fn is_really_idle(app: &mut Harness, n: usize) {
+    assert_eq!((app.state(n), app.agent(n).question()), (State::Idle, None));
+    assert!(matches!(app.agent(n).wait(), Wait::Nothing) && !app.agent(n).has_live_tool());
+    assert!(!app.agent(n).holds_slot() && !app.agent(n).view.is_spinning());
+    assert!(app.repl.roster().place_in_send_queue(app.id(n)).is_none(), "it does not stand in the line any more");
 }
 
 #[test]
 fn esc_stops_a_request_without_an_answer_and_closes_its_socket() {
     let peer = Peer::start();
-    let mut house = house_of(2, Plan::peer(&peer.url()));
-    house.enter("a question");
-    let exchange = house.accept(&peer);
-    house.escape();
-    is_really_idle(&mut house, 0);
+    let mut app = house_of(2, Plan::peer(&peer.url()));
+    app.enter("a question");
+    let exchange = app.accept(&peer);
+    app.escape();
+    is_really_idle(&mut app, 0);
     exchange.wait_for_close();
-    assert_eq!(house.kinds(0)[1..], ["user", "interrupted"]);
+    assert_eq!(app.kinds(0)[1..], ["user", "interrupted"]);
 }
 
 #[test]
 fn esc_stops_a_stream_and_keeps_and_marks_what_came() {
     let peer = Peer::start();
-    let mut house = house_of(2, Plan::peer(&peer.url()));
-    house.enter("a question");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(2, Plan::peer(&peer.url()));
+    app.enter("a question");
+    let exchange = app.accept(&peer);
     exchange.stream().text("so far");
-    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
-    house.escape();
-    is_really_idle(&mut house, 0);
+    app.turn_until("the stream", |app| app.agent(0).partial_text() == "so far");
+    app.escape();
+    is_really_idle(&mut app, 0);
     exchange.wait_for_close();
-    assert_eq!(house.partial_replies(0), ["so far"]);
-    let screen = house.screen_text();
+    assert_eq!(app.partial_replies(0), ["so far"]);
+    let screen = app.screen_text();
     assert!(screen.contains("so far") && screen.contains("- interrupted"), "{screen}");
 }
 
 #[test]
 fn keys_that_come_in_one_read_act_one_after_the_other() {
     let peer = Peer::start();
-    let mut house = house_of(1, Plan::peer(&peer.url()));
-    house.enter("a question");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(1, Plan::peer(&peer.url()));
+    app.enter("a question");
+    let exchange = app.accept(&peer);
     exchange.stream().text("so far");
-    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
+    app.turn_until("the stream", |app| app.agent(0).partial_text() == "so far");
     // Esc as the kitty keyboard protocol sends it: no waiting between it and what follows.
-    house.type_bytes(b"\x1b[27uanother\r");
-    let next = house.accept(&peer);
-    assert_eq!(house.kinds(0), ["user", "assistant", "interrupted", "user"]);
+    app.type_bytes(b"\x1b[27uanother\r");
+    let next = app.accept(&peer);
+    assert_eq!(app.kinds(0), ["user", "assistant", "interrupted", "user"]);
     let messages = next.request().json()["messages"].clone();
     assert_eq!((&messages[2]["content"], &messages[3]["content"]), (&"so far".into(), &"another".into()));
 }
@@ -180,125 +180,125 @@ fn keys_that_come_in_one_read_act_one_after_the_other() {
 #[test]
 fn esc_stops_the_wait_for_a_retry() {
     let peer = Peer::start();
-    let mut house = house_of(2, Plan::peer(&peer.url()));
-    house.enter("a question");
-    house.accept(&peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
-    house.turn_until("a retry", |house| matches!(house.agent(0).wait(), Wait::Retry { .. }));
-    house.escape();
-    is_really_idle(&mut house, 0);
-    house.advance(Duration::from_secs(100));
-    assert_eq!(house.state(0), State::Idle);
+    let mut app = house_of(2, Plan::peer(&peer.url()));
+    app.enter("a question");
+    app.accept(&peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
+    app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    app.escape();
+    is_really_idle(&mut app, 0);
+    app.advance(Duration::from_secs(100));
+    assert_eq!(app.state(0), State::Idle);
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
 fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
-    let mut house = house_of(3, Plan { working_limit: 1, ..Plan::default() });
-    house.say(1, "!hang");
-    house.enter("waits");
-    house.say(2, "waits behind it");
-    house.escape();
-    is_really_idle(&mut house, 0);
-    house.enter("waits again");
-    assert_eq!(house.repl.roster().place_in_line(house.id(2)), Some(0), "who left the line stands at its end");
-    house.ask(1, Change::Interrupt);
-    house.turn_until_idle();
-    assert_eq!((house.replies(2), house.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
+    let mut app = house_of(3, Plan { working_limit: 1, ..Plan::default() });
+    app.say(1, "!hang");
+    app.enter("waits");
+    app.say(2, "waits behind it");
+    app.escape();
+    is_really_idle(&mut app, 0);
+    app.enter("waits again");
+    assert_eq!(app.repl.roster().place_in_send_queue(app.id(2)), Some(0), "who left the line stands at its end");
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert_eq!((app.replies(2), app.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
 }
 
 #[test]
 fn esc_stops_a_tool_and_answers_its_call() {
-    let mut house = house_of(2, Plan { real_time: true, ..Plan::default() });
-    house.enter("!tool bash {\"command\":\"sleep 60\"}");
-    house.answer(0, true);
-    house.escape();
-    house.turn_until_idle();
-    is_really_idle(&mut house, 0);
-    assert_eq!(house.kinds(0)[1..], ["user", "tool_call", "usage", "tool_result", "interrupted"]);
+    let mut app = house_of(2, Plan { real_time: true, ..Plan::default() });
+    app.enter("!tool bash {\"command\":\"sleep 60\"}");
+    app.answer(0, true);
+    app.escape();
+    app.turn_until_idle();
+    is_really_idle(&mut app, 0);
+    assert_eq!(app.kinds(0)[1..], ["user", "tool_call", "usage", "tool_result", "interrupted"]);
 }
 
 #[test]
 fn esc_at_a_question_answers_the_call_and_runs_nothing() {
-    let mut house = house_of(2, Plan::default());
-    house.enter("!tool bash {\"command\":\"touch it-ran\"}");
-    house.turn_until_asked(0);
-    house.escape();
-    is_really_idle(&mut house, 0);
-    assert!(!house.directory().join("it-ran").exists());
+    let mut app = house_of(2, Plan::default());
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.turn_until_asked(0);
+    app.escape();
+    is_really_idle(&mut app, 0);
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 #[test]
 fn an_agent_in_the_background_is_interrupted_in_every_state_and_nobody_else() {
     for doing in ["!hang", "words\n!hang", "!fail 429 retry-after=60", "!tool bash {\"command\":\"sleep 60\"}"] {
-        let mut house = house_of(3, Plan { real_time: true, ..Plan::default() });
-        house.say(2, "!hang");
-        house.say(1, doing);
-        house.turn();
+        let mut app = house_of(3, Plan { real_time: true, ..Plan::default() });
+        app.say(2, "!hang");
+        app.say(1, doing);
+        app.turn();
         if doing.starts_with("!tool") {
-            house.answer(1, true);
+            app.answer(1, true);
         }
-        let (on_screen, other) = (house.fingerprint(0), house.fingerprint(2));
-        house.ask(1, Change::Interrupt);
-        house.turn_until("it is idle", |house| house.state(1) == State::Idle);
-        is_really_idle(&mut house, 1);
-        assert_eq!((house.fingerprint(0), house.fingerprint(2)), (on_screen, other), "{doing}");
+        let (on_screen, other) = (app.fingerprint(0), app.fingerprint(2));
+        app.ask(1, Change::Interrupt);
+        app.turn_until("it is idle", |app| app.state(1) == State::Idle);
+        is_really_idle(&mut app, 1);
+        assert_eq!((app.fingerprint(0), app.fingerprint(2)), (on_screen, other), "{doing}");
     }
 }
 
 #[test]
 fn an_interrupt_of_an_idle_agent_leaves_nothing_behind() {
-    let mut house = house_of(2, Plan::default());
-    let before = (house.fingerprint(0), house.fingerprint(1));
-    house.ask(0, Change::Interrupt);
-    house.ask(1, Change::Interrupt);
-    house.escape();
-    assert_eq!((house.fingerprint(0), house.fingerprint(1)), before);
-    house.enter("and now?");
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["and now?"]);
+    let mut app = house_of(2, Plan::default());
+    let before = (app.fingerprint(0), app.fingerprint(1));
+    app.ask(0, Change::Interrupt);
+    app.ask(1, Change::Interrupt);
+    app.escape();
+    assert_eq!((app.fingerprint(0), app.fingerprint(1)), before);
+    app.enter("and now?");
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["and now?"]);
 }
 
 /// Those who have a place, by number.
-fn at_work(house: &Harness) -> Vec<usize> {
-    (0..house.repl.roster().len()).filter(|n| house.agent(*n).holds_place()).collect()
+fn at_work(app: &Harness) -> Vec<usize> {
+    (0..app.repl.roster().len()).filter(|n| app.agent(*n).holds_slot()).collect()
 }
 
 #[test]
 fn of_five_agents_two_may_work_and_the_others_come_in_order() {
-    let mut house = house_of(5, Plan { working_limit: 2, ..Plan::default() });
+    let mut app = house_of(5, Plan { working_limit: 2, ..Plan::default() });
     for n in [3, 1, 4, 0, 2] {
-        house.say(n, "words\n!hang");
+        app.say(n, "words\n!hang");
     }
     let mut expected = vec![3, 1, 4, 0, 2];
     while !expected.is_empty() {
-        house.turn();
+        app.turn();
         let mut two: Vec<usize> = expected.iter().take(2).copied().collect();
         two.sort_unstable();
-        assert_eq!(at_work(&house), two);
-        house.ask(expected.remove(0), Change::Interrupt);
+        assert_eq!(at_work(&app), two);
+        app.ask(expected.remove(0), Change::Interrupt);
     }
-    assert_eq!(at_work(&house), [0; 0]);
+    assert_eq!(at_work(&app), [0; 0]);
 }
 
 #[test]
 fn who_waits_to_send_again_gives_its_place_to_the_next_at_once() {
-    let mut house = house_of(2, Plan { working_limit: 1, ..Plan::default() });
-    house.say(0, "!fail network");
-    house.say(1, "words\n!hang");
-    assert_eq!(at_work(&house), [0]);
-    house.turn();
-    assert!(matches!(house.agent(0).wait(), Wait::Retry { .. }));
-    assert_eq!(at_work(&house), [1], "the place does not stay empty until somebody has something to say");
-    house.advance(Duration::from_secs(7));
-    assert!(matches!(house.agent(0).wait(), Wait::Place), "who comes back stands in the line like all others");
+    let mut app = house_of(2, Plan { working_limit: 1, ..Plan::default() });
+    app.say(0, "!fail network");
+    app.say(1, "words\n!hang");
+    assert_eq!(at_work(&app), [0]);
+    app.turn();
+    assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    assert_eq!(at_work(&app), [1], "the place does not stay empty until somebody has something to say");
+    app.advance(Duration::from_secs(7));
+    assert!(matches!(app.agent(0).wait(), Wait::Place), "who comes back stands in the line like all others");
 }
 
 #[test]
 fn who_waits_for_an_answer_of_the_person_gives_its_place_to_the_next() {
-    let mut house = house_of(2, Plan { working_limit: 1, ..Plan::default() });
-    house.say(0, "!tool bash {\"command\":\"true\"}");
-    house.say(1, "words\n!hang");
-    house.turn_until_asked(0);
-    house.turn();
-    assert_eq!(at_work(&house), [1]);
+    let mut app = house_of(2, Plan { working_limit: 1, ..Plan::default() });
+    app.say(0, "!tool bash {\"command\":\"true\"}");
+    app.say(1, "words\n!hang");
+    app.turn_until_asked(0);
+    app.turn();
+    assert_eq!(at_work(&app), [1]);
 }

@@ -14,56 +14,56 @@ fn house_of(count: usize, peer: &Peer) -> Harness {
 }
 
 /// The agent is asked and answers; what the server was sent.
-fn exchange(house: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Value {
-    house.say(n, text);
-    let exchange = house.accept(peer);
+fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Value {
+    app.say(n, text);
+    let exchange = app.accept(peer);
     exchange.stream().text(reply).finish("stop").done();
-    house.turn_until("the reply", |house| house.state(n) == State::Idle);
+    app.turn_until("the reply", |app| app.state(n) == State::Idle);
     exchange.request().json()
 }
 
 #[test]
 fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     let peer = Peer::start();
-    let mut house = house_of(6, &peer);
-    exchange(&mut house, &peer, 0, "an old question", "an old reply");
+    let mut app = house_of(6, &peer);
+    exchange(&mut app, &peer, 0, "an old question", "an old reply");
     let [waits, streams, asks, runs] = [1, 2, 3, 4];
-    house.say(waits, "waits for bytes");
-    let _waiting = house.accept(&peer);
-    house.say(asks, "asks");
-    let asking = house.accept(&peer);
+    app.say(waits, "waits for bytes");
+    let _waiting = app.accept(&peer);
+    app.say(asks, "asks");
+    let asking = app.accept(&peer);
     asking.stream().text("let me look").tool_call(0, "call-a", "bash", "{\"command\":\"true\"}");
     asking.finish("tool_calls").done();
-    house.turn_until_asked(asks);
-    house.say(runs, "runs");
-    let running = house.accept(&peer);
+    app.turn_until_asked(asks);
+    app.say(runs, "runs");
+    let running = app.accept(&peer);
     running.stream().tool_call(0, "call-b", "bash", "{\"command\":\"sleep 60\"}");
     running.tool_call(1, "call-c", "read_file", "{\"path\":\"x\"}").finish("tool_calls").done();
-    house.answer(runs, true);
-    house.say(streams, "streams");
-    let streaming = house.accept(&peer);
+    app.answer(runs, true);
+    app.say(streams, "streams");
+    let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
     // The first piece is kept at once; only what has come since the last checkpoint may be missing.
-    house.turn_until("a checkpoint", |house| house.agent(streams).partial_text() == "half of ");
-    let finished = house.log(0);
+    app.turn_until("a checkpoint", |app| app.agent(streams).partial_text() == "half of ");
+    let finished = app.log(0);
 
-    let mut house = house.crash_and_restart();
-    assert!((0..6).all(|n| house.state(n) == State::Idle));
-    assert_eq!(house.log(0), finished);
-    assert_eq!(house.partial_replies(streams), ["half of "]);
+    let mut app = app.crash_and_restart();
+    assert!((0..6).all(|n| app.state(n) == State::Idle));
+    assert_eq!(app.log(0), finished);
+    assert_eq!(app.partial_replies(streams), ["half of "]);
     assert_eq!(
-        house.log(5).len(),
-        house.kinds(5).iter().filter(|kind| **kind == "fork").count(),
+        app.log(5).len(),
+        app.kinds(5).iter().filter(|kind| **kind == "fork").count(),
         "the idle one is as it was"
     );
-    let own = |n: usize| house.kinds(n).into_iter().filter(|kind| *kind != "fork").collect::<Vec<_>>();
+    let own = |n: usize| app.kinds(n).into_iter().filter(|kind| *kind != "fork").collect::<Vec<_>>();
     assert_eq!(own(waits), ["user", "interrupted"]);
     assert_eq!(own(streams), ["user", "assistant", "interrupted"]);
     assert_eq!(own(asks), ["user", "assistant", "tool_call", "tool_result", "interrupted"]);
     assert_eq!(own(runs), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
-    assert!(house.screen_text().contains("in the middle of 4 turns"), "{}", house.screen_text());
+    assert!(app.screen_text().contains("in the middle of 4 turns"), "{}", app.screen_text());
     for n in 0..6 {
-        let body = exchange(&mut house, &peer, n, "go on", "gladly");
+        let body = exchange(&mut app, &peer, n, "go on", "gladly");
         assert_valid(&body);
     }
 }
@@ -71,14 +71,14 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
 #[test]
 fn a_second_crash_finds_nothing_more_to_close() {
     let peer = Peer::start();
-    let mut house = house_of(2, &peer);
-    house.say(1, "a question");
-    let streaming = house.accept(&peer);
+    let mut app = house_of(2, &peer);
+    app.say(1, "a question");
+    let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
-    house.turn_until("a checkpoint", |house| !house.agent(1).partial_text().is_empty());
-    let house = house.crash_and_restart();
-    let once = house.log(1);
-    assert_eq!(house.crash_and_restart().log(1), once);
+    app.turn_until("a checkpoint", |app| !app.agent(1).partial_text().is_empty());
+    let app = app.crash_and_restart();
+    let once = app.log(1);
+    assert_eq!(app.crash_and_restart().log(1), once);
 }
 
 /// The messages of a request without the system prompt, as the bytes that were sent.
@@ -90,20 +90,20 @@ fn messages_of(body: &Value) -> Vec<String> {
 #[test]
 fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also_after_a_crash() {
     let peer = Peer::start();
-    let mut house = house_of(1, &peer);
-    exchange(&mut house, &peer, 0, "before", "reply before");
-    house.fork(0);
-    let parent = exchange(&mut house, &peer, 0, "only the parent's", "reply to the parent");
-    let child = exchange(&mut house, &peer, 1, "only the child's", "reply to the child");
+    let mut app = house_of(1, &peer);
+    exchange(&mut app, &peer, 0, "before", "reply before");
+    app.fork(0);
+    let parent = exchange(&mut app, &peer, 0, "only the parent's", "reply to the parent");
+    let child = exchange(&mut app, &peer, 1, "only the child's", "reply to the child");
     let (parent, child) = (messages_of(&parent), messages_of(&child));
     assert_eq!(child[..3], parent[..3]);
     assert_eq!((child.len(), parent.len()), (4, 4));
-    house.fork(1);
-    let mut house = house.crash_and_restart();
-    let grandchild = messages_of(&exchange(&mut house, &peer, 2, "the grandchild's", "reply"));
+    app.fork(1);
+    let mut app = app.crash_and_restart();
+    let grandchild = messages_of(&exchange(&mut app, &peer, 2, "the grandchild's", "reply"));
     assert_eq!(grandchild[..4], child[..]);
     assert_eq!(grandchild.len(), 6);
-    let child_again = messages_of(&exchange(&mut house, &peer, 1, "once more", "reply"));
+    let child_again = messages_of(&exchange(&mut app, &peer, 1, "once more", "reply"));
     assert_eq!(child_again[..5], grandchild[..5]);
     assert!(!child_again.concat().contains("the grandchild's") && !child_again.concat().contains("only the parent's"));
 }
@@ -111,7 +111,7 @@ fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also
 #[test]
 fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_crash() {
     let peer = Peer::start();
-    let mut house = house_of(1, &peer);
+    let mut app = house_of(1, &peer);
     let prefix = |body: &[u8]| {
         let text = String::from_utf8(body.to_vec()).expect("JSON is text");
         text.split_once(",{\"role\":\"user\",\"content\":\"latest")
@@ -120,64 +120,64 @@ fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_cr
     };
     let mut before = String::new();
     for round in 0..4 {
-        house.say(0, &format!("latest {round}"));
-        let exchange = house.accept(&peer);
+        app.say(0, &format!("latest {round}"));
+        let exchange = app.accept(&peer);
         let body = String::from_utf8(exchange.request().body.clone()).expect("JSON is text");
         assert!(body.starts_with(&before), "round {round}");
         before = prefix(&exchange.request().body);
         exchange.stream().text("reply").finish("stop").done();
-        house.turn_until_idle();
-        house = house.crash_and_restart();
+        app.turn_until_idle();
+        app = app.crash_and_restart();
     }
 }
 
 #[test]
 fn drafts_and_queues_are_there_again_after_leaving_in_order() {
     let peer = Peer::start();
-    let mut house = house_of(3, &peer);
-    house.type_bytes("draft of A, with a 字".as_bytes());
-    house.switch(1);
-    house.type_bytes(b"draft of B\n\x1b[200~one\ntwo\nthree\x1b[201~");
-    let of_b = house.agent(1).view.draft.expanded();
-    house.say(2, "streams");
-    let exchange = house.accept(&peer);
+    let mut app = house_of(3, &peer);
+    app.type_bytes("draft of A, with a 字".as_bytes());
+    app.switch(1);
+    app.type_bytes(b"draft of B\n\x1b[200~one\ntwo\nthree\x1b[201~");
+    let of_b = app.agent(1).view.draft.expanded();
+    app.say(2, "streams");
+    let exchange = app.accept(&peer);
     exchange.stream().text("half");
-    house.turn_until("the half", |house| house.agent(2).partial_text() == "half");
-    house.say(2, "queued");
-    house.repl.leave().expect("the house can be left");
+    app.turn_until("the half", |app| app.agent(2).partial_text() == "half");
+    app.say(2, "queued");
+    app.repl.leave().expect("the house can be left");
     exchange.wait_for_close();
-    assert_eq!(house.state(2), State::Idle);
+    assert_eq!(app.state(2), State::Idle);
 
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.agent(0).view.draft.text(), "draft of A, with a 字");
-    house.switch(1);
-    assert_eq!(house.agent(1).view.draft.expanded(), of_b);
-    assert_eq!(house.partial_replies(2), ["half"]);
-    let queued: Vec<&str> = house.agent(2).queue.iter().map(|queued| queued.text.as_str()).collect();
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "draft of A, with a 字");
+    app.switch(1);
+    assert_eq!(app.agent(1).view.draft.expanded(), of_b);
+    assert_eq!(app.partial_replies(2), ["half"]);
+    let queued: Vec<&str> = app.agent(2).queue.iter().map(|queued| queued.text.as_str()).collect();
     assert_eq!(queued, ["queued"]);
-    assert!(!house.screen_text().contains("in the middle of"), "leaving in order is no crash");
+    assert!(!app.screen_text().contains("in the middle of"), "leaving in order is no crash");
 }
 
 #[test]
 fn leaving_stops_every_tool_and_answers_every_call() {
     let peer = Peer::start();
-    let mut house = house_of(3, &peer);
+    let mut app = house_of(3, &peer);
     for n in 0..3 {
-        house.say(n, "run it");
-        let exchange = house.accept(&peer);
+        app.say(n, "run it");
+        let exchange = app.accept(&peer);
         let command = json!({"command": "trap '' TERM; sleep 60"}).to_string();
         exchange.stream().tool_call(0, "call", "bash", &command).finish("tool_calls").done();
-        house.answer(n, true);
-        assert_eq!(house.state(n), State::ExecutingTool);
+        app.answer(n, true);
+        assert_eq!(app.state(n), State::ExecutingTool);
     }
-    house.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the house can be left");
     for n in 0..3 {
-        assert!(!house.agent(n).has_live_tool());
-        let last: Vec<Body> = house.log(n).into_iter().rev().take(2).map(|message| message.body).collect();
+        assert!(!app.agent(n).has_live_tool());
+        let last: Vec<Body> = app.log(n).into_iter().rev().take(2).map(|message| message.body).collect();
         assert!(matches!(&last[..], [Body::Interrupted(_), Body::ToolResult(_)]), "{last:?}");
     }
-    let mut house = house.crash_and_restart();
+    let mut app = app.crash_and_restart();
     for n in 0..3 {
-        assert_valid(&exchange(&mut house, &peer, n, "go on", "gladly"));
+        assert_valid(&exchange(&mut app, &peer, n, "go on", "gladly"));
     }
 }

@@ -14,13 +14,13 @@ fn agents() -> usize {
 }
 
 /// Agent 0 on the screen, and a thousand children of it.
-fn house(plan: Plan) -> Harness {
-    let mut house = Harness::new(plan);
+fn app(plan: Plan) -> Harness {
+    let mut app = Harness::new(plan);
     for _ in 0..agents() {
-        house.fork(0);
+        app.fork(0);
     }
-    house.switch(0);
-    house
+    app.switch(0);
+    app
 }
 
 /// What the thread is called that drives the loop, and with it all that it starts without a name of their own, such as
@@ -35,37 +35,37 @@ fn threads_of_the_loop() -> usize {
 }
 
 /// Keys are typed while everybody streams; each is on the screen at the end of the turn in which it came.
-fn keyboard_answers(house: &mut Harness) {
+fn keyboard_answers(app: &mut Harness) {
     let mut typed = String::new();
     for key in "undisturbed".chars() {
         typed.push(key);
-        house.terminal().input.extend_from_slice(key.to_string().as_bytes());
-        house.turn();
-        assert!(house.screen_text().contains(&format!("> {typed}")), "{}", house.screen_text());
+        app.terminal().input.extend_from_slice(key.to_string().as_bytes());
+        app.turn();
+        assert!(app.screen_text().contains(&format!("> {typed}")), "{}", app.screen_text());
     }
 }
 
-fn all_have(house: &Harness, reply_of: impl Fn(usize) -> String) {
+fn all_have(app: &Harness, reply_of: impl Fn(usize) -> String) {
     for n in 1..=agents() {
-        assert_eq!(house.state(n), State::Idle);
-        assert_eq!(house.replies(n), [reply_of(n)], "agent {n}");
+        assert_eq!(app.state(n), State::Idle);
+        assert_eq!(app.replies(n), [reply_of(n)], "agent {n}");
     }
 }
 
 #[test]
 fn a_thousand_slow_scripts_play_at_once() {
-    let mut house = house(Plan::default());
+    let mut app = app(Plan::default());
     for n in 1..=agents() {
-        house.say(n, &format!("!slow 300\none of {n}\ntwo of {n}"));
+        app.say(n, &format!("!slow 300\none of {n}\ntwo of {n}"));
     }
-    house.advance(Duration::from_millis(300));
-    house.turn_until("all stream", |house| (1..=agents()).all(|n| !house.agent(n).partial_text().is_empty()));
-    assert_eq!(house.repl.roster().at_work().len(), agents());
-    keyboard_answers(&mut house);
-    while !house.repl.roster().busy().is_empty() {
-        house.advance(Duration::from_millis(300));
+    app.advance(Duration::from_millis(300));
+    app.turn_until("all stream", |app| (1..=agents()).all(|n| !app.agent(n).partial_text().is_empty()));
+    assert_eq!(app.repl.roster().at_work().len(), agents());
+    keyboard_answers(&mut app);
+    while !app.repl.roster().busy().is_empty() {
+        app.advance(Duration::from_millis(300));
     }
-    all_have(&house, |n| format!("one of {n}\ntwo of {n}"));
+    all_have(&app, |n| format!("one of {n}\ntwo of {n}"));
 }
 
 #[test]
@@ -76,34 +76,34 @@ fn a_thousand_streams_run_at_once_on_one_thread() {
 
 fn run_a_thousand_streams() {
     let flood = FloodProcess::spawn(flood::Plan::quick(20).together(agents()));
-    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
+    let mut app = app(Plan { real_time: true, ..Plan::peer(&flood.url()) });
     for n in 1..=agents() {
-        house.say(n, &format!("tag-{n}"));
+        app.say(n, &format!("tag-{n}"));
     }
-    house.turn_until("some stream", |house| house.repl.roster().at_work().len() == agents());
-    keyboard_answers(&mut house);
+    app.turn_until("some stream", |app| app.repl.roster().at_work().len() == agents());
+    keyboard_answers(&mut app);
     assert_eq!(threads_of_the_loop(), 1, "an agent brings no thread with it");
-    house.turn_until_idle();
+    app.turn_until_idle();
     assert_eq!((flood.counts().peak, flood.counts().complete), (agents() as u64, agents() as u64));
-    all_have(&house, |n| reply_for(&format!("tag-{n}"), 20));
+    all_have(&app, |n| reply_for(&format!("tag-{n}"), 20));
 }
 
 #[test]
 fn a_thousand_agents_are_interrupted_in_the_middle_and_none_is_left() {
     let flood = FloodProcess::spawn(flood::Plan::paced(1_000_000, 1.0));
-    let mut house = house(Plan { real_time: true, ..Plan::peer(&flood.url()) });
+    let mut app = app(Plan { real_time: true, ..Plan::peer(&flood.url()) });
     for n in 1..=agents() {
-        house.say(n, &format!("tag-{n}"));
+        app.say(n, &format!("tag-{n}"));
     }
-    house.turn_until("all stream", |house| (1..=agents()).all(|n| !house.agent(n).partial_text().is_empty()));
+    app.turn_until("all stream", |app| (1..=agents()).all(|n| !app.agent(n).partial_text().is_empty()));
     for n in 1..=agents() {
-        house.ask(n, Change::Interrupt);
+        app.ask(n, Change::Interrupt);
     }
-    assert!(house.repl.roster().busy().is_empty());
-    house.turn_until("all are closed", |_| flood.counts().streaming == 0);
+    assert!(app.repl.roster().busy().is_empty());
+    app.turn_until("all are closed", |_| flood.counts().streaming == 0);
     for n in 1..=agents() {
-        let partial = house.partial_replies(n).pop().expect("something was kept");
+        let partial = app.partial_replies(n).pop().expect("something was kept");
         assert!(reply_for(&format!("tag-{n}"), 100).starts_with(&partial), "agent {n}: {partial}");
     }
-    assert_eq!(house.timeout().after, None);
+    assert_eq!(app.timeout().after, None);
 }

@@ -24,7 +24,7 @@ use crate::support::pty::Pty;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
 
 /// A directory in which the program is started, also as a server. Dropped, nothing of it runs on.
-struct House {
+struct CommandContext {
     directory: TempDir,
     variables: Vec<(String, String)>,
     server: Option<Server>,
@@ -38,13 +38,13 @@ struct Server {
 
 /// What the program said and how it ended.
 #[derive(Debug)]
-struct Told {
+struct Response {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-impl House {
+impl CommandContext {
     /// With agents that only echo, and no server.
     fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new(), server: None }
@@ -52,18 +52,18 @@ impl House {
 
     /// With a server in the background.
     fn served() -> Self {
-        let mut house = Self::new();
-        house.serve();
-        house
+        let mut app = Self::new();
+        app.serve();
+        app
     }
 
     /// The same, with agents that talk to an OpenAI-compatible server.
     fn served_with(url: &str) -> Self {
-        let mut house = Self::new();
-        house.variables.push(("OPENAI_BASE_URL".into(), url.into()));
-        house.variables.push(("POLYLOGUE_MODEL".into(), "openai/test".into()));
-        house.serve();
-        house
+        let mut app = Self::new();
+        app.variables.push(("OPENAI_BASE_URL".into(), url.into()));
+        app.variables.push(("POLYLOGUE_MODEL".into(), "openai/test".into()));
+        app.serve();
+        app
     }
 
     fn serve(&mut self) {
@@ -87,8 +87,8 @@ impl House {
     }
 
     /// Runs it without a terminal, to its end.
-    fn run(&self, words: &[&str]) -> Told {
-        Told::of(self.command(words).stdin(Stdio::null()).output().expect("it runs"))
+    fn run(&self, words: &[&str]) -> Response {
+        Response::of(self.command(words).stdin(Stdio::null()).output().expect("it runs"))
     }
 
     /// The same, and it has to end well. What it printed.
@@ -146,7 +146,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-impl Drop for House {
+impl Drop for CommandContext {
     /// Also where the test has failed.
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
@@ -157,7 +157,7 @@ impl Drop for House {
     }
 }
 
-impl Told {
+impl Response {
     fn of(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }

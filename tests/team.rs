@@ -10,12 +10,12 @@ mod workflows;
 
 use std::time::Duration;
 
-use polylogue::repl::Why;
+use polylogue::repl::WakeReason;
 use polylogue::team::coordinator::result::Ending;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
 use crate::support::peer::Peer;
-use scene::{accept_members, answer, ending_names, finish, house, limit, members, start, time_left, wait_for_retry};
+use scene::{accept_members, answer, app, ending_names, finish, limit, members, start, time_left, wait_for_retry};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -26,38 +26,38 @@ fn settings(strategy: Strategy) -> Settings {
 #[test]
 fn members_work_at_once_and_the_answers_stand_in_their_order() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a", "b", "c"]), "hello", settings(Strategy::Parallel));
-    let [a, b, c] = accept_members(&mut house, &peer, ["a", "b", "c"]);
-    assert_eq!(house.repl.roster().len(), 4, "each is an agent that can be looked at");
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a", "b", "c"]), "hello", settings(Strategy::Parallel));
+    let [a, b, c] = accept_members(&mut app, &peer, ["a", "b", "c"]);
+    assert_eq!(app.repl.roster().len(), 4, "each is an agent that can be looked at");
     for (exchange, text) in [(&c, "from c"), (&a, "from a"), (&b, "from b")] {
         answer(exchange, text);
     }
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!(outcome.answer.as_deref(), Some("from a\n---\nfrom b\n---\nfrom c"));
     assert_eq!(outcome.tokens, 3 * 12);
-    assert_eq!(house.repl.roster().len(), 1, "who is over dies");
-    assert_eq!(house.timeout().why, Why::Nothing);
+    assert_eq!(app.repl.roster().len(), 1, "who is over dies");
+    assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
 
 #[test]
 fn a_hung_member_is_cut_at_its_deadline_its_socket_closes_and_what_it_says_late_changes_nothing() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     // Less than libcurl's own patience with a new connection, whose timer would come first.
     let settings = Settings { agent_timeout: 20 * SECOND, ..settings(Strategy::Parallel) };
-    let run = start(&mut house, &members(&["slow", "quick"]), "hello", settings);
-    let [slow, quick] = accept_members(&mut house, &peer, ["slow", "quick"]);
+    let run = start(&mut app, &members(&["slow", "quick"]), "hello", settings);
+    let [slow, quick] = accept_members(&mut app, &peer, ["slow", "quick"]);
     slow.stream().text("too la");
     answer(&quick, "done");
-    house.turn_until("the quick one is over", |house| house.repl.players(&run).len() == 1);
-    let left = time_left(&mut house);
-    house.advance(left - Duration::from_millis(1));
-    assert!(house.repl.outcome(&run).is_none() && !slow.is_closed_by_client());
-    house.advance(Duration::from_millis(1));
+    app.turn_until("the quick one is over", |app| app.repl.players(&run).len() == 1);
+    let left = time_left(&mut app);
+    app.advance(left - Duration::from_millis(1));
+    assert!(app.repl.outcome(&run).is_none() && !slow.is_closed_by_client());
+    app.advance(Duration::from_millis(1));
     slow.wait_for_close();
     slow.text("te").finish("stop").done();
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!(outcome.answer.as_deref(), Some("done"));
     assert_eq!(ending_names(&outcome), ["timed out", "answered"]);
     assert_eq!(outcome.results[0].duration, 20 * SECOND);
@@ -66,16 +66,16 @@ fn a_hung_member_is_cut_at_its_deadline_its_socket_closes_and_what_it_says_late_
 #[test]
 fn a_failed_attempt_is_made_again_when_the_other_side_says_and_knows_nothing_of_the_first() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a"]), "hello", settings(Strategy::Sequential));
-    let [first] = accept_members(&mut house, &peer, ["a"]);
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a"]), "hello", settings(Strategy::Sequential));
+    let [first] = accept_members(&mut app, &peer, ["a"]);
     limit(&first, 7);
-    let left = wait_for_retry(&mut house, 7 * SECOND);
-    house.advance(left);
-    let [again] = accept_members(&mut house, &peer, ["a"]);
+    let left = wait_for_retry(&mut app, 7 * SECOND);
+    app.advance(left);
+    let [again] = accept_members(&mut app, &peer, ["a"]);
     assert_eq!(again.request().body, first.request().body);
     answer(&again, "at last");
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!((outcome.answer.as_deref(), outcome.results[0].attempts), (Some("at last"), 2));
     assert!(matches!(&outcome.results[0].ending, Ending::Answered(_)));
 }

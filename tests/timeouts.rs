@@ -6,7 +6,7 @@ use std::time::Duration;
 use polylogue::agent::{State, Wait};
 use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::flow::Change;
-use polylogue::repl::{Timeout, Why};
+use polylogue::repl::{Timeout, WakeReason};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
@@ -26,9 +26,9 @@ struct Need {
 const NEEDS: [Need; 6] = [
     Need { why: "checkpoint", after: ms(150), bring_about: unkept_text },
     Need { why: "tools", after: ms(50), bring_about: running_tool },
-    Need { why: "retry", after: ms(7_000), bring_about: |house, n| say(house, n, "!fail network") },
-    Need { why: "stall", after: ms(120_000), bring_about: |house, n| say(house, n, "!hang") },
-    Need { why: "script step", after: ms(60), bring_about: |house, n| say(house, n, "!slow 60\nlater") },
+    Need { why: "retry", after: ms(7_000), bring_about: |app, n| say(app, n, "!fail network") },
+    Need { why: "stall", after: ms(120_000), bring_about: |app, n| say(app, n, "!hang") },
+    Need { why: "script step", after: ms(60), bring_about: |app, n| say(app, n, "!slow 60\nlater") },
     Need { why: "limiter", after: ms(5_000), bring_about: paused_provider },
 ];
 
@@ -41,52 +41,52 @@ fn sign_of(need: &Need) -> (Duration, &'static str) {
 }
 
 /// It stands in line for a provider that has asked to slow down. Who was asked wants nothing any more.
-fn paused_provider(house: &mut Harness, n: usize) {
-    say(house, n, "!fail 429 retry-after=5");
-    house.ask(n, Change::Interrupt);
-    say(house, n, "later");
+fn paused_provider(app: &mut Harness, n: usize) {
+    say(app, n, "!fail 429 retry-after=5");
+    app.ask(n, Change::Interrupt);
+    say(app, n, "later");
 }
 
-fn say(house: &mut Harness, n: usize, text: &str) {
-    house.say(n, text);
-    house.turn();
+fn say(app: &mut Harness, n: usize, text: &str) {
+    app.say(n, text);
+    app.turn();
 }
 
 /// A first word, which is kept at once, and 100 ms later one that has to wait for the next checkpoint.
-fn unkept_text(house: &mut Harness, n: usize) {
-    say(house, n, "first\n!slow 100\n!think second\n!hang");
-    house.advance(ms(100));
+fn unkept_text(app: &mut Harness, n: usize) {
+    say(app, n, "first\n!slow 100\n!think second\n!hang");
+    app.advance(ms(100));
 }
 
-fn running_tool(house: &mut Harness, n: usize) {
-    say(house, n, "!tool bash {\"command\":\"sleep 60\"}");
-    house.answer(n, true);
-    assert_eq!(house.state(n), State::ExecutingTool);
+fn running_tool(app: &mut Harness, n: usize) {
+    say(app, n, "!tool bash {\"command\":\"sleep 60\"}");
+    app.answer(n, true);
+    assert_eq!(app.state(n), State::ExecutingTool);
 }
 
 /// Agents 0 to 2, agent 0 on the screen.
 fn three_agents() -> Harness {
     let retry = RetryPolicy { base: ms(7_000), jitter: 0.0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
-    let mut house = Harness::new(Plan { settings, ..Plan::default() });
-    house.fork(0);
-    house.fork(0);
-    house.switch(0);
-    house
+    let mut app = Harness::new(Plan { settings, ..Plan::default() });
+    app.fork(0);
+    app.fork(0);
+    app.switch(0);
+    app
 }
 
 fn name_of(timeout: &Timeout) -> &'static str {
     match timeout.why {
-        Why::Nothing => "nothing",
-        Why::Leftover => "leftover",
-        Why::Agent(_, why) => why,
-        Why::Limiter => "limiter",
-        Why::Countdown => "countdown",
-        Why::Tools => "tools",
-        Why::Spinner => "spinner",
-        Why::Keys => "keys",
-        Why::Client => "client",
-        Why::Team => "team",
+        WakeReason::Nothing => "nothing",
+        WakeReason::Leftover => "leftover",
+        WakeReason::Agent(_, why) => why,
+        WakeReason::Limiter => "limiter",
+        WakeReason::Countdown => "countdown",
+        WakeReason::Tools => "tools",
+        WakeReason::Spinner => "spinner",
+        WakeReason::Keys => "keys",
+        WakeReason::Client => "client",
+        WakeReason::Team => "team",
     }
 }
 
@@ -95,28 +95,28 @@ fn soonest(expected: &[(Duration, &'static str)]) -> (Option<Duration>, &'static
     (Some(*after), why)
 }
 
-fn seen(house: &Harness) -> (Option<Duration>, &'static str) {
-    let timeout = house.timeout();
+fn seen(app: &Harness) -> (Option<Duration>, &'static str) {
+    let timeout = app.timeout();
     (timeout.after, name_of(&timeout))
 }
 
 #[test]
 fn a_house_in_which_nobody_needs_anything_waits_for_ever() {
-    let mut house = three_agents();
-    house.turn();
-    assert_eq!(seen(&house), (None, "nothing"));
-    house.advance(Duration::from_secs(3_600));
-    assert_eq!(seen(&house), (None, "nothing"));
+    let mut app = three_agents();
+    app.turn();
+    assert_eq!(seen(&app), (None, "nothing"));
+    app.advance(Duration::from_secs(3_600));
+    assert_eq!(seen(&app), (None, "nothing"));
 }
 
 #[test]
 fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
     for need in NEEDS {
-        let mut house = three_agents();
-        (need.bring_about)(&mut house, 1);
-        assert_eq!(seen(&house), (Some(need.after), need.why));
-        if let Why::Agent(id, _) = house.timeout().why {
-            assert_eq!(id, house.id(1), "{}", need.why);
+        let mut app = three_agents();
+        (need.bring_about)(&mut app, 1);
+        assert_eq!(seen(&app), (Some(need.after), need.why));
+        if let WakeReason::Agent(id, _) = app.timeout().why {
+            assert_eq!(id, app.id(1), "{}", need.why);
         }
     }
 }
@@ -124,11 +124,11 @@ fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
 #[test]
 fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_moves() {
     for need in NEEDS {
-        let mut house = three_agents();
-        (need.bring_about)(&mut house, 0);
+        let mut app = three_agents();
+        (need.bring_about)(&mut app, 0);
         // What was drawn when its state changed is what the sign of work is counted from.
         let shown = soonest(&[(need.after, need.why), sign_of(&need)]);
-        assert_eq!(seen(&house), shown, "{}", need.why);
+        assert_eq!(seen(&app), shown, "{}", need.why);
     }
 }
 
@@ -137,11 +137,11 @@ fn of_two_agents_in_the_background_the_sooner_ends_the_wait() {
     for (at, one) in NEEDS.iter().enumerate() {
         for other in &NEEDS[at + 1..] {
             for [first, second] in [[1, 2], [2, 1]] {
-                let mut house = three_agents();
-                (one.bring_about)(&mut house, first);
-                (other.bring_about)(&mut house, second);
+                let mut app = three_agents();
+                (one.bring_about)(&mut app, first);
+                (other.bring_about)(&mut app, second);
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why)]);
-                assert_eq!(seen(&house), expected, "{} and {}", one.why, other.why);
+                assert_eq!(seen(&app), expected, "{} and {}", one.why, other.why);
             }
         }
     }
@@ -152,12 +152,12 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
     for (at, one) in NEEDS.iter().enumerate() {
         for other in &NEEDS[at + 1..] {
             for [first, second] in [[0, 1], [1, 0]] {
-                let mut house = three_agents();
-                (one.bring_about)(&mut house, first);
-                (other.bring_about)(&mut house, second);
+                let mut app = three_agents();
+                (one.bring_about)(&mut app, first);
+                (other.bring_about)(&mut app, second);
                 let shown = if first == 0 { one } else { other };
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why), sign_of(shown)]);
-                assert_eq!(seen(&house), expected, "{first}: {}, {second}: {}", one.why, other.why);
+                assert_eq!(seen(&app), expected, "{first}: {}, {second}: {}", one.why, other.why);
             }
         }
     }
@@ -166,22 +166,22 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
 #[test]
 fn bytes_that_may_be_the_beginning_of_a_key_end_the_wait_beside_every_other_need() {
     for need in NEEDS {
-        let mut house = three_agents();
-        (need.bring_about)(&mut house, 1);
-        house.type_bytes(b"\x1b");
-        assert_eq!(seen(&house), (Some(ms(30)), "keys"), "{}", need.why);
-        house.advance(ms(30));
-        assert_ne!(seen(&house).1, "keys", "{}", need.why);
+        let mut app = three_agents();
+        (need.bring_about)(&mut app, 1);
+        app.type_bytes(b"\x1b");
+        assert_eq!(seen(&app), (Some(ms(30)), "keys"), "{}", need.why);
+        app.advance(ms(30));
+        assert_ne!(seen(&app).1, "keys", "{}", need.why);
     }
 }
 
 #[test]
 fn keys_that_were_not_looked_at_end_the_wait_at_once() {
     for need in NEEDS {
-        let mut house = three_agents();
-        (need.bring_about)(&mut house, 1);
-        house.terminal().input.extend_from_slice(b"x");
-        assert_eq!(seen(&house), (Some(Duration::ZERO), "leftover"), "{}", need.why);
+        let mut app = three_agents();
+        (need.bring_about)(&mut app, 1);
+        app.terminal().input.extend_from_slice(b"x");
+        assert_eq!(seen(&app), (Some(Duration::ZERO), "leftover"), "{}", need.why);
     }
 }
 
@@ -189,75 +189,78 @@ fn keys_that_were_not_looked_at_end_the_wait_at_once() {
 fn bytes_of_a_background_agent_that_were_not_decoded_end_the_wait_at_once() {
     let peer = Peer::start();
     let settings = Settings { bytes_per_turn: 64, ..Settings::default() };
-    let mut house = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
-    house.fork(0);
-    house.say(0, "one");
-    let exchange = house.accept(&peer);
+    let mut app = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
+    app.fork(0);
+    app.say(0, "one");
+    let exchange = app.accept(&peer);
     exchange.stream().text(&"word ".repeat(200));
-    house.turn_until("bytes are left over", |house| house.agent(0).has_leftover());
-    assert_eq!(seen(&house), (Some(Duration::ZERO), "leftover"));
+    app.turn_until("bytes are left over", |app| app.agent(0).has_leftover());
+    assert_eq!(seen(&app), (Some(Duration::ZERO), "leftover"));
     exchange.finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["word ".repeat(200)]);
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["word ".repeat(200)]);
 }
 
 #[test]
 fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_not() {
     let peer = Peer::start();
     for [curl, other] in [[0, 1], [1, 0]] {
-        let mut house = Harness::new(Plan::peer(&peer.url()));
-        house.fork(0);
-        house.switch(0);
-        house.say(other, "wait");
-        house.accept(&peer).hang_up();
-        house.turn_until("a retry", |house| matches!(house.agent(other).wait(), Wait::Retry { .. }));
-        house.say(curl, "go");
-        let timeout = house.timeout();
-        assert_eq!(timeout, Timeout { after: Some(Duration::ZERO), why: Why::Agent(house.id(curl), "curl timer") });
+        let mut app = Harness::new(Plan::peer(&peer.url()));
+        app.fork(0);
+        app.switch(0);
+        app.say(other, "wait");
+        app.accept(&peer).hang_up();
+        app.turn_until("a retry", |app| matches!(app.agent(other).wait(), Wait::Retry { .. }));
+        app.say(curl, "go");
+        let timeout = app.timeout();
+        assert_eq!(
+            timeout,
+            Timeout { after: Some(Duration::ZERO), why: WakeReason::Agent(app.id(curl), "curl timer") }
+        );
     }
 }
 
 #[test]
 fn a_question_is_no_need_and_neither_is_a_place_in_the_line() {
-    let mut house = Harness::new(Plan { working_limit: 1, ..Plan::default() });
-    house.fork(0);
-    house.fork(0);
-    house.switch(2);
-    say(&mut house, 0, "!tool bash {\"command\":\"true\"}");
-    house.turn_until_asked(0);
-    assert_eq!(seen(&house), (None, "nothing"));
-    say(&mut house, 0, "queued");
-    say(&mut house, 1, "!hang");
-    say(&mut house, 2, "waits for a place");
-    house.switch(0);
-    assert_eq!(seen(&house), (Some(ms(120_000)), "stall"));
+    let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
+    app.fork(0);
+    app.fork(0);
+    app.switch(2);
+    say(&mut app, 0, "!tool bash {\"command\":\"true\"}");
+    app.turn_until_asked(0);
+    assert_eq!(seen(&app), (None, "nothing"));
+    say(&mut app, 0, "queued");
+    say(&mut app, 1, "!hang");
+    say(&mut app, 2, "waits for a place");
+    app.switch(0);
+    assert_eq!(seen(&app), (Some(ms(120_000)), "stall"));
 }
 
 #[test]
 fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
-    let mut house = three_agents();
-    say(&mut house, 1, "!fail network");
-    let request = |house: &Harness| matches!(house.agent(1).wait(), Wait::Retry { .. });
-    house.advance(ms(6_999));
-    assert!(request(&house) && house.agent(1).retries() == 1);
-    house.advance(ms(1));
-    house.turn();
-    assert_eq!(house.agent(1).retries(), 2, "it was sent, and has failed again");
+    let mut app = three_agents();
+    say(&mut app, 1, "!fail network");
+    let request = |app: &Harness| matches!(app.agent(1).wait(), Wait::Retry { .. });
+    app.advance(ms(6_999));
+    assert!(request(&app) && app.agent(1).retries() == 1);
+    app.advance(ms(1));
+    app.turn();
+    assert_eq!(app.agent(1).retries(), 2, "it was sent, and has failed again");
 
-    say(&mut house, 2, "!hang");
-    house.advance(ms(119_999));
-    assert!(!matches!(house.agent(2).wait(), Wait::Retry { .. }));
-    house.advance(ms(1));
-    assert!(matches!(house.agent(2).wait(), Wait::Retry { error, .. } if error.message.contains("120 s")));
+    say(&mut app, 2, "!hang");
+    app.advance(ms(119_999));
+    assert!(!matches!(app.agent(2).wait(), Wait::Retry { .. }));
+    app.advance(ms(1));
+    assert!(matches!(app.agent(2).wait(), Wait::Retry { error, .. } if error.message.contains("120 s")));
 }
 
 #[test]
 fn the_wait_grows_again_when_a_need_is_gone() {
     for need in NEEDS {
-        let mut house = three_agents();
-        (need.bring_about)(&mut house, 1);
-        house.ask(1, Change::Interrupt);
-        house.turn_until_idle();
-        assert_eq!(seen(&house), (None, "nothing"), "{}", need.why);
+        let mut app = three_agents();
+        (need.bring_about)(&mut app, 1);
+        app.ask(1, Change::Interrupt);
+        app.turn_until_idle();
+        assert_eq!(seen(&app), (None, "nothing"), "{}", need.why);
     }
 }

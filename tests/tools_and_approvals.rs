@@ -12,7 +12,7 @@ use crate::support::peer::Peer;
 use crate::support::scene::{mark, reply_with_calls, results_in, runs};
 
 /// Agent 0 alone, on the screen; tools take real time.
-fn house(peer: &Peer) -> Harness {
+fn app(peer: &Peer) -> Harness {
     house_with(peer, Settings::default())
 }
 
@@ -25,77 +25,77 @@ fn bash(command: &str) -> String {
 }
 
 /// Asks something, and answers with a reply that calls these tools.
-fn calls(house: &mut Harness, peer: &Peer, calls: &[(&str, &str)]) {
-    house.enter("do it");
-    reply_with_calls(&house.accept(peer), calls);
+fn calls(app: &mut Harness, peer: &Peer, calls: &[(&str, &str)]) {
+    app.enter("do it");
+    reply_with_calls(&app.accept(peer), calls);
 }
 
 /// The next request is answered, and ends the turn.
-fn answer_last(house: &mut Harness, peer: &Peer) -> Value {
-    let exchange = house.accept(peer);
+fn answer_last(app: &mut Harness, peer: &Peer) -> Value {
+    let exchange = app.accept(peer);
     exchange.stream().text("that was it").finish("stop").done();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("that was it"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("that was it"));
     exchange.request().json()
 }
 
 #[test]
 fn a_call_is_shown_exactly_runs_when_allowed_and_its_result_leads_to_the_answer() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    calls(&mut house, &peer, &[("bash", &bash("echo a-$((20+3))-z; false"))]);
-    house.turn_until_asked(0);
-    assert!(house.screen_text().contains("echo a-$((20+3))-z; false"), "{}", house.screen_text());
-    house.type_bytes(b"y");
-    let results = results_in(&answer_last(&mut house, &peer));
+    let mut app = app(&peer);
+    calls(&mut app, &peer, &[("bash", &bash("echo a-$((20+3))-z; false"))]);
+    app.turn_until_asked(0);
+    assert!(app.screen_text().contains("echo a-$((20+3))-z; false"), "{}", app.screen_text());
+    app.type_bytes(b"y");
+    let results = results_in(&answer_last(&mut app, &peer));
     assert_eq!((results.len(), results[0].0.as_str()), (1, "call-0"));
     assert!(results[0].1.contains("a-23-z"), "{results:?}");
-    assert!(house.screen_text().contains("that was it"));
+    assert!(app.screen_text().contains("that was it"));
 }
 
 #[test]
 fn a_refused_call_does_not_run_and_the_model_is_told() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    calls(&mut house, &peer, &[("bash", &bash("touch it-ran"))]);
-    house.turn_until_asked(0);
-    house.type_bytes(b"n");
-    let results = results_in(&answer_last(&mut house, &peer));
+    let mut app = app(&peer);
+    calls(&mut app, &peer, &[("bash", &bash("touch it-ran"))]);
+    app.turn_until_asked(0);
+    app.type_bytes(b"n");
+    let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains("refused"), "{results:?}");
-    assert!(!house.directory().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 #[test]
 fn esc_at_a_question_ends_the_turn_without_running_anything() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    calls(&mut house, &peer, &[("bash", &bash("touch it-ran")), ("bash", &bash("touch it-ran-too"))]);
-    house.turn_until_asked(0);
-    house.escape();
-    assert_eq!((house.state(0), house.agent(0).question()), (State::Idle, None));
-    assert_eq!(house.kinds(0), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
-    assert!(!house.directory().join("it-ran").exists());
-    house.enter("something else");
-    let request = answer_last(&mut house, &peer);
+    let mut app = app(&peer);
+    calls(&mut app, &peer, &[("bash", &bash("touch it-ran")), ("bash", &bash("touch it-ran-too"))]);
+    app.turn_until_asked(0);
+    app.escape();
+    assert_eq!((app.state(0), app.agent(0).question()), (State::Idle, None));
+    assert_eq!(app.kinds(0), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
+    assert!(!app.directory().join("it-ran").exists());
+    app.enter("something else");
+    let request = answer_last(&mut app, &peer);
     assert_eq!(results_in(&request).len(), 2, "every call is answered: {request}");
 }
 
 #[test]
 fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_it() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let mark = mark();
     let stubborn =
         format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {mark} & sleep {mark} & wait) & touch up; wait");
-    calls(&mut house, &peer, &[("bash", &bash(&stubborn))]);
-    house.answer(0, true);
-    let up = house.directory().join("up");
-    house.turn_until("the command runs", |_| up.exists() && runs(&format!("sleep\0{mark}")));
-    house.escape();
-    house.turn_until_idle();
+    calls(&mut app, &peer, &[("bash", &bash(&stubborn))]);
+    app.answer(0, true);
+    let up = app.directory().join("up");
+    app.turn_until("the command runs", |_| up.exists() && runs(&format!("sleep\0{mark}")));
+    app.escape();
+    app.turn_until_idle();
     assert!(!runs(&mark), "a descendant lives");
-    assert_eq!(house.kinds(0), ["user", "tool_call", "tool_result", "interrupted"]);
-    assert_eq!(house.timeout().after, None, "no tool thread lives");
+    assert_eq!(app.kinds(0), ["user", "tool_call", "tool_result", "interrupted"]);
+    assert_eq!(app.timeout().after, None, "no tool thread lives");
 }
 
 fn write(path: &str, content: &str) -> String {
@@ -105,20 +105,20 @@ fn write(path: &str, content: &str) -> String {
 #[test]
 fn what_writes_runs_alone_and_in_order_and_each_call_asks_for_itself() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let [first, second] = [bash("echo 1 >> order; cat order"), bash("echo 2 >> order; cat order")];
     let third = write("other", "3");
-    calls(&mut house, &peer, &[("bash", &first), ("bash", &second), ("write_file", &third)]);
+    calls(&mut app, &peer, &[("bash", &first), ("bash", &second), ("write_file", &third)]);
     for number in 1..=3 {
-        assert_eq!(house.turn_until_asked(0), number);
-        assert!(!house.agent(0).has_live_tool(), "nothing runs while question {number} stands");
-        assert_eq!(house.directory().join("order").exists(), number > 1);
-        house.ask(0, Change::Answer { question: number, allowed: true });
+        assert_eq!(app.turn_until_asked(0), number);
+        assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
+        assert_eq!(app.directory().join("order").exists(), number > 1);
+        app.ask(0, Change::Answer { question: number, allowed: true });
     }
-    let results = results_in(&answer_last(&mut house, &peer));
+    let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains('1') && !results[0].1.contains('2'), "{results:?}");
     assert!(results[1].1.contains("1\n2"), "{results:?}");
-    assert_eq!(std::fs::read_to_string(house.directory().join("other")).ok().as_deref(), Some("3"));
+    assert_eq!(std::fs::read_to_string(app.directory().join("other")).ok().as_deref(), Some("3"));
 }
 
 /// Something that can be opened for reading but gives nothing until somebody writes.
@@ -130,15 +130,15 @@ fn pipe_at(path: &Path) {
 #[test]
 fn results_go_back_in_the_order_of_the_calls_and_all_in_one_request() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     for name in ["a", "b", "c"] {
-        std::fs::write(house.directory().join(name), format!("this is {name}")).expect("a file");
+        std::fs::write(app.directory().join(name), format!("this is {name}")).expect("a file");
     }
     let path = |name: &str| json!({ "path": name }).to_string();
     let (a, b, c, command) = (path("a"), path("b"), path("c"), bash("echo from bash"));
-    calls(&mut house, &peer, &[("read_file", &a), ("bash", &command), ("read_file", &b), ("read_file", &c)]);
-    house.answer(0, true);
-    let results = results_in(&answer_last(&mut house, &peer));
+    calls(&mut app, &peer, &[("read_file", &a), ("bash", &command), ("read_file", &b), ("read_file", &c)]);
+    app.answer(0, true);
+    let results = results_in(&answer_last(&mut app, &peer));
     let expected = ["this is a", "from bash", "this is b", "this is c"];
     assert_eq!(results.len(), expected.len());
     for (at, (id, content)) in results.iter().enumerate() {
@@ -151,94 +151,94 @@ fn results_go_back_in_the_order_of_the_calls_and_all_in_one_request() {
 #[test]
 fn a_call_that_was_cut_by_the_length_limit_is_never_run() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("do it");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    app.enter("do it");
+    let exchange = app.accept(&peer);
     exchange.stream().tool_call(0, "call-0", "bash", &bash("touch it-ran")).finish("length").done();
-    house.turn_until_idle();
-    assert!(!house.directory().join("it-ran").exists());
-    assert_eq!((house.agent(0).question(), house.tool_results(0).len()), (None, 0));
-    assert!(house.screen_text().contains("in the middle of a tool call"), "{}", house.screen_text());
-    house.enter("go on");
-    answer_last(&mut house, &peer);
+    app.turn_until_idle();
+    assert!(!app.directory().join("it-ran").exists());
+    assert_eq!((app.agent(0).question(), app.tool_results(0).len()), (None, 0));
+    assert!(app.screen_text().contains("in the middle of a tool call"), "{}", app.screen_text());
+    app.enter("go on");
+    answer_last(&mut app, &peer);
 }
 
 #[test]
 fn an_unknown_tool_and_malformed_arguments_are_answered_in_words_for_the_model() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let wrong = [("teleport", "{}"), ("read_file", "{\"path\":"), ("bash", "{\"commando\":1}"), ("bash", "[]")];
-    calls(&mut house, &peer, &wrong);
-    let results = results_in(&answer_last(&mut house, &peer));
+    calls(&mut app, &peer, &wrong);
+    let results = results_in(&answer_last(&mut app, &peer));
     assert_eq!(results.len(), 4, "{results:?}");
     assert!(results[0].1.contains("there is no tool \"teleport\""), "{results:?}");
     assert!(results[2].1.contains("command"), "{results:?}");
-    assert!(house.tool_results(0).iter().all(|result| result.is_error));
+    assert!(app.tool_results(0).iter().all(|result| result.is_error));
 }
 
 #[test]
 fn the_last_request_of_a_message_has_no_tools_and_the_person_is_told() {
     let peer = Peer::start();
-    let mut house = house_with(&peer, Settings { tool_iterations: 2, ..Settings::default() });
+    let mut app = house_with(&peer, Settings { tool_iterations: 2, ..Settings::default() });
     let look = json!({"path": "none"}).to_string();
-    house.enter("do it");
+    app.enter("do it");
     for round in 0..2 {
-        let exchange = house.accept(&peer);
+        let exchange = app.accept(&peer);
         assert!(exchange.request().json()["tools"].is_array(), "round {round}");
         reply_with_calls(&exchange, &[("read_file", &look)]);
     }
-    let last = answer_last(&mut house, &peer);
+    let last = answer_last(&mut app, &peer);
     assert!(last.get("tools").is_none(), "{last}");
-    assert!(house.screen_text().contains("the last request is sent without tools"), "{}", house.screen_text());
-    house.enter("again");
-    assert!(answer_last(&mut house, &peer)["tools"].is_array(), "a new message counts anew");
+    assert!(app.screen_text().contains("the last request is sent without tools"), "{}", app.screen_text());
+    app.enter("again");
+    assert!(answer_last(&mut app, &peer)["tools"].is_array(), "a new message counts anew");
 }
 
 #[test]
 fn an_answer_is_bound_to_its_question() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    calls(&mut house, &peer, &[("bash", &bash("touch first")), ("bash", &bash("touch second"))]);
-    let first = house.turn_until_asked(0);
-    house.ask(0, Change::Answer { question: first + 1, allowed: true });
-    assert_eq!(house.state(0), State::AwaitingApproval, "a number that is not asked yet changes nothing");
-    house.ask(0, Change::Answer { question: first, allowed: false });
-    let second = house.turn_until_asked(0);
-    house.ask(0, Change::Answer { question: first, allowed: true });
-    assert_eq!(house.agent(0).question().map(|asked| asked.number), Some(second));
-    house.ask(0, Change::Answer { question: second, allowed: false });
-    answer_last(&mut house, &peer);
-    house.ask(0, Change::Answer { question: second, allowed: true });
-    assert_eq!(house.state(0), State::Idle);
-    let ran = |name: &str| house.directory().join(name).exists();
+    let mut app = app(&peer);
+    calls(&mut app, &peer, &[("bash", &bash("touch first")), ("bash", &bash("touch second"))]);
+    let first = app.turn_until_asked(0);
+    app.ask(0, Change::Answer { question: first + 1, allowed: true });
+    assert_eq!(app.state(0), State::AwaitingApproval, "a number that is not asked yet changes nothing");
+    app.ask(0, Change::Answer { question: first, allowed: false });
+    let second = app.turn_until_asked(0);
+    app.ask(0, Change::Answer { question: first, allowed: true });
+    assert_eq!(app.agent(0).question().map(|asked| asked.number), Some(second));
+    app.ask(0, Change::Answer { question: second, allowed: false });
+    answer_last(&mut app, &peer);
+    app.ask(0, Change::Answer { question: second, allowed: true });
+    assert_eq!(app.state(0), State::Idle);
+    let ran = |name: &str| app.directory().join(name).exists();
     assert!(!ran("first") && !ran("second"));
 }
 
 /// A command runs until somebody writes a line into the pipe `go`.
-fn a_command_that_waits(house: &mut Harness, peer: &Peer) {
-    pipe_at(&house.directory().join("go"));
-    calls(house, peer, &[("bash", &bash("read line < go; echo went on"))]);
-    house.answer(0, true);
-    assert_eq!(house.state(0), State::ExecutingTool);
+fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
+    pipe_at(&app.directory().join("go"));
+    calls(app, peer, &[("bash", &bash("read line < go; echo went on"))]);
+    app.answer(0, true);
+    assert_eq!(app.state(0), State::ExecutingTool);
 }
 
 #[test]
 fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_on() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    a_command_that_waits(&mut house, &peer);
-    house.enter("/fork");
-    assert_eq!(house.repl.roster().len(), 1);
-    assert!(house.screen_text().contains("waits until the tools are done"), "{}", house.screen_text());
-    house.enter("/fork");
-    assert!(house.screen_text().contains("fork already in progress"), "{}", house.screen_text());
-    house.type_bytes(b"typed meanwhile");
-    assert!(house.screen_text().contains("typed meanwhile"));
-    std::fs::write(house.directory().join("go"), "\n").expect("the command reads");
-    house.turn_until("the fork", |house| house.repl.roster().len() == 2);
-    answer_last(&mut house, &peer);
-    assert_eq!(house.repl.roster().len(), 2);
-    let kinds = house.kinds(1);
+    let mut app = app(&peer);
+    a_command_that_waits(&mut app, &peer);
+    app.enter("/fork");
+    assert_eq!(app.repl.roster().len(), 1);
+    assert!(app.screen_text().contains("waits until the tools are done"), "{}", app.screen_text());
+    app.enter("/fork");
+    assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
+    app.type_bytes(b"typed meanwhile");
+    assert!(app.screen_text().contains("typed meanwhile"));
+    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
+    app.turn_until("the fork", |app| app.repl.roster().len() == 2);
+    answer_last(&mut app, &peer);
+    assert_eq!(app.repl.roster().len(), 2);
+    let kinds = app.kinds(1);
     assert!(
         kinds.windows(2).any(|pair| pair == ["tool_call", "tool_result"]),
         "the child has the whole round: {kinds:?}"
@@ -248,28 +248,28 @@ fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_o
 #[test]
 fn an_interrupt_takes_a_waiting_fork_back() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    a_command_that_waits(&mut house, &peer);
-    house.enter("/fork");
-    house.escape();
-    house.turn_until_idle();
-    assert_eq!(house.repl.roster().len(), 1);
-    assert!(house.screen_text().contains("the waiting /fork is cancelled"), "{}", house.screen_text());
+    let mut app = app(&peer);
+    a_command_that_waits(&mut app, &peer);
+    app.enter("/fork");
+    app.escape();
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 1);
+    assert!(app.screen_text().contains("the waiting /fork is cancelled"), "{}", app.screen_text());
 }
 
 #[test]
 fn what_only_reads_runs_side_by_side() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let paths: Vec<String> = (0..3).map(|n| format!("file{n}")).collect();
     for path in &paths {
-        std::fs::write(house.directory().join(path), format!("content of {path}")).expect("a file");
+        std::fs::write(app.directory().join(path), format!("content of {path}")).expect("a file");
     }
     let arguments: Vec<String> = paths.iter().map(|path| json!({ "path": path }).to_string()).collect();
     let wanted: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
-    calls(&mut house, &peer, &wanted);
-    answer_last(&mut house, &peer);
-    let screen = house.screen_text();
+    calls(&mut app, &peer, &wanted);
+    answer_last(&mut app, &peer);
+    let screen = app.screen_text();
     let first_output = screen.find("content of").expect("an output is shown");
     let last_start = screen.rfind("* read_file").expect("a start is shown");
     assert!(last_start < first_output, "all were started before any was answered:\n{screen}");
@@ -278,32 +278,32 @@ fn what_only_reads_runs_side_by_side() {
 #[test]
 fn a_call_that_an_earlier_one_has_made_impossible_is_shown_with_its_answer() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let write = json!({ "path": "notes", "content": "a" }).to_string();
-    calls(&mut house, &peer, &[("bash", &bash("mkdir notes")), ("write_file", &write)]);
-    house.answer(0, true);
-    let told = answer_last(&mut house, &peer);
+    calls(&mut app, &peer, &[("bash", &bash("mkdir notes")), ("write_file", &write)]);
+    app.answer(0, true);
+    let told = answer_last(&mut app, &peer);
     assert!(results_in(&told)[1].1.contains("is a directory"), "{told}");
-    assert!(house.screen_text().contains("is a directory"), "{}", house.screen_text());
+    assert!(app.screen_text().contains("is a directory"), "{}", app.screen_text());
 }
 
 #[test]
 fn a_command_that_does_not_fit_the_screen_is_read_by_scrolling_and_run_only_on_purpose() {
-    let mut house = Harness::new(Plan { size: Some((60, 14)), real_time: true, ..Plan::default() });
+    let mut app = Harness::new(Plan { size: Some((60, 14)), real_time: true, ..Plan::default() });
     let lines: Vec<String> = (1..=40).map(|n| format!("echo line{n}")).collect();
-    house.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
-    house.turn_until_asked(0);
-    house.turn();
-    assert!(house.screen_text().contains("rows more: PgUp shows them"), "{}", house.screen_text());
-    house.type_bytes(b"y");
-    assert_eq!(house.state(0), State::AwaitingApproval, "not all of it was seen");
-    let mut seen = house.screen_text();
+    app.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
+    app.turn_until_asked(0);
+    app.turn();
+    assert!(app.screen_text().contains("rows more: PgUp shows them"), "{}", app.screen_text());
+    app.type_bytes(b"y");
+    assert_eq!(app.state(0), State::AwaitingApproval, "not all of it was seen");
+    let mut seen = app.screen_text();
     for _ in 0..60 {
-        house.type_bytes(b"\x1b[5~");
-        seen.push_str(&house.screen_text());
+        app.type_bytes(b"\x1b[5~");
+        seen.push_str(&app.screen_text());
     }
     assert!((1..=40).all(|n| seen.contains(&format!("echo line{n}\n"))), "{seen}");
-    house.type_bytes(b"\x1by");
-    house.turn_until_idle();
-    assert!(house.tool_results(0)[0].content.contains("line40"));
+    app.type_bytes(b"\x1by");
+    app.turn_until_idle();
+    assert!(app.tool_results(0)[0].content.contains("line40"));
 }

@@ -10,12 +10,12 @@ use polylogue::base::id::AgentId;
 use polylogue::domain::chunk::{Chunk, Numbered, Status};
 use polylogue::domain::flow::Change;
 use polylogue::domain::wire::Place;
-use polylogue::repl::{Repl, Seen, ViewerId};
+use polylogue::repl::{Repl, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
 
 /// Everything that a viewer has not read, as if it had been read at once.
-pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> Seen {
+pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     let mut seen = repl.read(viewer, 7);
     while repl.has_unread(viewer) {
         let more = repl.read(viewer, 7);
@@ -27,8 +27,8 @@ pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> Seen {
 }
 
 /// Everything that somebody sees who comes now.
-pub fn all_of(repl: &mut Repl, who: AgentId) -> Vec<Numbered> {
-    let viewer = repl.attach(who, None).expect("the agent is there");
+pub fn all_of(repl: &mut Repl, agent_id: AgentId) -> Vec<Numbered> {
+    let viewer = repl.attach(agent_id, None).expect("the agent is there");
     let seen = read_all(repl, viewer);
     repl.detach(viewer);
     assert_eq!(seen.missed, 0);
@@ -36,9 +36,9 @@ pub fn all_of(repl: &mut Repl, who: AgentId) -> Vec<Numbered> {
 }
 
 /// The same of the `n`th agent of a house.
-fn story(house: &mut Harness, n: usize) -> Vec<Numbered> {
-    let who = house.id(n);
-    all_of(&mut house.repl, who)
+fn story(app: &mut Harness, n: usize) -> Vec<Numbered> {
+    let agent_id = app.id(n);
+    all_of(&mut app.repl, agent_id)
 }
 
 /// A viewer as a text: what is said, and in brackets what it is where it is not plainly said.
@@ -54,19 +54,19 @@ pub fn told(chunks: &[Numbered]) -> Vec<String> {
 
 #[test]
 fn a_viewer_reads_what_was_before_it_and_what_comes_each_once_and_in_order() {
-    let mut house = Harness::new(Plan::default());
-    let root = house.id(0);
-    house.say(0, "one");
-    house.turn_until_idle();
-    let viewer = house.repl.attach(root, None).unwrap();
-    let before = read_all(&mut house.repl, viewer);
-    assert!(!house.repl.has_unread(viewer) && house.repl.read(viewer, 10) == Seen::default());
-    house.say(0, "two");
-    house.turn_until_idle();
-    assert!(house.repl.has_unread(viewer));
-    let after = read_all(&mut house.repl, viewer);
+    let mut app = Harness::new(Plan::default());
+    let root = app.id(0);
+    app.say(0, "one");
+    app.turn_until_idle();
+    let viewer = app.repl.attach(root, None).unwrap();
+    let before = read_all(&mut app.repl, viewer);
+    assert!(!app.repl.has_unread(viewer) && app.repl.read(viewer, 10) == ViewerOutput::default());
+    app.say(0, "two");
+    app.turn_until_idle();
+    assert!(app.repl.has_unread(viewer));
+    let after = read_all(&mut app.repl, viewer);
     let seen: Vec<Numbered> = before.chunks.into_iter().chain(after.chunks).collect();
-    assert_eq!(seen, all_of(&mut house.repl, root));
+    assert_eq!(seen, all_of(&mut app.repl, root));
     let numbers: Vec<u64> = seen.iter().map(|one| one.number).collect();
     assert_eq!(numbers, (FIRST..FIRST + seen.len() as u64).collect::<Vec<_>>());
     let told = told(&seen);
@@ -77,48 +77,48 @@ fn a_viewer_reads_what_was_before_it_and_what_comes_each_once_and_in_order() {
 
 #[test]
 fn who_comes_back_goes_on_behind_what_it_has_seen_and_an_unknown_place_is_the_beginning() {
-    let mut house = Harness::new(Plan::default());
-    let root = house.id(0);
-    house.say(0, "one");
-    house.turn_until_idle();
-    let all = all_of(&mut house.repl, root);
-    let epoch = house.repl.epoch().to_owned();
+    let mut app = Harness::new(Plan::default());
+    let root = app.id(0);
+    app.say(0, "one");
+    app.turn_until_idle();
+    let all = all_of(&mut app.repl, root);
+    let epoch = app.repl.epoch().to_owned();
     let end = all.last().unwrap().number + 1;
     for (number, missing) in [(FIRST, 0), (FIRST + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
         let place = Place { epoch: epoch.clone(), number };
-        let viewer = house.repl.attach(root, Some(&place)).unwrap();
-        let seen = read_all(&mut house.repl, viewer);
+        let viewer = app.repl.attach(root, Some(&place)).unwrap();
+        let seen = read_all(&mut app.repl, viewer);
         assert_eq!((seen.missed, &seen.chunks[..]), (0, &all[missing..]), "{number}");
-        assert_eq!(house.repl.place_of(viewer), Some(Place { epoch: epoch.clone(), number: end }));
+        assert_eq!(app.repl.place_of(viewer), Some(Place { epoch: epoch.clone(), number: end }));
     }
     let other = Place { epoch: "of another process".into(), number: end };
-    let viewer = house.repl.attach(root, Some(&other)).unwrap();
-    assert_eq!(read_all(&mut house.repl, viewer).chunks, all);
+    let viewer = app.repl.attach(root, Some(&other)).unwrap();
+    assert_eq!(read_all(&mut app.repl, viewer).chunks, all);
     for (count, missing) in [(0, all.len()), (2, all.len() - 2), (1_000_000, 0)] {
-        let viewer = house.repl.attach_to_last(root, count).unwrap();
-        assert_eq!(read_all(&mut house.repl, viewer).chunks, all[missing..], "{count}");
+        let viewer = app.repl.attach_to_last(root, count).unwrap();
+        assert_eq!(read_all(&mut app.repl, viewer).chunks, all[missing..], "{count}");
     }
 }
 
 #[test]
 fn the_last_word_about_the_dead_is_that_they_are_dead_and_it_can_be_read_afterwards() {
-    let mut house = Harness::new(Plan::default());
-    let child = house.repl.create(None, None).unwrap();
-    let [early, late, gone] = [(); 3].map(|()| house.repl.attach(child, None).unwrap());
-    let born = read_all(&mut house.repl, early).chunks;
-    house.repl.send(child, "hello").unwrap();
-    house.turn_until_idle();
-    house.ask(0, Change::Kill { who: child, cascade: false });
-    house.repl.detach(gone);
-    let seen = read_all(&mut house.repl, late);
+    let mut app = Harness::new(Plan::default());
+    let child = app.repl.create(None, None).unwrap();
+    let [early, late, gone] = [(); 3].map(|()| app.repl.attach(child, None).unwrap());
+    let born = read_all(&mut app.repl, early).chunks;
+    app.repl.send(child, "hello").unwrap();
+    app.turn_until_idle();
+    app.ask(0, Change::Kill { agent_id: child, cascade: false });
+    app.repl.detach(gone);
+    let seen = read_all(&mut app.repl, late);
     assert!(seen.is_over && seen.missed == 0);
     assert_eq!(seen.chunks.last().unwrap().chunk, Chunk::Status(Status::Dead));
-    let rest = read_all(&mut house.repl, early);
+    let rest = read_all(&mut app.repl, early);
     assert!(rest.is_over);
     assert_eq!(born.into_iter().chain(rest.chunks).collect::<Vec<_>>(), seen.chunks);
     for viewer in [early, late, gone] {
-        assert_eq!(house.repl.read(viewer, 1), Seen { is_over: true, ..Seen::default() });
-        assert!(!house.repl.has_unread(viewer));
+        assert_eq!(app.repl.read(viewer, 1), ViewerOutput { is_over: true, ..ViewerOutput::default() });
+        assert!(!app.repl.has_unread(viewer));
     }
-    assert!(house.repl.attach(child, None).is_err());
+    assert!(app.repl.attach(child, None).is_err());
 }

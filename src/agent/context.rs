@@ -8,7 +8,7 @@ use crate::agent::State;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::config::Settings;
-use crate::domain::flow::{AgentOutcome, Request};
+use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::net::Network;
 
@@ -68,7 +68,7 @@ pub enum Effect {
     /// A person has to decide about a call.
     Question,
     /// The house is to carry out the call with this id, and to answer it.
-    Ask(String, Request),
+    ToolRequest(String, ToolRequest),
     /// The time that a call was to wait is over: it is to be answered with what there is.
     WaitOver(String),
     /// Text goes back to the person, who has to send it again.
@@ -92,7 +92,7 @@ impl Effect {
             Self::Answered(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question => "question",
-            Self::Ask(..) => "ask",
+            Self::ToolRequest(..) => "tool_request",
             Self::WaitOver(_) => "wait_over",
             Self::ReturnText(_) => "return_text",
             Self::Settled(_) => "settled",
@@ -115,7 +115,7 @@ pub type Heard = (AgentId, &'static str, usize);
 impl Outbox {
     /// Forgets all that this agent asked for.
     pub fn forget(&mut self, agent: AgentId) {
-        self.effects.retain(|(who, _)| *who != agent);
+        self.effects.retain(|(agent_id, _)| *agent_id != agent);
     }
 
     /// Adds one more, at the end.

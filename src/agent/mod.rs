@@ -24,7 +24,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::socket::SocketWish;
+use crate::domain::readiness::SocketWish;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
@@ -207,7 +207,7 @@ impl Agent {
     }
 
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
-    pub fn holds_place(&self) -> bool {
+    pub fn holds_slot(&self) -> bool {
         match self.state {
             State::ExecutingTool => self.work.has_live_thread(),
             State::WaitingForLlm => self.exchange.is_under_way(),

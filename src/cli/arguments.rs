@@ -96,7 +96,7 @@ pub enum Command {
     /// Bring this terminal to the server
     Attach {
         /// At whom to look: a name, a number or the beginning of an id [default: where the last terminal looked]
-        who: Option<String>,
+        agent: Option<String>,
         /// Watch, and change nothing
         #[arg(long)]
         read_only: bool,
@@ -112,7 +112,7 @@ pub enum Command {
     /// Send text to an agent, which it takes up when it is free
     Send {
         /// To whom
-        who: String,
+        agent: String,
         /// What; - reads it from the standard input
         #[arg(required = true)]
         text: Vec<String>,
@@ -120,7 +120,7 @@ pub enum Command {
     /// End an agent for good
     Kill {
         /// Whom
-        who: String,
+        agent: String,
         /// With all its descendants
         #[arg(long)]
         cascade: bool,
@@ -128,12 +128,12 @@ pub enum Command {
     /// Stop what an agent does
     Interrupt {
         /// Whom
-        who: String,
+        agent: String,
     },
     /// Wait until an agent is at rest, and print its status
     Wait {
         /// For whom
-        who: String,
+        agent: String,
         /// Not longer than this; then the exit status is 4
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<f64>,
@@ -174,7 +174,7 @@ pub struct Serve {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Logs {
     /// Whose
-    pub who: String,
+    pub agent: String,
     /// Go on with what comes, until the agent dies
     #[arg(short, long)]
     pub follow: bool,

@@ -14,9 +14,9 @@ use rustix::process::{Signal as Number, kill_current_process_group};
 
 use super::client::{PATIENCE, ended, endless, refusal, unanswered};
 use crate::base::error::Result;
-use crate::domain::wire::{Ask, LONGEST_LINE, TerminalFacts, Told};
-use crate::reactor::{News, Reactor, Signal, Signals, Source};
-use crate::server::{Connection, Line};
+use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
+use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
+use crate::socket::{Connection, Line};
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::{ReadOutcome, Tty};
 
@@ -31,7 +31,7 @@ const SERVER: Source = Source::Client(0);
 /// What the terminal is to be brought to.
 pub struct Wanted {
     /// At whom to look.
-    pub who: Option<String>,
+    pub agent: Option<String>,
     /// To watch and to change nothing.
     pub is_read_only: bool,
 }
@@ -55,7 +55,7 @@ pub fn run(stream: UnixStream, wanted: Wanted) -> Result<Option<String>> {
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
     let terminal = facts(attached.tty.size()?);
-    attached.say(&Ask::Attach { who: wanted.who, is_read_only: wanted.is_read_only, terminal });
+    attached.say(&Request::Attach { agent: wanted.agent, is_read_only: wanted.is_read_only, terminal });
     loop {
         if let Some(end) = attached.turn()? {
             // One that has gone has nothing to be given back.
@@ -102,10 +102,10 @@ enum Stage {
 impl Attached {
     fn turn(&mut self) -> Result<Option<End>> {
         self.watch()?;
-        let mut news = Vec::new();
-        self.reactor.wait(self.patience(), &mut news)?;
-        for one in news {
-            if let Some(end) = self.heed(one)? {
+        let mut ready = Vec::new();
+        self.reactor.wait(self.patience(), &mut ready)?;
+        for one in ready {
+            if let Some(end) = self.on_ready(one)? {
                 return Ok(Some(end));
             }
         }
@@ -143,7 +143,7 @@ impl Attached {
         self.stage == Stage::Taken && self.server.is_ready()
     }
 
-    fn heed(&mut self, one: News) -> Result<Option<End>> {
+    fn on_ready(&mut self, one: Ready) -> Result<Option<End>> {
         match one.source {
             Source::Terminal => self.has_typed |= one.readiness.readable,
             SERVER if one.readiness.readable => self.server.on_readable(),
@@ -171,7 +171,7 @@ impl Attached {
             let outcome = self.tty.read(&mut keys, KEYS_PER_LINE)?;
             self.has_typed = outcome == ReadOutcome::More;
             if !keys.is_empty() {
-                self.say(&Ask::Keys(keys));
+                self.say(&Request::Keys(keys));
             }
             self.is_gone |= outcome == ReadOutcome::Closed;
         }
@@ -186,7 +186,7 @@ impl Attached {
         while !self.tty.has_backlog() {
             match self.server.next_line() {
                 Line::Whole(line) => {
-                    if let Some(end) = self.on_told(Told::read(&line)?)? {
+                    if let Some(end) = self.on_response(Response::read(&line)?)? {
                         return Ok(Some(end));
                     }
                 }
@@ -198,13 +198,13 @@ impl Attached {
         Ok(None)
     }
 
-    fn on_told(&mut self, told: Told) -> Result<Option<End>> {
+    fn on_response(&mut self, told: Response) -> Result<Option<End>> {
         match told {
-            Told::Frame(bytes) => self.show(&bytes)?,
-            Told::Suspend => self.suspend()?,
-            Told::End(why) => return Ok(Some(Some(why))),
-            Told::Refused { kind, message } => return Err(refusal(&kind, message)),
-            Told::Done(_) | Told::Missed(_) | Told::Chunk(_) => {}
+            Response::Frame(bytes) => self.show(&bytes)?,
+            Response::Suspend => self.suspend()?,
+            Response::End(why) => return Ok(Some(Some(why))),
+            Response::Refused { kind, message } => return Err(refusal(&kind, message)),
+            Response::Done(_) | Response::Missed(_) | Response::Chunk(_) => {}
         }
         Ok(None)
     }
@@ -227,7 +227,7 @@ impl Attached {
         self.is_gone |= self.tty.flush().is_err();
     }
 
-    fn say(&mut self, ask: &Ask) {
+    fn say(&mut self, ask: &Request) {
         self.server.queue(&ask.to_line());
         self.server.flush();
     }
@@ -235,11 +235,11 @@ impl Attached {
     fn tell_size(&mut self) {
         // A terminal that does not tell its size any more has gone, which the next read shows.
         if let Ok((columns, rows)) = self.tty.size() {
-            self.say(&Ask::Size(columns, rows));
+            self.say(&Request::Size(columns, rows));
         }
     }
 
-    /// Gives the terminal to the shell and stops. Whoever continues us does it by a signal, which [`Attached::heed`] gets.
+    /// Gives the terminal to the shell and stops. Whoever continues us does it by a signal, which [`Attached::on_ready`] gets.
     fn suspend(&mut self) -> Result<()> {
         if self.stage == Stage::Taken {
             self.stage = Stage::Lent;
@@ -256,7 +256,7 @@ impl Attached {
         self.tty.enter()?;
         (self.stage, self.has_typed) = (Stage::Taken, true);
         self.tell_size();
-        self.say(&Ask::Redraw);
+        self.say(&Request::Redraw);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::wire::{Ask, LONGEST_LINE, Told};
+use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use crate::store;
 
 /// How long a server may take for an answer that it has at once; one that is stopped or in trouble takes for ever.
@@ -30,7 +30,7 @@ impl Client {
     /// # Errors
     /// The socket is not ours or not as it should be.
     pub fn connect(directory: &Path) -> Result<Option<Self>> {
-        let Some(stream) = crate::server::connect(directory)? else { return Ok(None) };
+        let Some(stream) = crate::socket::connect(directory)? else { return Ok(None) };
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Some(Self { stream: BufReader::new(stream), line: Vec::new() }))
@@ -61,11 +61,11 @@ impl Client {
     ///
     /// # Errors
     /// What the server refuses it for; a server that ends or does not answer.
-    pub fn ask(&mut self, ask: &Ask) -> Result<Value> {
+    pub fn ask(&mut self, ask: &Request) -> Result<Value> {
         self.tell(ask)?;
         match self.next()? {
-            Told::Done(value) => Ok(value),
-            Told::Refused { kind, message } => Err(refusal(&kind, message)),
+            Response::Done(value) => Ok(value),
+            Response::Refused { kind, message } => Err(refusal(&kind, message)),
             _ => Err(Error::new(ErrorKind::Protocol, "the server said something else than an answer")),
         }
     }
@@ -74,7 +74,7 @@ impl Client {
     ///
     /// # Errors
     /// The request is too long; the server has ended or takes nothing.
-    pub fn tell(&mut self, ask: &Ask) -> Result<()> {
+    pub fn tell(&mut self, ask: &Request) -> Result<()> {
         let mut line = line_of(ask)?;
         line.push('\n');
         let sent = self.stream.get_mut().write_all(line.as_bytes());
@@ -89,12 +89,12 @@ impl Client {
     ///
     /// # Errors
     /// The server has ended, or does not answer.
-    pub fn next(&mut self) -> Result<Told> {
+    pub fn next(&mut self) -> Result<Response> {
         self.line.clear();
         let mut answer = self.stream.by_ref().take(LONGEST_ANSWER as u64);
         let read = answer.read_until(b'\n', &mut self.line).map_err(|error| broken(&error))?;
         match self.line.last() {
-            Some(b'\n') => Told::read(&self.line),
+            Some(b'\n') => Response::read(&self.line),
             _ if read == LONGEST_ANSWER => Err(endless()),
             _ => Err(ended()),
         }
@@ -105,7 +105,7 @@ impl Client {
 ///
 /// # Errors
 /// It is too long.
-pub fn line_of(ask: &Ask) -> Result<String> {
+pub fn line_of(ask: &Request) -> Result<String> {
     let line = ask.to_line();
     if line.len() > LONGEST_LINE {
         let words = format!("more than {} MiB is too much for one request", LONGEST_LINE >> 20);
@@ -189,14 +189,14 @@ mod tests {
         ];
         for (line, expected) in said {
             writeln!(server, "{line}").expect("it is read");
-            assert_eq!(client.ask(&Ask::Agents).map_err(|error| error.kind), expected, "{line}");
+            assert_eq!(client.ask(&Request::Agents).map_err(|error| error.kind), expected, "{line}");
         }
     }
 
     #[test]
     fn a_server_that_says_nothing_or_ends_within_a_line_is_told_from_one_that_answers() {
         let (mut client, mut server) = pair(Duration::from_millis(20));
-        assert_eq!(client.ask(&Ask::Agents).map_err(|error| error.kind), Err(ErrorKind::Stalled));
+        assert_eq!(client.ask(&Request::Agents).map_err(|error| error.kind), Err(ErrorKind::Stalled));
         server.write_all(b"{\"ok\":").expect("it is read");
         drop(server);
         assert_eq!(client.next().map_err(|error| error.kind), Err(ErrorKind::Network));
@@ -216,13 +216,13 @@ mod tests {
         let (mut client, mut server) = pair(PATIENCE);
         writeln!(server, "{{\"error\":{{\"kind\":\"system\",\"text\":\"too many clients\"}}}}").expect("it is read");
         drop(server);
-        assert_eq!(client.ask(&Ask::Stop).map_err(|error| error.message), Err("too many clients".into()));
+        assert_eq!(client.ask(&Request::Stop).map_err(|error| error.message), Err("too many clients".into()));
     }
 
     #[test]
     fn what_no_server_would_read_is_not_sent() {
         let (mut client, _server) = pair(PATIENCE);
-        let ask = Ask::Send { who: "0".into(), text: "x".repeat(LONGEST_LINE) };
+        let ask = Request::Send { agent: "0".into(), text: "x".repeat(LONGEST_LINE) };
         assert_eq!(client.tell(&ask).map_err(|error| error.kind), Err(ErrorKind::Usage));
     }
 }

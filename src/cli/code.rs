@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn errors_and_signals_have_the_codes_that_are_promised() {
-        let told = [("auth", 3), ("network", 3), ("protocol", 3), ("usage", 2), ("store", 1), ("house", 1), ("", 1)];
+        let told = [("auth", 3), ("network", 3), ("protocol", 3), ("usage", 2), ("store", 1), ("internal", 1), ("", 1)];
         for (kind, code) in told {
             assert_eq!(of_kind(kind), code, "{kind}");
         }

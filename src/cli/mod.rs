@@ -6,6 +6,7 @@ mod client;
 mod code;
 mod completions;
 pub mod config;
+mod connect;
 mod doctor;
 mod man;
 #[cfg(feature = "coordinator")]
@@ -17,7 +18,6 @@ pub mod print;
 mod process;
 mod scripts;
 mod serve;
-mod sit;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -96,11 +96,11 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Man) => Ok(shown(&man::page())),
         Some(Command::Completions { shell }) => Ok(shown(&completions::script(*shell))),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &around),
-        Some(Command::Attach { who, read_only }) => sit::attach(arguments, &around, who.clone(), *read_only),
+        Some(Command::Attach { agent, read_only }) => connect::attach(arguments, &around, agent.clone(), *read_only),
         Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &around),
         Some(command) => scripts::run(command, &served_directory(arguments, &around)?),
         None if arguments.print => print::run(arguments, &around),
-        None => match sit::instead_of_chat(arguments, &around)? {
+        None => match connect::instead_of_chat(arguments, &around)? {
             Some(code) => Ok(code),
             None => chat(arguments, &around).map(|()| code::DONE),
         },
@@ -141,7 +141,7 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
     let signals = Signals::catch()?;
     tty.enter()?;
     let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
-    repl.heed(signals);
+    repl.set_signals(signals);
     let outcome = begin(&mut repl, arguments, &model).and_then(|()| repl.run());
     let (kept, unsaved) = (repl.roster().len(), repl.unsaved());
     drop(repl);
@@ -157,7 +157,7 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
 /// Brings whom the command line means to the screen, and says what it says.
 fn begin(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let who = match Whom::of(arguments) {
+    let agent_id = match Whom::of(arguments) {
         Whom::New => root,
         Whom::Unnamed => {
             let all = repl.agents(root);
@@ -166,8 +166,8 @@ fn begin(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
         }
         whom => print::choose(repl, &whom, arguments.model.is_some().then_some(model), None)?,
     };
-    repl.ask(root, Change::Switch(who))?;
-    arguments.prompt().map_or(Ok(()), |prompt| repl.ask(who, Change::Submit(prompt)))
+    repl.ask(root, Change::Switch(agent_id))?;
+    arguments.prompt().map_or(Ok(()), |prompt| repl.ask(agent_id, Change::Submit(prompt)))
 }
 
 /// The last words; `said` is the data directory, if it must be said again.
@@ -178,8 +178,8 @@ fn farewell(arguments: &Arguments, said: Option<&Path>, is_kept: bool, agents: u
     if arguments.read_only {
         return "Nothing was changed (--read-only).".into();
     }
-    let who = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
-    format!("{who} kept. To go on: polylogue{}", way_back(arguments, said))
+    let agent_id = if agents == 1 { "1 agent is".into() } else { format!("{agents} agents are") };
+    format!("{agent_id} kept. To go on: polylogue{}", way_back(arguments, said))
 }
 
 /// The options that lead to the same agents again; `said` as above.

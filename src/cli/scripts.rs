@@ -14,7 +14,7 @@ use super::client::Client;
 use super::code;
 use crate::base::error::Result;
 use crate::domain::chunk::Status;
-use crate::domain::wire::{Ask, LONGEST_LINE, Told};
+use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use print::Printer;
 pub use print::{aside, line};
 
@@ -26,25 +26,25 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { json } => {
             let agents = match Client::connect(directory)? {
-                Some(mut client) => client.ask(&Ask::Agents)?,
+                Some(mut client) => client.ask(&Request::Agents)?,
                 None => kept::agents(directory)?,
             };
             print::table(&agents, print::AGENTS, *json);
         }
         Command::Logs(logs) => return look(logs, directory),
-        Command::Send { who, text } => {
-            let ask = Ask::Send { who: who.clone(), text: text_of(text)? };
+        Command::Send { agent, text } => {
+            let ask = Request::Send { agent: agent.clone(), text: text_of(text)? };
             Client::require(directory)?.ask(&ask)?;
         }
-        Command::Kill { who, cascade } => {
-            Client::require(directory)?.ask(&Ask::Kill { who: who.clone(), cascade: *cascade })?;
+        Command::Kill { agent, cascade } => {
+            Client::require(directory)?.ask(&Request::Kill { agent: agent.clone(), cascade: *cascade })?;
         }
-        Command::Interrupt { who } => {
-            Client::require(directory)?.ask(&Ask::Interrupt { who: who.clone() })?;
+        Command::Interrupt { agent } => {
+            Client::require(directory)?.ask(&Request::Interrupt { agent: agent.clone() })?;
         }
-        Command::Wait { who, timeout } => return wait(who, *timeout, directory),
+        Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
         Command::Sessions { json } => {
-            let sessions = Client::require(directory)?.ask(&Ask::Sessions)?;
+            let sessions = Client::require(directory)?.ask(&Request::Sessions)?;
             print::table(&sessions, print::SESSIONS, *json);
         }
         Command::Stop => stop(directory)?,
@@ -77,15 +77,16 @@ fn look(logs: &Logs, directory: &Path) -> Result<u8> {
     if logs.follow {
         client.be_patient()?;
     }
-    let ask = Ask::Logs { who: logs.who.clone(), from: logs.from.clone(), last: logs.last, follows: logs.follow };
+    let ask =
+        Request::Logs { agent: logs.agent.clone(), from: logs.from.clone(), last: logs.last, follows: logs.follow };
     client.tell(&ask)?;
     while !printer.is_closed() {
         match client.next()? {
-            Told::Chunk(chunk) => printer.chunk(&chunk),
-            Told::Missed(count) => printer.missed(count),
-            Told::Refused { kind, message } => return Err(super::client::refusal(&kind, message)),
-            Told::Done(_) => break,
-            Told::Frame(_) | Told::Suspend | Told::End(_) => {}
+            Response::Chunk(chunk) => printer.chunk(&chunk),
+            Response::Missed(count) => printer.missed(count),
+            Response::Refused { kind, message } => return Err(super::client::refusal(&kind, message)),
+            Response::Done(_) => break,
+            Response::Frame(_) | Response::Suspend | Response::End(_) => {}
         }
     }
     printer.end();
@@ -93,11 +94,11 @@ fn look(logs: &Logs, directory: &Path) -> Result<u8> {
 }
 
 /// Waits until an agent is at rest. How that came about is the exit code.
-fn wait(who: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
+fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     let mut client = Client::require(directory)?;
     // The server keeps the time: it knows when the request came.
     client.be_patient()?;
-    let answer = client.ask(&Ask::Wait { who: who.to_owned(), seconds: timeout })?;
+    let answer = client.ask(&Request::Wait { agent: agent.to_owned(), seconds: timeout })?;
     let status = answer.as_str().or_else(|| answer["status"].as_str()).unwrap_or_default();
     line(status);
     Ok(match status {
@@ -112,7 +113,7 @@ fn wait(who: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
 fn stop(directory: &Path) -> Result<()> {
     let mut client = Client::require(directory)?;
     client.be_patient()?;
-    let _: Value = client.ask(&Ask::Stop)?;
+    let _: Value = client.ask(&Request::Stop)?;
     while client.next().is_ok() {}
     Ok(())
 }

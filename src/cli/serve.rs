@@ -15,7 +15,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
 use crate::reactor::Signals;
 use crate::repl::Repl;
-use crate::server::{self, Listener};
+use crate::socket::{self, Listener};
 use crate::store::{self, Store};
 
 /// What the process in the background has to say, in the data directory.
@@ -55,7 +55,7 @@ fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Resu
     let listener = Listener::bind(&directory)?;
     let signals = Signals::catch()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
-    repl.heed(signals);
+    repl.set_signals(signals);
     repl.serve(listener);
     announce(&directory, &back, is_detached)?;
     let outcome = repl.run();
@@ -84,7 +84,7 @@ fn announce(directory: &Path, back: &str, is_detached: bool) -> Result<()> {
 
 /// Where a server holds the directory, that is what to say.
 fn explain(error: Error, directory: &Path, back: &str) -> Error {
-    match (store::holder(directory), server::connect(directory)) {
+    match (store::holder(directory), socket::connect(directory)) {
         (Some(process), Ok(Some(_))) => {
             let place = directory.display();
             let words =

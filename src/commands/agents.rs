@@ -1,6 +1,6 @@
 //! `/agents`: everybody, as a tree.
 
-use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -18,29 +18,29 @@ pub const AGENTS: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("agents", arguments)?;
-    Ok(InputResult::Continue(Some(agent_tree(house))))
+    Ok(InputResult::Continue(Some(agent_tree(context))))
 }
 
 /// All living agents, children below their nearest living ancestor.
-pub fn agent_tree(house: &House) -> String {
+pub fn agent_tree(context: &CommandContext) -> String {
     let mut lines = Vec::new();
-    let is_root = |agent: &&Agent| house.roster.parent(agent.id()).is_none();
-    let mut open: Vec<(AgentId, usize)> = house.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
+    let is_root = |agent: &&Agent| context.roster.parent(agent.id()).is_none();
+    let mut open: Vec<(AgentId, usize)> = context.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
     open.reverse();
     while let Some((id, depth)) = open.pop() {
-        let Some(agent) = house.roster.get(id) else { continue };
-        lines.push(line(house, agent, depth));
-        open.extend(house.roster.children(id).rev().map(|child| (child, depth + 1)));
+        let Some(agent) = context.roster.get(id) else { continue };
+        lines.push(line(context, agent, depth));
+        open.extend(context.roster.children(id).rev().map(|child| (child, depth + 1)));
     }
     lines.join("\n")
 }
 
-fn line(house: &House, agent: &Agent, depth: usize) -> String {
+fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
     // A chain of a thousand is still read as a list.
     let indent = "  ".repeat(depth.min(16));
-    let here = if agent.id() == house.current { "> " } else { "  " };
+    let here = if agent.id() == context.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
         // For a place, or for the end of its provider's pause: its own screen tells which.
         (State::WaitingForLlm, Wait::Place) => "waiting for its turn",
@@ -64,7 +64,7 @@ fn line(house: &House, agent: &Agent, depth: usize) -> String {
         agent.identity.ordinal,
         agent.identity.label(),
         agent.id().short(),
-        age(house.unix_ms - agent.identity.created_at),
+        age(context.unix_ms - agent.identity.created_at),
         agent.talk.endpoint.full_name(),
     )
 }

@@ -1,20 +1,20 @@
 //! What could stand in the place of what is typed, by position.
 
-use super::{COMMANDS, House, find};
+use super::{COMMANDS, CommandContext, find};
 
 /// What could follow what is typed so far: whole lines, best first. Empty if the line is no command.
-pub fn complete(line: &str, house: &House) -> Vec<String> {
+pub fn complete(line: &str, context: &CommandContext) -> Vec<String> {
     let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
         return Vec::new();
     };
     match rest.split_once(' ') {
         None => {
-            let custom = house.config.commands.iter().map(|command| command.name.as_str());
+            let custom = context.config.commands.iter().map(|command| command.name.as_str());
             let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
             names.filter(|name| name.starts_with(rest)).map(|name| format!("/{name} ")).collect()
         }
         Some((name, typed)) => {
-            let candidates = find(name).map(|spec| (spec.complete)(house, typed)).unwrap_or_default();
+            let candidates = find(name).map(|spec| (spec.complete)(context, typed)).unwrap_or_default();
             let fitting = candidates.into_iter().filter(|candidate| candidate.starts_with(typed) && candidate != typed);
             fitting.map(|candidate| format!("/{name} {candidate}")).collect()
         }
@@ -42,12 +42,12 @@ pub(super) fn before_last_word(typed: &str) -> &str {
 }
 
 /// The names of all models that are known by name, `echo` last, and that of the usual one.
-pub(super) fn models(house: &House) -> Vec<String> {
-    let entries = house.config.catalog.0.iter();
+pub(super) fn models(context: &CommandContext) -> Vec<String> {
+    let entries = context.config.catalog.0.iter();
     let known = entries.flat_map(|entry| entry.models.iter().map(|(model, _)| format!("{}/{model}", entry.name)));
     // What new agents talk to need not be among them: it may have been named on the command line.
     let mut names: Vec<String> = known.chain(["echo/echo".to_owned()]).collect();
-    let usual = house.config.endpoint.full_name();
+    let usual = context.config.endpoint.full_name();
     if !names.contains(&usual) {
         names.insert(0, usual);
     }
@@ -55,21 +55,21 @@ pub(super) fn models(house: &House) -> Vec<String> {
 }
 
 /// Names under which agents can be called.
-pub(super) fn agent_names(house: &House, _: &str) -> Vec<String> {
+pub(super) fn agent_names(context: &CommandContext, _: &str) -> Vec<String> {
     let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
-    house.roster.iter().filter(|agent| agent.id() != house.current).map(name).collect()
+    context.roster.iter().filter(|agent| agent.id() != context.current).map(name).collect()
 }
 
 /// The numbers of the agent's letters, newest first.
-pub(super) fn letters(house: &House, _: &str) -> Vec<String> {
-    let mail = house.store.mail(house.current, None).unwrap_or_default();
+pub(super) fn letters(context: &CommandContext, _: &str) -> Vec<String> {
+    let mail = context.store.mail(context.current, None).unwrap_or_default();
     mail.iter().rev().map(|mail| mail.id.0.to_string()).collect()
 }
 
 /// The labels of the marks that can be gone back to, newest first.
-pub(super) fn marks(house: &House, _: &str) -> Vec<String> {
-    let Ok(agent) = house.agent() else { return Vec::new() };
-    let labels = house.with_history(|history| {
+pub(super) fn marks(context: &CommandContext, _: &str) -> Vec<String> {
+    let Ok(agent) = context.agent() else { return Vec::new() };
+    let labels = context.with_history(|history| {
         let marks = history.marks(agent.identity.fork_point);
         marks.iter().rev().map(|(_, label)| (*label).to_owned()).filter(|label| !label.is_empty()).collect()
     });

@@ -1,6 +1,6 @@
 //! `/copy`: a reply, or a piece of code in one, to the clipboard.
 
-use super::{CommandSpec, House, WhenBusy, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::message::Body;
@@ -19,12 +19,12 @@ pub const COPY: CommandSpec = CommandSpec {
 /// Messages that are read from the store at a time.
 const PAGE: usize = 100;
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (text, what) = match arguments {
-        "code" => (find(house, last_code)?, "block of code"),
-        "" => (nth_reply(house, 1)?, "reply"),
+        "code" => (find(context, last_code)?, "block of code"),
+        "" => (nth_reply(context, 1)?, "reply"),
         number => match number.parse() {
-            Ok(n @ 1..) => (nth_reply(house, n)?, "such reply"),
+            Ok(n @ 1..) => (nth_reply(context, n)?, "such reply"),
             _ => return Err(usage(&format!("/copy takes a number from 1 or `code`, not {number:?}"))),
         },
     };
@@ -33,19 +33,19 @@ fn run(house: &House, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::NewState(Change::Copy(text), Some(note)))
 }
 
-fn nth_reply(house: &House, n: usize) -> Result<Option<String>> {
+fn nth_reply(context: &CommandContext, n: usize) -> Result<Option<String>> {
     let mut left = n;
-    find(house, |reply| {
+    find(context, |reply| {
         left -= 1;
         (left == 0).then(|| reply.to_owned())
     })
 }
 
 /// Looks at the texts of replies, newest first, until one gives what is wanted.
-fn find(house: &House, mut wanted: impl FnMut(&str) -> Option<String>) -> Result<Option<String>> {
+fn find(context: &CommandContext, mut wanted: impl FnMut(&str) -> Option<String>) -> Result<Option<String>> {
     let mut before = None;
     loop {
-        let page = house.store.tail(house.current, before, PAGE)?;
+        let page = context.store.tail(context.current, before, PAGE)?;
         for message in page.iter().rev() {
             if let Body::Assistant(reply) = &message.body
                 && !reply.text.is_empty()

@@ -1,14 +1,14 @@
 //! Commands that a person wrote: their text, with the arguments put in, becomes a message. What comes out is never read
 //! as a command again.
 
-use super::{House, usage};
+use super::{CommandContext, usage};
 use crate::base::error::Result;
 use crate::domain::custom::CustomCommand;
 use crate::domain::flow::InputResult;
 
 /// The custom command of this name.
-pub(super) fn find<'a>(house: &House<'a>, name: &str) -> Option<&'a CustomCommand> {
-    house.config.commands.iter().find(|command| command.name == name)
+pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a CustomCommand> {
+    context.config.commands.iter().find(|command| command.name == name)
 }
 
 /// Puts the arguments in.

@@ -1,6 +1,6 @@
 //! `/env`: a child of this agent in another environment; without anything behind it, what this one is.
 
-use super::{CommandSpec, House, WhenBusy};
+use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::environment::{Names, Spec};
 use crate::domain::flow::{Change, InputResult};
@@ -17,25 +17,25 @@ pub const ENV: CommandSpec = CommandSpec {
     complete,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     match arguments {
-        "" => Ok(InputResult::Continue(Some(description(house)))),
-        "list" => Ok(InputResult::Continue(Some(list(house)))),
+        "" => Ok(InputResult::Continue(Some(description(context)))),
+        "list" => Ok(InputResult::Continue(Some(list(context)))),
         spec => {
             let spec: Spec = spec.parse()?;
-            with_names(house, |names| names.meaning(&spec))?;
+            with_names(context, |names| names.meaning(&spec))?;
             Ok(InputResult::NewState(Change::Environment(spec.to_string()), None))
         }
     }
 }
 
-fn with_names<T>(house: &House, ask: impl FnOnce(Names) -> T) -> T {
+fn with_names<T>(context: &CommandContext, ask: impl FnOnce(Names) -> T) -> T {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    ask(Names { entries: &house.config.environments, tools: &tools })
+    ask(Names { entries: &context.config.environments, tools: &tools })
 }
 
-fn description(house: &House) -> String {
-    let Some(agent) = house.roster.get(house.current) else { return String::new() };
+fn description(context: &CommandContext) -> String {
+    let Some(agent) = context.roster.get(context.current) else { return String::new() };
     let here = &agent.talk.environment;
     let tools: Vec<&str> = here.tools.iter().map(|tool| tool.declaration.name).collect();
     let tools = if tools.is_empty() { "none".into() } else { tools.join(", ") };
@@ -49,8 +49,8 @@ fn description(house: &House) -> String {
     lines.join("\n")
 }
 
-fn list(house: &House) -> String {
-    let mut lines: Vec<String> = with_names(house, |names| names.list())
+fn list(context: &CommandContext) -> String {
+    let mut lines: Vec<String> = with_names(context, |names| names.list())
         .into_iter()
         .map(|(name, about)| format!("{name:<12} {about}"))
         .collect();
@@ -59,12 +59,12 @@ fn list(house: &House) -> String {
 }
 
 /// Names behind the last `+`.
-fn complete(house: &House, typed: &str) -> Vec<String> {
+fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     if typed.contains('@') {
         return Vec::new();
     }
     let before = typed.rfind('+').map_or("", |at| &typed[..=at]);
-    let names = with_names(house, |names| names.list()).into_iter().map(|(name, _)| name);
+    let names = with_names(context, |names| names.list()).into_iter().map(|(name, _)| name);
     let tools = TOOLS.iter().map(|tool| tool.declaration.name.to_owned());
     let list = before.is_empty().then(|| "list".to_owned());
     names.chain(list).chain(tools).map(|name| format!("{before}{name}")).collect()

@@ -1,7 +1,7 @@
 //! `/fork`: a child of this agent, with its history.
 
 use super::complete::{before_last_word, behind, models};
-use super::{CommandSpec, House, WhenBusy, checked_name, unquoted, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unquoted, usage};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -16,17 +16,17 @@ pub const FORK: CommandSpec = CommandSpec {
     complete,
 };
 
-fn run(_: &House, arguments: &str) -> Result<InputResult> {
+fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
     parse(arguments).map(|change| InputResult::NewState(change, None))
 }
 
-fn complete(house: &House, typed: &str) -> Vec<String> {
+fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
     // Options come in pairs of a name and a value; what is none begins the prompt.
     let is_open = before.chunks(2).all(|pair| pair[0].starts_with("--name") || pair[0].starts_with("--model"));
     match before.last() {
         _ if !is_open => Vec::new(),
-        Some(&"--model") if before.len() % 2 == 1 => behind(typed, models(house)),
+        Some(&"--model") if before.len() % 2 == 1 => behind(typed, models(context)),
         _ if before.len().is_multiple_of(2) => behind(typed, ["--name ", "--model "].map(str::to_owned)),
         _ => Vec::new(),
     }

@@ -1,6 +1,6 @@
 //! `/help`: the table of commands, and the keys.
 
-use super::{COMMANDS, CommandSpec, House, WhenBusy, nothing, refuse_arguments};
+use super::{COMMANDS, CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
@@ -34,10 +34,10 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Ctrl+C, Ctrl+D", "leave"),
 ];
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("help", arguments)?;
     let commands = COMMANDS.iter().map(|spec| (format!("/{} {}", spec.name, spec.arguments), spec.about));
-    let custom = &house.config.commands;
+    let custom = &context.config.commands;
     let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
     let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
     let line = |(left, right): (String, &str)| format!("{left:<28} {right}");
@@ -58,15 +58,15 @@ mod tests {
     fn every_line_fits_a_screen_of_eighty_columns() {
         let store = crate::store::Store::in_memory().unwrap();
         let (roster, config) = (Roster::default(), Config::default());
-        let house = House {
+        let context = CommandContext {
             roster: &roster,
             store: &store,
             config: &config,
             current: AgentId::random(),
             unix_ms: 0,
-            sittings: Vec::new(),
+            terminal_infos: Vec::new(),
         };
-        let Ok(InputResult::Continue(Some(text))) = run(&house, "") else { panic!("help is a text") };
+        let Ok(InputResult::Continue(Some(text))) = run(&context, "") else { panic!("help is a text") };
         let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");
     }

@@ -3,7 +3,7 @@
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::agent::State;
 use crate::base::error::Result;
-use crate::commands::House;
+use crate::commands::CommandContext;
 use crate::domain::flow::{Change, InputResult};
 
 /// `/interrupt`.
@@ -17,10 +17,12 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("interrupt", arguments)?;
-    let is_idle =
-        house.roster.get(house.current).is_none_or(|agent| agent.state() == State::Idle && !agent.has_others_at_work());
+    let is_idle = context
+        .roster
+        .get(context.current)
+        .is_none_or(|agent| agent.state() == State::Idle && !agent.has_others_at_work());
     Ok(if is_idle {
         InputResult::Continue(Some("nothing is under way".into()))
     } else {

@@ -42,7 +42,7 @@ pub use mail::mail_lines;
 pub use team::{TeamOrder, team_order};
 
 /// The house as a command may see it.
-pub struct House<'a> {
+pub struct CommandContext<'a> {
     /// Everybody.
     pub roster: &'a Roster,
     /// What is stored.
@@ -54,11 +54,11 @@ pub struct House<'a> {
     /// Milliseconds since 1970.
     pub unix_ms: i64,
     /// The terminals, in the order in which they sat down; empty where nobody asks at one.
-    pub sittings: Vec<Sitting>,
+    pub terminal_infos: Vec<TerminalInfo>,
 }
 
 /// One terminal, as a command may see it.
-pub struct Sitting {
+pub struct TerminalInfo {
     /// How a person calls it.
     pub number: u64,
     /// When it sat down, in milliseconds since 1970.
@@ -73,7 +73,7 @@ pub struct Sitting {
     pub is_asker: bool,
 }
 
-impl House<'_> {
+impl CommandContext<'_> {
     /// Whom the person is talking with.
     ///
     /// # Errors
@@ -118,9 +118,9 @@ pub struct CommandSpec {
     /// What becomes of it while the agent works.
     pub busy: WhenBusy,
     /// Reads the house and returns a wish.
-    pub run: fn(&House, &str) -> Result<InputResult>,
+    pub run: fn(&CommandContext, &str) -> Result<InputResult>,
     /// What could stand in the place of what is typed behind the name so far.
-    pub complete: fn(&House, typed: &str) -> Vec<String>,
+    pub complete: fn(&CommandContext, typed: &str) -> Vec<String>,
 }
 
 /// What becomes of a command that is typed while the agent works.
@@ -173,11 +173,11 @@ pub const COMMANDS: &[&CommandSpec] = &[
 ///
 /// # Errors
 /// When the command is unknown, or cannot be carried out as it was typed.
-pub fn read(line: &str, house: &House) -> Result<InputResult> {
-    let result = read_at_its_turn(line, house)?;
+pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
+    let result = read_at_its_turn(line, context)?;
     let changes = matches!(result, InputResult::NewState(..));
     let queues = matches!(parse(line), Some((name, _)) if find(name).is_some_and(|spec| spec.busy == WhenBusy::Queues));
-    Ok(if changes && queues && house.agent()?.is_occupied() {
+    Ok(if changes && queues && context.agent()?.is_occupied() {
         InputResult::NewState(Change::Enqueue(line.to_owned()), None)
     } else {
         result
@@ -188,14 +188,14 @@ pub fn read(line: &str, house: &House) -> Result<InputResult> {
 ///
 /// # Errors
 /// As for [`read`].
-pub fn read_at_its_turn(line: &str, house: &House) -> Result<InputResult> {
+pub fn read_at_its_turn(line: &str, context: &CommandContext) -> Result<InputResult> {
     let Some((name, arguments)) = parse(line) else {
         return Ok(InputResult::Message(line.strip_prefix('/').unwrap_or(line).to_owned()));
     };
-    match (find(name), custom::find(house, name)) {
-        (Some(spec), _) => (spec.run)(house, arguments),
+    match (find(name), custom::find(context, name)) {
+        (Some(spec), _) => (spec.run)(context, arguments),
         (None, Some(command)) => custom::run(command, arguments),
-        (None, None) => Err(unknown(name, house)),
+        (None, None) => Err(unknown(name, context)),
     }
 }
 
@@ -211,8 +211,8 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }
 
-fn unknown(name: &str, house: &House) -> Error {
-    let custom = house.config.commands.iter().map(|command| command.name.as_str());
+fn unknown(name: &str, context: &CommandContext) -> Error {
+    let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
     let words = match text::nearest(name, names) {
         Some(nearest) => format!("there is no /{name}: did you mean /{nearest}?"),
@@ -271,7 +271,7 @@ fn usage(words: &str) -> Error {
     Error::new(ErrorKind::Usage, words)
 }
 
-fn nothing(_: &House, _: &str) -> Vec<String> {
+fn nothing(_: &CommandContext, _: &str) -> Vec<String> {
     Vec::new()
 }
 

@@ -1,7 +1,7 @@
 //! `/model` and `/thinking`: which model answers, and how much it thinks first.
 
 use super::complete::models;
-use super::{CommandSpec, House, WhenBusy};
+use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::thinking::Thinking;
@@ -16,7 +16,7 @@ pub const MODEL: CommandSpec = CommandSpec {
     // The request under way is not touched: the next one goes to the new model.
     busy: WhenBusy::Runs,
     run: model,
-    complete: |house, _| models(house),
+    complete: |context, _| models(context),
 };
 
 /// `/thinking`.
@@ -30,35 +30,35 @@ pub const THINKING: CommandSpec = CommandSpec {
     complete: |_, _| Thinking::WORDS.map(str::to_owned).into(),
 };
 
-fn model(house: &House, arguments: &str) -> Result<InputResult> {
+fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
-        return Ok(InputResult::Continue(Some(list(house))));
+        return Ok(InputResult::Continue(Some(list(context))));
     }
-    let endpoint = house.config.catalog.find(arguments)?;
-    if house.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
+    let endpoint = context.config.catalog.find(arguments)?;
+    if context.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
         return Ok(InputResult::Continue(Some(format!("this agent talks to {} already", endpoint.full_name()))));
     }
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
 }
 
 /// Every provider with its models; the agent's own is marked.
-fn list(house: &House) -> String {
-    let current = house.agent().map(|agent| agent.talk.endpoint.full_name()).unwrap_or_default();
-    let mut names = models(house);
+fn list(context: &CommandContext) -> String {
+    let current = context.agent().map(|agent| agent.talk.endpoint.full_name()).unwrap_or_default();
+    let mut names = models(context);
     if !names.contains(&current) {
         names.insert(0, current.clone());
     }
     let lines = names.iter().map(|name| format!("{} {name}", if *name == current { ">" } else { " " }));
     let others =
-        house.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other of its models", entry.name));
+        context.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other of its models", entry.name));
     lines.chain(others).collect::<Vec<_>>().join("\n")
 }
 
-fn thinking(house: &House, arguments: &str) -> Result<InputResult> {
+fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if !arguments.is_empty() {
         return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
     }
-    let talk = &house.agent()?.talk;
+    let talk = &context.agent()?.talk;
     let accepts = |word: &&str| word.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
     let words: Vec<&str> = Thinking::WORDS.into_iter().filter(accepts).collect();
     let model = talk.endpoint.full_name();

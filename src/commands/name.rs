@@ -1,6 +1,6 @@
 //! `/name`: what this agent is called.
 
-use super::{CommandSpec, House, WhenBusy, checked_name};
+use super::{CommandContext, CommandSpec, WhenBusy, checked_name};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -15,9 +15,9 @@ pub const NAME: CommandSpec = CommandSpec {
     complete: |_, _| vec!["--none".into()],
 };
 
-fn named(house: &House, arguments: &str) -> Result<InputResult> {
+fn named(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let name = match arguments {
-        "" => return Ok(InputResult::Continue(Some(format!("this is {}", house.name_of(house.current))))),
+        "" => return Ok(InputResult::Continue(Some(format!("this is {}", context.name_of(context.current))))),
         "--none" => None,
         name => Some(checked_name(name)?),
     };

@@ -1,7 +1,7 @@
 //! `/queue`: what waits its turn, and in which order. Its entries are counted from 1, the next one first.
 
 use super::complete::behind_first;
-use super::{CommandSpec, House, WhenBusy, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, usage};
 use crate::agent::Queued;
 use crate::base::error::Result;
 use crate::base::text;
@@ -18,8 +18,8 @@ pub const QUEUE: CommandSpec = CommandSpec {
     complete,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
-    let queue = &house.agent()?.queue;
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+    let queue = &context.agent()?.queue;
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let place = |number: &str| place(number, queue.len());
     let (edit, note) = match words[..] {
@@ -56,8 +56,8 @@ fn list<'a>(queue: impl ExactSizeIterator<Item = &'a Queued>) -> String {
     queue.enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn complete(house: &House, typed: &str) -> Vec<String> {
-    let count = house.agent().map_or(0, |agent| agent.queue.len());
+fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
+    let count = context.agent().map_or(0, |agent| agent.queue.len());
     let numbers: Vec<String> = (1..=count).map(|number| number.to_string()).collect();
     let verbs = ["edit ", "drop ", "up ", "first ", "clear"].map(str::to_owned);
     behind_first(typed, verbs.into(), |_| numbers)

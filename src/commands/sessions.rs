@@ -1,7 +1,7 @@
 //! `/sessions`: the terminals that look on.
 
 use super::agents::age;
-use super::{CommandSpec, House, Sitting, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, TerminalInfo, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
@@ -16,20 +16,20 @@ pub const SESSIONS: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("sessions", arguments)?;
-    let lines: Vec<String> = house.sittings.iter().map(|sitting| line(house, sitting)).collect();
+    let lines: Vec<String> = context.terminal_infos.iter().map(|sitting| line(context, sitting)).collect();
     let words = if lines.is_empty() { "there is no terminal".into() } else { lines.join("\n") };
     Ok(InputResult::Continue(Some(words)))
 }
 
-fn line(house: &House, sitting: &Sitting) -> String {
-    let Sitting { number, since, size: (columns, rows), focus, is_read_only, is_asker } = sitting;
+fn line(context: &CommandContext, sitting: &TerminalInfo) -> String {
+    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_asker } = sitting;
     format!(
         "{} terminal {number}  {columns}x{rows}  for {}  at {}{}",
         if *is_asker { ">" } else { " " },
-        age(house.unix_ms - since),
-        house.roster.get(*focus).map(|agent| agent.identity.label()).unwrap_or_default(),
+        age(context.unix_ms - since),
+        context.roster.get(*focus).map(|agent| agent.identity.label()).unwrap_or_default(),
         if *is_read_only { "  read-only" } else { "" },
     )
 }

@@ -1,6 +1,6 @@
 //! `/slice`: a child whose history is a cut of this one. `count` and `list` tell what there is to cut.
 
-use super::{CommandSpec, House, WhenBusy};
+use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
@@ -36,8 +36,8 @@ const COLUMNS: usize = 56;
 /// Messages at each end of a long list.
 const LISTED: usize = 100;
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
-    let tell = |of: fn(&[&Message]) -> String| house.with_history(|history| of(&history.conversation()));
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+    let tell = |of: fn(&[&Message]) -> String| context.with_history(|history| of(&history.conversation()));
     match arguments {
         "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", tell(count)?)))),
         "count" => Ok(InputResult::Continue(Some(tell(count)?))),
@@ -71,7 +71,7 @@ fn list(rows: &[&Message]) -> String {
 }
 
 fn line(at: usize, body: &Body) -> String {
-    let (who, said) = match body {
+    let (agent_id, said) = match body {
         Body::User(text) => ("you", text.clone()),
         Body::Assistant(reply) => ("reply", reply.text.clone()),
         Body::ToolCall(call) => ("call", format!("{} {}", call.name, call.arguments)),
@@ -81,5 +81,5 @@ fn line(at: usize, body: &Body) -> String {
     };
     let words: String = said.chars().take(4 * COLUMNS).collect();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{at:>5}  {who:<6} {}", text::truncate(&words, COLUMNS))
+    format!("{at:>5}  {agent_id:<6} {}", text::truncate(&words, COLUMNS))
 }

@@ -1,7 +1,7 @@
 //! `/switch`: another agent on the screen.
 
 use super::complete::agent_names;
-use super::{CommandSpec, House, WhenBusy, agent_called};
+use super::{CommandContext, CommandSpec, WhenBusy, agent_called};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::flow::{Change, InputResult};
 
@@ -16,15 +16,15 @@ pub const SWITCH: CommandSpec = CommandSpec {
     complete: agent_names,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Err(Error::new(
             ErrorKind::Usage,
             "say which agent: /switch NAME, a number, or the beginning of its id",
         ));
     }
-    let id = agent_called(house.roster, arguments)?;
-    Ok(if id == house.current {
+    let id = agent_called(context.roster, arguments)?;
+    Ok(if id == context.current {
         InputResult::Continue(Some("this is the agent on the screen".into()))
     } else {
         InputResult::NewState(Change::Switch(id), None)

@@ -1,6 +1,6 @@
 //! `/system`: what the model is told before everything.
 
-use super::{CommandSpec, House, WhenBusy};
+use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -15,9 +15,9 @@ pub const SYSTEM: CommandSpec = CommandSpec {
     complete: |_, _| vec!["--default".into()],
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (change, note) = match arguments {
-        "" => return Ok(InputResult::Continue(Some(house.agent()?.talk.system.to_string()))),
+        "" => return Ok(InputResult::Continue(Some(context.agent()?.talk.system.to_string()))),
         "--default" => (None, "the usual instructions, from the next request on"),
         text => (Some(text.to_owned()), "other instructions, from the next request on"),
     };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::complete::{before_last_word, behind, models};
-use super::{CommandSpec, House, WhenBusy, unquoted, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::config::TeamSettings;
@@ -51,11 +51,11 @@ struct Said {
     retries: Option<u32>,
 }
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::ShowTeam, None));
     }
-    let order = team_order(arguments, &house.config.team)?;
+    let order = team_order(arguments, &context.config.team)?;
     let count = text::counted(order.members.len(), "member works", "members work");
     let note = format!("{count} on it: their answers come as letters, the outcome as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
@@ -161,11 +161,11 @@ fn names() -> impl Iterator<Item = &'static str> {
     Strategy::ALL.into_iter().map(Strategy::name).chain(Aggregation::ALL.into_iter().map(Aggregation::name))
 }
 
-fn complete(house: &House, typed: &str) -> Vec<String> {
+fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
     match before.last() {
         Some(&"--template") => behind(typed, template::built_in().into_iter().map(|template| template.name)),
-        Some(&"--judge") => behind(typed, models(house)),
+        Some(&"--judge") => behind(typed, models(context)),
         Some(&"--agents" | &"--count" | &"--timeout" | &"--retries") => Vec::new(),
         _ if typed.contains('"') => Vec::new(),
         _ => {

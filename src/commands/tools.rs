@@ -1,6 +1,6 @@
 //! `/tools`: what this agent's model may call.
 
-use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 use crate::domain::tool::Reach;
@@ -17,9 +17,9 @@ pub const TOOLS: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
-    let environment = house.roster.get(house.current).map(|agent| &agent.talk.environment);
+    let environment = context.roster.get(context.current).map(|agent| &agent.talk.environment);
     let lines: Vec<String> = environment.into_iter().flat_map(|here| &here.tools).map(|tool| line(tool)).collect();
     let text = if lines.is_empty() { "this agent has no tools (/env)".into() } else { lines.join("\n") };
     Ok(InputResult::Continue(Some(text)))

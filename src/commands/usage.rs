@@ -1,6 +1,6 @@
 //! `/usage`: what requests have cost, in tokens and in money, since the conversation began.
 
-use super::{CommandSpec, House, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 use crate::store::Spent;
@@ -16,10 +16,11 @@ pub const USAGE: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("usage", arguments)?;
-    let (own, all) = (house.store.spent(Some(house.current))?, house.store.spent(None)?);
-    let lines = [format!("this agent  {}", words(&own)), format!("all agents  {}", words(&all)), context(house)?];
+    let (own, all) = (context.store.usage(Some(context.current))?, context.store.usage(None)?);
+    let lines =
+        [format!("this agent  {}", words(&own)), format!("all agents  {}", words(&all)), context_words(context)?];
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 
@@ -44,9 +45,9 @@ fn dollars(billionths: u64) -> String {
 }
 
 /// How full the model's context is, as far as that is known.
-fn context(house: &House) -> Result<String> {
-    let size = house.agent()?.talk.endpoint.facts.context;
-    Ok(match (house.store.last_context(house.current)?, size) {
+fn context_words(context: &CommandContext) -> Result<String> {
+    let size = context.agent()?.talk.endpoint.facts.context;
+    Ok(match (context.store.last_context(context.current)?, size) {
         (None, _) => "context     no request was counted yet".into(),
         (Some(tokens), Some(size)) if size > 0 => {
             format!("context     {tokens} of {size} tokens ({} %)", tokens.saturating_mul(100) / size)

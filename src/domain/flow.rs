@@ -57,7 +57,7 @@ pub enum Change {
     /// The agent dies, for good; with all its descendants, if told so.
     Kill {
         /// Who.
-        who: AgentId,
+        agent_id: AgentId,
         /// The descendants too.
         cascade: bool,
     },
@@ -200,7 +200,7 @@ impl Change {
 
 /// What a model asks of the house through a tool. Agents are named as a model names them: by name or id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum ToolRequest {
     /// A child that starts at once with this prompt.
     Fork {
         /// What the child is to do.
@@ -213,7 +213,7 @@ pub enum Request {
     /// An agent dies.
     Kill {
         /// Who.
-        who: String,
+        agent_id: String,
         /// The descendants too.
         cascade: bool,
     },

@@ -67,11 +67,11 @@ pub struct Place {
 
 /// What a client asks for. Agents are named as on the command line: by name, number or the beginning of an id.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
+pub enum Request {
     /// A terminal sits down, at this agent or where the last one sat.
     Attach {
         /// At whom.
-        who: Option<String>,
+        agent: Option<String>,
         /// It only watches.
         is_read_only: bool,
         /// What it is.
@@ -90,7 +90,7 @@ pub enum Ask {
     /// Chunks of an agent.
     Logs {
         /// Whose.
-        who: String,
+        agent: String,
         /// From here on; without it from the oldest that is kept.
         from: Option<Place>,
         /// Only so many of the newest.
@@ -108,7 +108,7 @@ pub enum Ask {
     /// Text for an agent: queued while it works.
     Send {
         /// For whom.
-        who: String,
+        agent: String,
         /// What.
         text: String,
     },
@@ -117,7 +117,7 @@ pub enum Ask {
     /// A client that leaves meanwhile leaves the turn as it is.
     Turn {
         /// For whom.
-        who: String,
+        agent: String,
         /// What.
         text: String,
         /// The most requests to models that it may make.
@@ -128,31 +128,31 @@ pub enum Ask {
     /// One agent: this one, or the one that was spoken to last.
     Show {
         /// Which.
-        who: Option<String>,
+        agent: Option<String>,
     },
     /// An agent talks to another model from now on.
     Model {
         /// Who.
-        who: String,
+        agent: String,
         /// To which, as `provider/model`.
         model: String,
     },
     /// An agent dies.
     Kill {
         /// Who.
-        who: String,
+        agent: String,
         /// With all its descendants.
         cascade: bool,
     },
     /// An agent stops what it does.
     Interrupt {
         /// Who.
-        who: String,
+        agent: String,
     },
     /// Answered when the agent is at rest with nothing queued, or dead, with its status; or when the time is over.
     Wait {
         /// Who.
-        who: String,
+        agent: String,
         /// The longest wait, in seconds; without it there is none.
         seconds: Option<f64>,
     },
@@ -160,7 +160,7 @@ pub enum Ask {
     Stop,
 }
 
-impl Ask {
+impl Request {
     /// The line, without the newline.
     pub fn to_line(&self) -> String {
         let mut line = self.to_json();
@@ -170,8 +170,8 @@ impl Ask {
 
     fn to_json(&self) -> Value {
         match self {
-            Self::Attach { who, is_read_only, terminal } => json!({
-                "do": "attach", "who": who, "read_only": is_read_only, "columns": terminal.size.0,
+            Self::Attach { agent, is_read_only, terminal } => json!({
+                "do": "attach", "who": agent, "read_only": is_read_only, "columns": terminal.size.0,
                 "rows": terminal.size.1, "color": terminal.color, "attributes": terminal.attributes,
                 "unicode": terminal.unicode, "tmux": terminal.is_in_tmux,
             }),
@@ -180,19 +180,19 @@ impl Ask {
             Self::Redraw => json!({"do": "redraw"}),
             Self::Agents => json!({"do": "ps"}),
             Self::Sessions => json!({"do": "sessions"}),
-            Self::Logs { who, from, last, follows } => {
+            Self::Logs { agent, from, last, follows } => {
                 let (epoch, number) = from.as_ref().map(|from| (&from.epoch, from.number)).unzip();
-                json!({"do": "logs", "who": who, "epoch": epoch, "n": number, "last": last, "follow": follows})
+                json!({"do": "logs", "who": agent, "epoch": epoch, "n": number, "last": last, "follow": follows})
             }
             Self::New { name, model } => json!({"do": "new", "name": name, "model": model}),
-            Self::Send { who, text } => json!({"do": "send", "who": who, "text": text}),
-            Self::Turn { who, text, most } => json!({"do": "turn", "who": who, "text": text, "most": most}),
+            Self::Send { agent, text } => json!({"do": "send", "who": agent, "text": text}),
+            Self::Turn { agent, text, most } => json!({"do": "turn", "who": agent, "text": text, "most": most}),
             Self::Cut => json!({"do": "cut"}),
-            Self::Show { who } => json!({"do": "show", "who": who}),
-            Self::Model { who, model } => json!({"do": "model", "who": who, "model": model}),
-            Self::Kill { who, cascade } => json!({"do": "kill", "who": who, "cascade": cascade}),
-            Self::Interrupt { who } => json!({"do": "interrupt", "who": who}),
-            Self::Wait { who, seconds } => json!({"do": "wait", "who": who, "seconds": seconds}),
+            Self::Show { agent } => json!({"do": "show", "who": agent}),
+            Self::Model { agent, model } => json!({"do": "model", "who": agent, "model": model}),
+            Self::Kill { agent, cascade } => json!({"do": "kill", "who": agent, "cascade": cascade}),
+            Self::Interrupt { agent } => json!({"do": "interrupt", "who": agent}),
+            Self::Wait { agent, seconds } => json!({"do": "wait", "who": agent, "seconds": seconds}),
             Self::Stop => json!({"do": "stop"}),
         }
     }
@@ -217,7 +217,7 @@ impl Ask {
         let fields = Fields(value);
         Ok(match fields.text("do")?.as_str() {
             "attach" => Self::Attach {
-                who: fields.text_if_any("who")?,
+                agent: fields.text_if_any("who")?,
                 is_read_only: fields.flag("read_only")?,
                 terminal: TerminalFacts {
                     size: (fields.columns("columns")?, fields.columns("rows")?),
@@ -236,7 +236,7 @@ impl Ask {
             "ps" => Self::Agents,
             "sessions" => Self::Sessions,
             "logs" => Self::Logs {
-                who: fields.text("who")?,
+                agent: fields.text("who")?,
                 from: match (fields.text_if_any("epoch")?, fields.number_if_any("n")?) {
                     (Some(epoch), Some(number)) => Some(Place { epoch, number }),
                     (None, None) => None,
@@ -246,16 +246,18 @@ impl Ask {
                 follows: fields.flag("follow")?,
             },
             "new" => Self::New { name: fields.text_if_any("name")?, model: fields.text_if_any("model")? },
-            "send" => Self::Send { who: fields.text("who")?, text: fields.text("text")? },
-            "turn" => {
-                Self::Turn { who: fields.text("who")?, text: fields.text("text")?, most: fields.count_if_any("most")? }
-            }
+            "send" => Self::Send { agent: fields.text("who")?, text: fields.text("text")? },
+            "turn" => Self::Turn {
+                agent: fields.text("who")?,
+                text: fields.text("text")?,
+                most: fields.count_if_any("most")?,
+            },
             "cut" => Self::Cut,
-            "show" => Self::Show { who: fields.text_if_any("who")? },
-            "model" => Self::Model { who: fields.text("who")?, model: fields.text("model")? },
-            "kill" => Self::Kill { who: fields.text("who")?, cascade: fields.flag("cascade")? },
-            "interrupt" => Self::Interrupt { who: fields.text("who")? },
-            "wait" => Self::Wait { who: fields.text("who")?, seconds: fields.seconds_if_any("seconds")? },
+            "show" => Self::Show { agent: fields.text_if_any("who")? },
+            "model" => Self::Model { agent: fields.text("who")?, model: fields.text("model")? },
+            "kill" => Self::Kill { agent: fields.text("who")?, cascade: fields.flag("cascade")? },
+            "interrupt" => Self::Interrupt { agent: fields.text("who")? },
+            "wait" => Self::Wait { agent: fields.text("who")?, seconds: fields.seconds_if_any("seconds")? },
             "stop" => Self::Stop,
             other => return Err(usage(format!("there is no request {other:?}"))),
         })
@@ -314,7 +316,7 @@ fn wrong(name: &str, expected: &str) -> Error {
 
 /// What a server says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum Response {
     /// A request was carried out; the value is what was asked for, or null.
     Done(Value),
     /// A request was not carried out, and why.
@@ -336,7 +338,7 @@ pub enum Told {
     Chunk(Value),
 }
 
-impl Told {
+impl Response {
     /// The line, without the newline.
     pub fn to_line(&self) -> String {
         match self {
@@ -375,7 +377,7 @@ impl Told {
     }
 }
 
-impl From<&Error> for Told {
+impl From<&Error> for Response {
     fn from(error: &Error) -> Self {
         Self::Refused { kind: error.kind.name().into(), message: error.message.clone() }
     }
@@ -387,31 +389,31 @@ mod tests {
 
     #[test]
     fn every_request_is_read_as_it_was_written() {
-        let who = || "a".to_owned();
+        let agent = || "a".to_owned();
         let terminal =
             TerminalFacts { size: (80, 24), color: true, attributes: true, unicode: false, is_in_tmux: true };
         let from = Some(Place { epoch: "e".into(), number: 7 });
         for ask in [
-            Ask::Attach { who: None, is_read_only: true, terminal },
-            Ask::Keys(vec![0, 0x1b, 0xff]),
-            Ask::Size(1, 65_535),
-            Ask::Redraw,
-            Ask::Agents,
-            Ask::Sessions,
-            Ask::Logs { who: who(), from, last: None, follows: true },
-            Ask::Logs { who: who(), from: None, last: Some(3), follows: false },
-            Ask::New { name: Some(who()), model: None },
-            Ask::Send { who: who(), text: "x\n\"".into() },
-            Ask::Turn { who: who(), text: "x".into(), most: Some(2) },
-            Ask::Cut,
-            Ask::Show { who: None },
-            Ask::Model { who: who(), model: "echo/echo".into() },
-            Ask::Kill { who: who(), cascade: true },
-            Ask::Interrupt { who: who() },
-            Ask::Wait { who: who(), seconds: Some(0.5) },
-            Ask::Stop,
+            Request::Attach { agent: None, is_read_only: true, terminal },
+            Request::Keys(vec![0, 0x1b, 0xff]),
+            Request::Size(1, 65_535),
+            Request::Redraw,
+            Request::Agents,
+            Request::Sessions,
+            Request::Logs { agent: agent(), from, last: None, follows: true },
+            Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
+            Request::New { name: Some(agent()), model: None },
+            Request::Send { agent: agent(), text: "x\n\"".into() },
+            Request::Turn { agent: agent(), text: "x".into(), most: Some(2) },
+            Request::Cut,
+            Request::Show { agent: None },
+            Request::Model { agent: agent(), model: "echo/echo".into() },
+            Request::Kill { agent: agent(), cascade: true },
+            Request::Interrupt { agent: agent() },
+            Request::Wait { agent: agent(), seconds: Some(0.5) },
+            Request::Stop,
         ] {
-            assert_eq!(Ask::read(ask.to_line().as_bytes()), Ok(ask));
+            assert_eq!(Request::read(ask.to_line().as_bytes()), Ok(ask));
         }
     }
 
@@ -430,28 +432,28 @@ mod tests {
             ("{\"polylogue\":1,\"do\":\"turn\",\"who\":\"a\",\"text\":\"x\",\"most\":0}", "from 1 to"),
             ("{\"polylogue\":1,\"do\":\"keys\",\"keys\":\"?\"}", "base64"),
         ] {
-            let error = Ask::read(line.as_bytes()).expect_err(line);
+            let error = Request::read(line.as_bytes()).expect_err(line);
             assert!(error.message.contains(words), "{line}: {error}");
         }
-        assert!(Ask::read(&[0xff, 0xfe]).is_err());
+        assert!(Request::read(&[0xff, 0xfe]).is_err());
     }
 
     #[test]
     fn every_answer_is_read_as_it_was_written() {
         for told in [
-            Told::Done(Value::Null),
-            Told::Done(json!([1])),
-            Told::Refused { kind: "usage".into(), message: "no".into() },
-            Told::Frame("\x1b[2J".into()),
-            Told::Suspend,
-            Told::End("detached".into()),
-            Told::Missed(3),
-            Told::Chunk(json!({"v": 1, "type": "text", "text": "x"})),
+            Response::Done(Value::Null),
+            Response::Done(json!([1])),
+            Response::Refused { kind: "usage".into(), message: "no".into() },
+            Response::Frame("\x1b[2J".into()),
+            Response::Suspend,
+            Response::End("detached".into()),
+            Response::Missed(3),
+            Response::Chunk(json!({"v": 1, "type": "text", "text": "x"})),
         ] {
-            assert_eq!(Told::read(told.to_line().as_bytes()), Ok(told));
+            assert_eq!(Response::read(told.to_line().as_bytes()), Ok(told));
         }
         for line in ["", "{}", "[]", "{\"ok\"", "{\"dance\":1}", "{\"missed\":-1}"] {
-            assert!(Told::read(line.as_bytes()).is_err(), "{line}");
+            assert!(Response::read(line.as_bytes()).is_err(), "{line}");
         }
     }
 }

@@ -21,7 +21,7 @@ use curl::multi::{Easy2Handle, Events, Multi};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::{HttpHead, HttpRequest};
-use crate::domain::socket::{Readiness, SocketWish};
+use crate::domain::readiness::{Readiness, SocketWish};
 use inbox::Inbox;
 pub use lookup::{Addresses, Lookup};
 pub use network::Network;

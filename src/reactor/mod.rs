@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::socket::{Readiness, SocketWish};
+use crate::domain::readiness::{Readiness, SocketWish};
 pub use signals::{Signal, Signals};
 
 /// Whose descriptor it is.
@@ -34,7 +34,7 @@ pub enum Source {
     /// A tool thread has finished.
     Waker,
     /// A descriptor of whoever drives the loop, who serves it.
-    Guest(RawFd),
+    External(RawFd),
     /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
     /// The socket at which clients come in.
@@ -45,7 +45,7 @@ pub enum Source {
 
 /// One piece of news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct News {
+pub struct Ready {
     /// Whose.
     pub source: Source,
     /// What the kernel said.
@@ -169,7 +169,7 @@ impl Reactor {
     ///
     /// # Errors
     /// When the kernel refuses to poll; never for an interrupted call.
-    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut Vec<News>) -> Result<()> {
+    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> Result<()> {
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             outcome => outcome?,
@@ -182,7 +182,7 @@ impl Reactor {
             };
             let error = event.is_error();
             let readable = event.is_readable() || event.is_read_closed() || error;
-            news.push(News { source, readiness: Readiness { readable, writable: event.is_writable(), error } });
+            ready.push(Ready { source, readiness: Readiness { readable, writable: event.is_writable(), error } });
         }
         Ok(())
     }
@@ -204,10 +204,10 @@ mod tests {
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
-    fn news(reactor: &mut Reactor) -> Vec<Source> {
-        let mut news = Vec::new();
-        reactor.wait(Some(Duration::ZERO), &mut news).unwrap();
-        news.into_iter().map(|one| one.source).collect()
+    fn ready(reactor: &mut Reactor) -> Vec<Source> {
+        let mut ready = Vec::new();
+        reactor.wait(Some(Duration::ZERO), &mut ready).unwrap();
+        ready.into_iter().map(|one| one.source).collect()
     }
 
     #[test]
@@ -216,10 +216,10 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         reactor.watch(Source::Terminal, far.as_raw_fd(), true, false).unwrap();
         near.write_all(b"x").unwrap();
-        assert_eq!(news(&mut reactor), [Source::Terminal]);
-        assert_eq!(news(&mut reactor), []);
+        assert_eq!(ready(&mut reactor), [Source::Terminal]);
+        assert_eq!(ready(&mut reactor), []);
         reactor.rearm(Source::Terminal).unwrap();
-        assert_eq!(news(&mut reactor), [Source::Terminal]);
+        assert_eq!(ready(&mut reactor), [Source::Terminal]);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         reactor.grant(a, [SocketWish::Forget { fd }]).unwrap();
         reactor.grant(b, [SocketWish::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
-        assert_eq!(news(&mut reactor), [Source::Socket(b, fd)]);
+        assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched_count(), 1);
     }
 
@@ -245,10 +245,10 @@ mod tests {
         let mut reactor = Reactor::new().unwrap();
         let wake = reactor.waker();
         let thread = std::thread::spawn(move || wake());
-        let mut news = Vec::new();
-        reactor.wait(None, &mut news).unwrap();
+        let mut ready = Vec::new();
+        reactor.wait(None, &mut ready).unwrap();
         thread.join().unwrap();
-        assert_eq!(news[0].source, Source::Waker);
+        assert_eq!(ready[0].source, Source::Waker);
     }
 
     #[test]

@@ -15,9 +15,9 @@ mod painter;
 use crate::agent::State;
 use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
-use crate::repl::doing;
+use crate::repl::activity;
 use crate::repl::timeout::SPINNER_STEP;
-use crate::repl::{Repl, SeatId};
+use crate::repl::{Repl, TerminalId};
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
 
@@ -34,7 +34,7 @@ const GUTTER: u16 = 2;
 
 /// Everything that the last frame depended on: if it is the same, so is the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct VisibleState {
     focus: AgentId,
     size: (u16, u16),
     revision: u64,
@@ -50,10 +50,10 @@ pub(super) struct Seen {
     question: Option<u64>,
 }
 
-impl Seen {
+impl VisibleState {
     /// Whether this question of this agent was to be seen.
-    pub(super) fn has_shown(&self, who: AgentId, question: u64) -> bool {
-        self.focus == who && self.question == Some(question)
+    pub(super) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
+        self.focus == agent_id && self.question == Some(question)
     }
 }
 
@@ -70,16 +70,16 @@ pub(super) fn text_width(columns: u16) -> u16 {
 impl Repl {
     /// Draws on each terminal the agent that it looks at, if what can be seen of it there has changed.
     pub(super) fn render(&mut self) {
-        let seats = self.seats.ids();
+        let terminals = self.terminals.ids();
         // What one of them has no room for is added to the text of all of them, so before any is drawn.
-        seats.iter().for_each(|at| self.spell_out(*at));
-        seats.iter().for_each(|at| self.draw(*at));
+        terminals.iter().for_each(|at| self.spell_out(*at));
+        terminals.iter().for_each(|at| self.draw(*at));
     }
 
     /// What of a question does not fit this terminal stands in the text, once, where it can be read on any.
-    fn spell_out(&mut self, at: SeatId) {
+    fn spell_out(&mut self, at: TerminalId) {
         let question = |repl: &Self| {
-            let agent = repl.roster.get(repl.seats.get(at)?.focus)?;
+            let agent = repl.roster.get(repl.terminals.get(at)?.focus)?;
             agent.question().filter(|asked| !agent.view.spells_out(asked.number)).cloned()
         };
         let Some((asked, seen)) = question(self).and_then(|asked| Some((asked, self.look_if_due(at)?))) else { return };
@@ -91,96 +91,98 @@ impl Repl {
         }
     }
 
-    fn draw(&mut self, at: SeatId) {
+    fn draw(&mut self, at: TerminalId) {
         let Some(seen) = self.look_if_due(at) else { return };
         let painted =
             self.painter(at, &seen).zip(self.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
-        let (Some(painted), Some(seat)) = (painted, self.seats.get_mut(at)) else { return };
+        let (Some(painted), Some(terminal)) = (painted, self.terminals.get_mut(at)) else { return };
         let focus = seen.focus;
-        seat.text_rows = painted.frame.scrolling_rows;
-        seat.shows_whole_question = painted.is_whole;
-        seat.seen = Some(seen);
-        seat.drawn_at = self.shared.clock.now();
-        seat.show(&painted.frame);
+        terminal.text_rows = painted.frame.scrolling_rows;
+        terminal.shows_whole_question = painted.is_whole;
+        terminal.seen = Some(seen);
+        terminal.drawn_at = self.shared.clock.now();
+        terminal.show(&painted.frame);
         self.settle_view(at, focus);
     }
 
     /// Who sees the end of the text on all their screens goes on to see it as it grows.
-    fn settle_view(&mut self, at: SeatId, focus: AgentId) {
+    fn settle_view(&mut self, at: TerminalId, focus: AgentId) {
         let reader = self.reader(at);
-        let is_other = |one: &SeatId| self.reader(*one) == reader;
-        let seats = self.seats.looking_at(&[focus]);
-        let screens = seats.into_iter().filter(is_other).filter_map(|one| self.seats.get(one));
-        let screens: Vec<(u16, u16)> = screens.map(|seat| (text_width(seat.size.0), seat.text_rows)).collect();
+        let is_other = |one: &TerminalId| self.reader(*one) == reader;
+        let terminals = self.terminals.looking_at(&[focus]);
+        let screens = terminals.into_iter().filter(is_other).filter_map(|one| self.terminals.get(one));
+        let screens: Vec<(u16, u16)> =
+            screens.map(|terminal| (text_width(terminal.size.0), terminal.text_rows)).collect();
         self.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
     }
 
-    fn painter(&self, at: SeatId, seen: &Seen) -> Option<Painter<'_>> {
-        let seat = self.seats.get(at)?;
+    fn painter(&self, at: TerminalId, seen: &VisibleState) -> Option<Painter<'_>> {
+        let terminal = self.terminals.get(at)?;
         Some(Painter {
             size: seen.size,
             spinner: seen.spinner,
-            notice: seat.notice.clone(),
+            notice: terminal.notice.clone(),
             // Whoever only watches sees what the others type until they type something themselves.
-            draft: (!seat.own_draft.is_empty()).then_some(&seat.own_draft),
+            draft: (!terminal.own_draft.is_empty()).then_some(&terminal.own_draft),
             reader: self.reader(at),
-            surroundings: self.surroundings(seen.focus, seat.manners.is_read_only),
-            doing: self.doing(seen.focus, true),
+            screen_info: self.screen_info(seen.focus, terminal.mode.is_read_only),
+            activity: self.activity(seen.focus, true),
         })
     }
 
     /// What is to be seen at a terminal, if it differs from what it shows. One that takes nothing now gets it later.
-    fn look_if_due(&mut self, at: SeatId) -> Option<Seen> {
+    fn look_if_due(&mut self, at: TerminalId) -> Option<VisibleState> {
         let seen = self.look(at)?;
-        let seat = self.seats.get_mut(at)?;
-        let is_stale = seat.seen.as_ref() != Some(&seen);
-        seat.is_behind = is_stale && !seat.is_ready();
-        (is_stale && !seat.is_behind).then_some(seen)
+        let terminal = self.terminals.get_mut(at)?;
+        let is_stale = terminal.seen.as_ref() != Some(&seen);
+        terminal.is_behind = is_stale && !terminal.is_ready();
+        (is_stale && !terminal.is_behind).then_some(seen)
     }
 
-    fn look(&self, at: SeatId) -> Option<Seen> {
-        let seat = self.seats.get(at)?;
-        let agent = self.roster.get(seat.focus)?;
-        let (now, worker) = (self.shared.clock.now(), self.worker(seat.focus));
+    fn look(&self, at: TerminalId) -> Option<VisibleState> {
+        let terminal = self.terminals.get(at)?;
+        let agent = self.roster.get(terminal.focus)?;
+        let (now, worker) = (self.shared.clock.now(), self.worker(terminal.focus));
         let gate = self.gate_of(worker);
-        let countdown = self.roster.get(worker).and_then(|worker| doing::countdown(worker, gate));
+        let countdown = self.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
-            Some(at) => doing::seconds_left(at, now).into(),
+            Some(at) => activity::seconds_left(at, now).into(),
             None => (now - agent.started()).as_millis() / SPINNER_STEP.as_millis(),
         };
         let revision = agent.view.revision();
         // Where the text moves, the sign of work need not: a frame of one row costs half of one of two.
-        let is_moved = |seen: &&Seen| countdown.is_none() && seen.focus == seat.focus && seen.revision != revision;
-        let moved = seat.seen.as_ref().filter(is_moved);
-        Some(Seen {
-            focus: seat.focus,
-            size: seat.size,
+        let is_moved =
+            |seen: &&VisibleState| countdown.is_none() && seen.focus == terminal.focus && seen.revision != revision;
+        let moved = terminal.seen.as_ref().filter(is_moved);
+        Some(VisibleState {
+            focus: terminal.focus,
+            size: terminal.size,
             revision,
-            own: seat.revision,
+            own: terminal.revision,
             spinner: moved.map_or(step, |seen| seen.spinner),
-            notice: seat.notice.clone(),
+            notice: terminal.notice.clone(),
             agents: self.roster.len(),
             at_work: self.roster.at_work().len(),
             asking: self.roster.asking().iter().copied().collect(),
-            place: self.roster.place_in_line(worker),
+            place: self.roster.place_in_send_queue(worker),
             gate: gate.cloned(),
-            question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(seat.size)),
+            question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
         })
     }
 
     /// Whose work is told of while this agent is on the screen: its own, or that for a slice of it.
     pub(super) fn worker(&self, focus: AgentId) -> AgentId {
         let is_idle = self.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
-        self.errand_for(focus).filter(|_| is_idle).unwrap_or(focus)
+        self.summary_job_for(focus).filter(|_| is_idle).unwrap_or(focus)
     }
 
     /// What is done for an agent on a screen, in words.
-    pub(super) fn doing(&self, focus: AgentId, has_keys: bool) -> String {
+    pub(super) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
         let worker = self.worker(focus);
-        let around = doing::Surroundings {
+        let around = activity::Surroundings {
             now: self.shared.clock.now(),
-            place: self.roster.place_in_line(worker),
+            place: self.roster.place_in_send_queue(worker),
             limit: self.shared.config.working_limit,
             gate: self.gate_of(worker),
             has_keys,
@@ -189,16 +191,16 @@ impl Repl {
         if let Some(words) = self.team_words(focus).filter(|_| is_idle) {
             return words;
         }
-        let words = self.roster.get(worker).map(|agent| doing::words(agent, &around)).unwrap_or_default();
+        let words = self.roster.get(worker).map(|agent| activity::words(agent, &around)).unwrap_or_default();
         if worker == focus { words } else { format!("a summary: {words}") }
     }
 
     /// Puts an agent on the screen of a terminal: a change of pointer. What is stored of it is read when it is first shown.
-    pub(super) fn bring_to_screen(&mut self, at: SeatId, id: AgentId) {
+    pub(super) fn bring_to_screen(&mut self, at: TerminalId, id: AgentId) {
         let reader = self.reader(at);
-        let Some(seat) = self.seats.get_mut(at) else { return };
-        let left = std::mem::replace(&mut seat.focus, id);
-        seat.recalled = None;
+        let Some(terminal) = self.terminals.get_mut(at) else { return };
+        let left = std::mem::replace(&mut terminal.focus, id);
+        terminal.recalled = None;
         if left != id {
             self.leave_view(reader, left);
         }
@@ -219,7 +221,7 @@ impl Repl {
     }
 
     /// What the separator tells of the others.
-    fn surroundings(&self, id: AgentId, is_watched: bool) -> Surroundings {
+    fn screen_info(&self, id: AgentId, is_watched: bool) -> Surroundings {
         let parent = self.roster.parent(id);
         let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
         Surroundings {

@@ -6,14 +6,14 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
-use crate::repl::{Repl, Seat, SeatId, Turn};
+use crate::repl::{Repl, Terminal, TerminalId, Turn};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
 
 impl Repl {
     /// What stands on the screen at the start.
-    pub(super) fn greet(&mut self, root: AgentId, is_fresh: bool, damaged: &[String], cut: usize) {
+    pub(super) fn print_welcome(&mut self, root: AgentId, is_fresh: bool, damaged: &[String], cut: usize) {
         if is_fresh {
             let banner =
                 concat!("polylogue ", env!("CARGO_PKG_VERSION"), ": one person, many agents. /help tells the rest.");
@@ -59,48 +59,48 @@ impl Repl {
             drop(self.apply_change(None, id, Change::Interrupt));
         }
         self.apply_outbox();
-        self.look_at_keys();
+        self.poll_key_commands();
         self.keep_drafts();
-        while !self.roster.with_live_tools().is_empty() || !self.dying.is_empty() || self.has_chores() {
+        while !self.roster.with_live_tools().is_empty() || !self.draining.is_empty() || self.has_worktree_jobs() {
             let waited = self.shared.clock.now() - start;
             if waited >= patience {
                 break;
             }
-            let mut news = Vec::new();
-            self.reactor.wait(Some((patience - waited).min(Duration::from_millis(20))), &mut news)?;
+            let mut ready = Vec::new();
+            self.reactor.wait(Some((patience - waited).min(Duration::from_millis(20))), &mut ready)?;
             for id in self.roster.with_live_tools().clone() {
                 self.with_agent(id, |agent, context| agent.poll_tools(context));
             }
-            self.join_dying();
-            self.run_chores();
+            self.join_draining();
+            self.poll_worktree_jobs();
             self.apply_outbox();
         }
-        self.seats.iter_mut().for_each(Seat::suspend);
+        self.terminals.iter_mut().for_each(Terminal::suspend);
         self.dismiss_clients()
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.
-    pub(super) fn leave_or_warn(&mut self, at: SeatId) -> Turn {
+    pub(super) fn leave_or_warn(&mut self, at: TerminalId) -> Turn {
         let now = self.shared.clock.now();
         let busy: Vec<String> =
             self.roster.busy().iter().filter_map(|id| Some(self.roster.get(*id)?.identity.label())).collect();
-        let Some(seat) = self.seats.get_mut(at) else { return Turn::Continue };
-        let is_second = seat.leaves_until.is_some_and(|until| now <= until);
-        if seat.manners.is_attached || busy.is_empty() || is_second {
+        let Some(terminal) = self.terminals.get_mut(at) else { return Turn::Continue };
+        let is_second = terminal.leaves_until.is_some_and(|until| now <= until);
+        if terminal.mode.is_attached || busy.is_empty() || is_second {
             return self.leave_at(Some(at));
         }
-        seat.leaves_until = Some(now + SECOND_PRESS);
-        let who = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
+        terminal.leaves_until = Some(now + SECOND_PRESS);
+        let agent_id = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
         let verb = if busy.len() == 1 { "is" } else { "are" };
-        self.notice(at, format!("{who} {verb} busy: press again within 2 s to leave"));
+        self.notice(at, format!("{agent_id} {verb} busy: press again within 2 s to leave"));
         Turn::Continue
     }
 
     /// Somebody leaves at this terminal: an attached one is let go and everything goes on, else the program ends.
-    pub(super) fn leave_at(&mut self, at: Option<SeatId>) -> Turn {
-        match at.and_then(|at| self.seats.get_mut(at)).filter(|seat| seat.manners.is_attached) {
-            Some(seat) => {
-                seat.detach();
+    pub(super) fn leave_at(&mut self, at: Option<TerminalId>) -> Turn {
+        match at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
+            Some(terminal) => {
+                terminal.detach();
                 Turn::Continue
             }
             None => Turn::Exit,
@@ -111,9 +111,9 @@ impl Repl {
     ///
     /// # Errors
     /// It is the terminal of a chat that would end without it.
-    pub(super) fn detach_at(&mut self, at: Option<SeatId>) -> Result<()> {
-        let seat = at.and_then(|at| self.seats.get_mut(at)).filter(|seat| seat.manners.is_attached);
-        seat.map(Seat::detach).ok_or_else(|| {
+    pub(super) fn detach_at(&mut self, at: Option<TerminalId>) -> Result<()> {
+        let terminal = at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
+        terminal.map(Terminal::detach).ok_or_else(|| {
             let words = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` begins one that \
                          goes on, and `polylogue attach` looks at it";
             Error::new(ErrorKind::Usage, words)
@@ -121,10 +121,10 @@ impl Repl {
     }
 
     /// Ctrl+Z: stops the process whose terminal it is.
-    pub(super) fn suspend_at(&mut self, at: SeatId) -> Result<()> {
-        match self.seats.get_mut(at).filter(|seat| seat.manners.is_attached) {
-            Some(seat) => {
-                seat.wish_to_suspend();
+    pub(super) fn suspend_at(&mut self, at: TerminalId) -> Result<()> {
+        match self.terminals.get_mut(at).filter(|terminal| terminal.mode.is_attached) {
+            Some(terminal) => {
+                terminal.wish_to_suspend();
                 Ok(())
             }
             None => self.suspend(),
@@ -137,9 +137,9 @@ impl Repl {
         if self.signals.is_none() {
             return Ok(());
         }
-        self.seats.iter_mut().for_each(Seat::suspend);
+        self.terminals.iter_mut().for_each(Terminal::suspend);
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
-        self.seats.iter_mut().try_for_each(Seat::resume)
+        self.terminals.iter_mut().try_for_each(Terminal::resume)
     }
 
     /// What was typed and not sent is there again after a restart.

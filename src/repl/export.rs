@@ -7,19 +7,21 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::repl::apply::nobody;
-use crate::repl::{Repl, SeatId};
+use crate::repl::apply::agent_gone;
+use crate::repl::{Repl, TerminalId};
 
 impl Repl {
     /// Hands a text to the clipboard of the terminal from which it was asked for.
-    pub(super) fn copy(&mut self, asker: Option<SeatId>, text: &str) -> Result<()> {
-        let seat = asker.and_then(|at| self.seats.get_mut(at));
-        seat.ok_or_else(|| Error::new(ErrorKind::Usage, "there is no terminal whose clipboard it could be"))?.copy(text)
+    pub(super) fn copy(&mut self, origin: Option<TerminalId>, text: &str) -> Result<()> {
+        let terminal = origin.and_then(|at| self.terminals.get_mut(at));
+        terminal
+            .ok_or_else(|| Error::new(ErrorKind::Usage, "there is no terminal whose clipboard it could be"))?
+            .copy(text)
     }
 
     /// Writes a file that was not there before, for its owner alone.
-    pub(super) fn export(&mut self, who: AgentId, path: &Path, text: &str) -> Result<()> {
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
+    pub(super) fn export(&mut self, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
+        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         let path = agent.talk.environment.working_directory.join(path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let outcome = file.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -13,10 +13,10 @@ use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::provider::thinking_for;
-use crate::repl::apply::nobody;
-use crate::repl::{Parked, Repl, SeatId};
+use crate::repl::apply::agent_gone;
+use crate::repl::{Parked, Repl, TerminalId};
 use crate::store::{Forked, NewAgent};
-use crate::team::{Home, Nursery};
+use crate::team::{AgentFactory, ResolvedEnvironment};
 
 /// What the child inherits of its parent's own messages.
 enum Inherited {
@@ -31,25 +31,25 @@ impl Repl {
     /// `/fork`: while the agent's tools run it waits for them, as a value.
     pub(super) fn fork_by_person(
         &mut self,
-        asker: Option<SeatId>,
-        who: AgentId,
+        origin: Option<TerminalId>,
+        agent_id: AgentId,
         prompt: Option<String>,
         name: Option<String>,
         model: Option<String>,
     ) -> Result<()> {
-        let parent = self.roster.get(who).ok_or_else(nobody)?;
+        let parent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(asker, who, Change::Fork { prompt, name, model });
+            return self.park(origin, agent_id, Change::Fork { prompt, name, model });
         }
-        let child = self.fork(who, prompt, name, model.as_deref(), Inherited::All, None)?;
-        self.follow(asker, who, child);
+        let child = self.fork(agent_id, prompt, name, model.as_deref(), Inherited::All, None)?;
+        self.follow(origin, agent_id, child);
         Ok(())
     }
 
     /// Whoever asked for the child and still looks at its parent looks at the child from now on, unless they want to
     /// stay. Whether it came to a screen.
-    pub(super) fn follow(&mut self, asker: Option<SeatId>, who: AgentId, child: AgentId) -> bool {
-        let moved = self.seats.still_at(asker, who).filter(|_| self.shared.config.follows_forks);
+    pub(super) fn follow(&mut self, origin: Option<TerminalId>, agent_id: AgentId, child: AgentId) -> bool {
+        let moved = self.terminals.still_at(origin, agent_id).filter(|_| self.shared.config.follows_forks);
         if let Some(at) = moved {
             self.bring_to_screen(at, child);
         }
@@ -59,54 +59,54 @@ impl Repl {
     /// A child with all of the parent's history in another environment.
     pub(super) fn fork_into(
         &mut self,
-        asker: Option<SeatId>,
-        who: AgentId,
+        origin: Option<TerminalId>,
+        agent_id: AgentId,
         id: AgentId,
-        home: Home,
+        resolved: ResolvedEnvironment,
     ) -> Result<AgentId> {
-        let child = self.fork(who, None, None, None, Inherited::All, Some((id, home)))?;
-        self.follow(asker, who, child);
+        let child = self.fork(agent_id, None, None, None, Inherited::All, Some((id, resolved)))?;
+        self.follow(origin, agent_id, child);
         Ok(child)
     }
 
     /// The `fork` tool: never touches a screen, and the child starts at once.
     pub(super) fn fork_by_model(
         &mut self,
-        who: AgentId,
+        agent_id: AgentId,
         prompt: String,
         name: Option<String>,
         model: Option<&str>,
     ) -> Result<AgentId> {
         let name = name.map(|name| commands::checked_name(&name)).transpose()?;
-        self.fork(who, Some(prompt), name, model, Inherited::BeforeTurn, None)
+        self.fork(agent_id, Some(prompt), name, model, Inherited::BeforeTurn, None)
     }
 
     fn fork(
         &mut self,
-        who: AgentId,
+        agent_id: AgentId,
         prompt: Option<String>,
         name: Option<String>,
         model: Option<&str>,
         inherited: Inherited,
-        elsewhere: Option<(AgentId, Home)>,
+        elsewhere: Option<(AgentId, ResolvedEnvironment)>,
     ) -> Result<AgentId> {
         if prompt.is_some() {
             // The child is to speak at once: it must know what its parent knows.
-            self.load(who)?;
+            self.load(agent_id)?;
         }
-        let parent = self.roster.get(who).ok_or_else(nobody)?;
+        let parent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         let endpoint = match model {
-            Some(model) => self.shared.nursery.endpoint(model)?,
+            Some(model) => self.shared.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
-        let (id, home) = elsewhere.map_or_else(|| (AgentId::random(), None), |(id, home)| (id, Some(home)));
-        let environment = home.as_ref().map_or(&parent.talk.environment, |home| &home.environment);
+        let (id, resolved) = elsewhere.map_or_else(|| (AgentId::random(), None), |(id, resolved)| (id, Some(resolved)));
+        let environment = resolved.as_ref().map_or(&parent.talk.environment, |resolved| &resolved.environment);
         let new = NewAgent {
             id,
             name,
-            parent: who,
-            fork_point: self.fork_point(who, &inherited)?,
+            parent: agent_id,
+            fork_point: self.fork_point(agent_id, &inherited)?,
             endpoint: Some(endpoint.full_name()),
             environment: Some(environment.spec.clone()),
         };
@@ -125,11 +125,11 @@ impl Repl {
             Ok(made)
         })?;
         let has_own_words = forked.row.system.is_some();
-        self.give_birth(who, endpoint, inherited, forked)?;
+        self.create_child(agent_id, endpoint, inherited, forked)?;
         self.roster.with(new.id, |child| {
             child.talk.thinking = thinking;
-            if let Some(home) = home {
-                child.talk.move_to(home.environment, home.system, has_own_words);
+            if let Some(resolved) = resolved {
+                child.talk.move_to(resolved.environment, resolved.system, has_own_words);
             }
         });
         if let Some(first) = first {
@@ -141,26 +141,32 @@ impl Repl {
     }
 
     /// What the store has entered comes to be in memory.
-    fn give_birth(&mut self, who: AgentId, endpoint: Rc<Endpoint>, inherited: Inherited, forked: Forked) -> Result<()> {
-        let child = self.roster.with(who, |parent| {
+    fn create_child(
+        &mut self,
+        agent_id: AgentId,
+        endpoint: Rc<Endpoint>,
+        inherited: Inherited,
+        forked: Forked,
+    ) -> Result<()> {
+        let child = self.roster.with(agent_id, |parent| {
             let history = match inherited {
                 Inherited::All => parent.talk.history.as_mut().map(History::fork),
                 Inherited::BeforeTurn => parent.fork_history_before_turn(),
             };
-            let mut child = Nursery::fork(parent, &forked.row, endpoint, history);
+            let mut child = AgentFactory::fork(parent, &forked.row, endpoint, history);
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
             child.emit_logged(&forked.in_child.body);
             child.remember(vec![forked.in_child]);
             child
         });
-        self.roster.add(child.ok_or_else(nobody)?, Some(who));
+        self.roster.add(child.ok_or_else(agent_gone)?, Some(agent_id));
         Ok(())
     }
 
-    fn fork_point(&self, who: AgentId, inherited: &Inherited) -> Result<MessageId> {
-        let newest = self.shared.store.last_own_message(who)?;
-        let turn = self.roster.get(who).and_then(|agent| agent.turn_message());
+    fn fork_point(&self, agent_id: AgentId, inherited: &Inherited) -> Result<MessageId> {
+        let newest = self.shared.store.last_own_message(agent_id)?;
+        let turn = self.roster.get(agent_id).and_then(|agent| agent.turn_message());
         Ok(match (inherited, turn) {
             (Inherited::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
             _ => newest,
@@ -168,43 +174,43 @@ impl Repl {
     }
 
     /// The change waits until the tools of this reply are done, and the loop goes on.
-    pub(super) fn park(&mut self, asker: Option<SeatId>, who: AgentId, change: Change) -> Result<()> {
-        if self.parked.iter().any(|parked| parked.who == who) {
+    pub(super) fn park(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
+        if self.parked.iter().any(|parked| parked.agent_id == agent_id) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
-        self.note(who, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
+        self.note(agent_id, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
         let line = line_of(&change);
-        self.parked.push(Parked { who, asker, change, line });
+        self.parked.push(Parked { agent_id, origin, change, line });
         Ok(())
     }
 
     /// The tools of this agent are done: what waited for them happens.
-    pub(super) fn unpark(&mut self, who: AgentId) {
-        if let Some(at) = self.parked.iter().position(|parked| parked.who == who) {
-            let Parked { asker, change, line, .. } = self.parked.remove(at);
-            if !self.apply_or_say(asker, who, change.clone()) {
-                self.let_go(&change, who);
-                line.iter().for_each(|line| self.return_text(who, line));
+    pub(super) fn unpark(&mut self, agent_id: AgentId) {
+        if let Some(at) = self.parked.iter().position(|parked| parked.agent_id == agent_id) {
+            let Parked { origin, change, line, .. } = self.parked.remove(at);
+            if !self.apply_or_say(origin, agent_id, change.clone()) {
+                self.let_go(&change, agent_id);
+                line.iter().for_each(|line| self.return_text(agent_id, line));
             }
         }
     }
 
     /// Takes back what waited for the tools; its text is the person's again.
-    pub(super) fn drop_parked(&mut self, who: AgentId) {
-        self.cancel_chore(who);
-        let Some(at) = self.parked.iter().position(|parked| parked.who == who) else { return };
+    pub(super) fn drop_parked(&mut self, agent_id: AgentId) {
+        self.cancel_worktree_job(agent_id);
+        let Some(at) = self.parked.iter().position(|parked| parked.agent_id == agent_id) else { return };
         let parked = self.parked.remove(at);
-        self.note(who, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
-        self.let_go(&parked.change, who);
+        self.note(agent_id, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        self.let_go(&parked.change, agent_id);
         if let Some(line) = parked.line {
-            self.return_text(who, &line);
+            self.return_text(agent_id, &line);
         }
     }
 
     /// Another name; it is unique among the living.
-    pub(super) fn name(&mut self, who: AgentId, name: Option<String>) -> Result<()> {
-        self.shared.store.set_name(who, name.as_deref())?;
-        self.roster.with(who, |agent| {
+    pub(super) fn name(&mut self, agent_id: AgentId, name: Option<String>) -> Result<()> {
+        self.shared.store.set_name(agent_id, name.as_deref())?;
+        self.roster.with(agent_id, |agent| {
             agent.identity.name = name;
             agent.view.touch();
         });
@@ -212,10 +218,10 @@ impl Repl {
     }
 
     /// Back to a mark: the model forgets what came after it, for good.
-    pub(super) fn rewind(&mut self, who: AgentId, label: Option<&str>) -> Result<()> {
-        self.load(who)?;
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
-        let history = agent.talk.history.as_ref().ok_or_else(nobody)?;
+    pub(super) fn rewind(&mut self, agent_id: AgentId, label: Option<&str>) -> Result<()> {
+        self.load(agent_id)?;
+        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
         // Marks are not inherited: what is inherited lies at or before the fork point.
         let to = history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {
             let words = match label {
@@ -224,7 +230,7 @@ impl Repl {
             };
             Error::new(ErrorKind::Usage, words)
         })?;
-        self.log_event(who, Body::Rewind(to))
+        self.log_event(agent_id, Body::Rewind(to))
     }
 }
 

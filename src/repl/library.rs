@@ -9,13 +9,13 @@ use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::Change;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 use crate::store::NewAgent;
-use crate::team::Nursery;
+use crate::team::AgentFactory;
 
 /// One of those that live, as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct AgentSummary {
     /// Its id.
     pub id: AgentId,
     /// Its name, or `agent N`.
@@ -36,14 +36,14 @@ pub struct Listed {
 
 impl Repl {
     /// Everybody who lives and is in memory, by order of birth: the root first.
-    pub fn list(&self) -> Vec<Listed> {
-        let listed = |agent: &Agent| Listed {
+    pub fn list(&self) -> Vec<AgentSummary> {
+        let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
             label: agent.identity.label(),
             parent: self.roster.parent(agent.id()),
             model: agent.talk.endpoint.full_name(),
             status: agent.status(),
-            place: self.roster.place_in_line(agent.id()),
+            place: self.roster.place_in_send_queue(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
@@ -54,11 +54,11 @@ impl Repl {
     ///
     /// # Errors
     /// There never was such an agent, or the store cannot be read.
-    pub fn status(&self, who: AgentId) -> Result<Status> {
-        if let Some(agent) = self.roster.get(who) {
+    pub fn status(&self, agent_id: AgentId) -> Result<Status> {
+        if let Some(agent) = self.roster.get(agent_id) {
             return Ok(agent.status());
         }
-        let row = self.shared.store.agent(who)?.ok_or_else(nobody)?;
+        let row = self.shared.store.agent(agent_id)?.ok_or_else(agent_gone)?;
         Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
@@ -69,11 +69,11 @@ impl Repl {
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
         self.require_writing()?;
-        let root = self.roster.nth(0).ok_or_else(nobody)?;
+        let root = self.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(commands::checked_name).transpose()?;
-        let parent = self.roster.get(root).ok_or_else(nobody)?;
+        let parent = self.roster.get(root).ok_or_else(agent_gone)?;
         let endpoint = match model {
-            Some(model) => self.shared.nursery.endpoint(model)?,
+            Some(model) => self.shared.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         let new = NewAgent {
@@ -96,11 +96,11 @@ impl Repl {
         let child = self.roster.with(root, |parent| {
             parent.emit_logged(&born.in_parent.body);
             parent.remember(vec![born.in_parent]);
-            let mut child = Nursery::fork(parent, &born.row, endpoint, None);
+            let mut child = AgentFactory::fork(parent, &born.row, endpoint, None);
             child.talk.thinking = thinking;
             child
         });
-        self.roster.add(child.ok_or_else(nobody)?, Some(root));
+        self.roster.add(child.ok_or_else(agent_gone)?, Some(root));
         self.render();
         Ok(new.id)
     }
@@ -111,11 +111,11 @@ impl Repl {
     /// # Errors
     /// There is no such agent, there is nothing to say, its queue is full, or the store cannot be written; nothing was said
     /// then.
-    pub fn send(&mut self, who: AgentId, text: &str) -> Result<()> {
+    pub fn send(&mut self, agent_id: AgentId, text: &str) -> Result<()> {
         if text.trim().is_empty() {
             return Err(Error::new(ErrorKind::Usage, "there is nothing to send: the text is empty"));
         }
-        self.ask(who, Change::Submit(text.to_owned()))
+        self.ask(agent_id, Change::Submit(text.to_owned()))
     }
 
     /// Stops whatever this agent does. Where it does nothing, nothing happens. Running tools are told to stop: the agent is
@@ -123,8 +123,8 @@ impl Repl {
     ///
     /// # Errors
     /// There is no such agent.
-    pub fn interrupt(&mut self, who: AgentId) -> Result<()> {
-        self.ask(who, Change::Interrupt)
+    pub fn interrupt(&mut self, agent_id: AgentId) -> Result<()> {
+        self.ask(agent_id, Change::Interrupt)
     }
 
     /// Forgets an agent in memory, without killing it: it is there again when the store is opened the next time. Its viewers
@@ -134,37 +134,40 @@ impl Repl {
     /// # Errors
     /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has
     /// living children, it is on a screen, or it works in a worktree, which is removed with the last who is in memory there.
-    pub fn close(&mut self, who: AgentId) -> Result<()> {
+    pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
         self.require_writing()?;
-        if let Some(why) = self.why_not_close(who)? {
-            let label = self.roster.get(who).map(|agent| agent.identity.label()).unwrap_or_default();
+        if let Some(why) = self.why_not_close(agent_id)? {
+            let label = self.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
-        if let Some(closed) = self.bury(who) {
+        if let Some(closed) = self.remove_agent(agent_id) {
             self.keep_last_words(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
         }
         Ok(())
     }
 
-    fn why_not_close(&self, who: AgentId) -> Result<Option<&'static str>> {
-        let agent = self.roster.get(who).filter(|_| !self.is_errand(who)).ok_or_else(nobody)?;
-        let is_waited_for = self.is_waited_on(who);
+    fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
+        let agent = self.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
+        let is_waited_for = self.is_waited_on(agent_id);
         let reasons = [
-            (self.roster.parent(who).is_none(), "it is the root"),
+            (self.roster.parent(agent_id).is_none(), "it is the root"),
             (agent.state() != State::Idle, "it is at work"),
             (!agent.queue.is_empty(), "texts are queued for it"),
             (is_waited_for, "a change of it is under way"),
-            (self.roster.children(who).next().is_some(), "it has living children"),
-            (self.seats.iter().any(|seat| seat.focus == who), "it is on a screen"),
+            (self.roster.children(agent_id).next().is_some(), "it has living children"),
+            (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))
     }
 
     /// Whether a change of this agent waits for something.
-    fn is_waited_on(&self, who: AgentId) -> bool {
-        let is_parked = self.parked.iter().any(|parked| parked.who == who);
-        is_parked || self.has_chore(who) || self.errand_for(who).is_some() || self.team.needs(who)
+    fn is_waited_on(&self, agent_id: AgentId) -> bool {
+        let is_parked = self.parked.iter().any(|parked| parked.agent_id == agent_id);
+        is_parked
+            || self.has_worktree_job(agent_id)
+            || self.summary_job_for(agent_id).is_some()
+            || self.team.needs(agent_id)
     }
 
     /// Fails where the store belongs to somebody else.

@@ -5,28 +5,28 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::message::{Body, Message};
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 
 impl Repl {
     /// Enters an event into an idle agent's conversation: in the middle of a turn it would cut calls from their results.
-    pub(super) fn log_event(&mut self, who: AgentId, body: Body) -> Result<()> {
-        self.require_idle(who)?;
-        let stored = self.shared.store.append(who, vec![body], self.shared.clock.unix_ms())?;
-        self.once_kept(move |repl| repl.show_logged(who, stored));
+    pub(super) fn log_event(&mut self, agent_id: AgentId, body: Body) -> Result<()> {
+        self.require_idle(agent_id)?;
+        let stored = self.shared.store.append(agent_id, vec![body], self.shared.clock.unix_ms())?;
+        self.after_commit(move |repl| repl.show_logged(agent_id, stored));
         Ok(())
     }
 
     /// What was entered into the log is shown, and part of the conversation.
-    pub(super) fn show_logged(&mut self, who: AgentId, messages: Vec<Message>) {
-        self.roster.with(who, |agent| {
+    pub(super) fn show_logged(&mut self, agent_id: AgentId, messages: Vec<Message>) {
+        self.roster.with(agent_id, |agent| {
             messages.iter().for_each(|message| agent.emit_logged(&message.body));
             agent.remember(messages);
         });
     }
 
     /// Says no to what cannot be done in the middle of a turn.
-    pub(super) fn require_idle(&self, who: AgentId) -> Result<()> {
-        let agent = self.roster.get(who).ok_or_else(nobody)?;
+    pub(super) fn require_idle(&self, agent_id: AgentId) -> Result<()> {
+        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.state() == State::Idle {
             return Ok(());
         }

@@ -8,13 +8,13 @@ use crate::domain::chunk::Chunk;
 use crate::domain::mail::{Mail, MailId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 use crate::store::Found;
 
 /// A call that waits for letters.
-pub(super) struct Waiting {
+pub(super) struct MailWait {
     /// Who waits.
-    pub who: AgentId,
+    pub agent_id: AgentId,
     /// The id of its call.
     pub call: String,
     /// Until each of these has written, gone idle or died; empty: until any letter comes.
@@ -29,43 +29,48 @@ impl Repl {
             agent.unread += 1;
             agent.emit_aside(&Chunk::Mail { from, id });
         });
-        self.look_at_waits();
+        self.check_mail_waits();
         Ok(id)
     }
 
     /// Takes a letter out to be read.
-    pub(super) fn take_mail(&mut self, who: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
-        let mail = self.shared.store.read_mail(who, id, self.shared.clock.unix_ms())?;
-        self.count_unread(who)?;
+    pub(super) fn take_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+        let mail = self.shared.store.read_mail(agent_id, id, self.shared.clock.unix_ms())?;
+        self.count_unread(agent_id)?;
         Ok(mail)
     }
 
     /// `/read-mail`: a letter on the screen.
-    pub(super) fn show_mail(&mut self, who: AgentId, id: Option<MailId>) -> Result<()> {
-        let text = match self.take_mail(who, id)? {
-            Some(mail) => format!("letter {} from {}:\n{}", mail.id.0, self.house(who).name_of(mail.from), mail.body),
+    pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
+        let text = match self.take_mail(agent_id, id)? {
+            Some(mail) => format!(
+                "letter {} from {}:\n{}",
+                mail.id.0,
+                self.command_context(agent_id).name_of(mail.from),
+                mail.body
+            ),
             None if id.is_some() => "there is no such letter: /check-mail lists them".into(),
             None => "no unread letters".into(),
         };
-        self.note(who, LineKind::Note, &text);
+        self.note(agent_id, LineKind::Note, &text);
         Ok(())
     }
 
     /// `/delete-mail`.
-    pub(super) fn delete_mail(&mut self, who: AgentId, id: MailId) -> Result<()> {
-        self.shared.store.delete_mail(who, id)?;
-        self.count_unread(who)
+    pub(super) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
+        self.shared.store.delete_mail(agent_id, id)?;
+        self.count_unread(agent_id)
     }
 
     /// An agent's letters, one line each.
-    pub(super) fn list_mail(&self, who: AgentId) -> Result<String> {
-        let mail = self.shared.store.mail(who, None)?;
-        Ok(commands::mail_lines(&self.house(who), &mail))
+    pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
+        let mail = self.shared.store.mail(agent_id, None)?;
+        Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
     }
 
-    fn count_unread(&mut self, who: AgentId) -> Result<()> {
-        let unread = self.shared.store.count_unread(who)?;
-        self.roster.with(who, |agent| {
+    fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
+        let unread = self.shared.store.count_unread(agent_id)?;
+        self.roster.with(agent_id, |agent| {
             agent.unread = unread;
             agent.view.touch();
         });
@@ -74,27 +79,27 @@ impl Repl {
 
     /// What came before the program ended is still unread.
     pub(super) fn count_mail(&mut self) -> Result<()> {
-        for (who, unread) in self.shared.store.unread_mail()? {
-            self.roster.with(who, |agent| agent.unread = unread);
+        for (agent_id, unread) in self.shared.store.unread_mail()? {
+            self.roster.with(agent_id, |agent| agent.unread = unread);
         }
         Ok(())
     }
 
     /// Goes through all waits: what they wait for may have happened.
-    pub(super) fn look_at_waits(&mut self) {
+    pub(super) fn check_mail_waits(&mut self) {
         let mut at = 0;
-        while at < self.waits.len() {
-            let is_over = match self.roster.get(self.waits[at].who) {
-                Some(agent) if agent.is_waiting_call(&self.waits[at].call) => self.is_over(&self.waits[at]),
+        while at < self.mail_waits.len() {
+            let is_over = match self.roster.get(self.mail_waits[at].agent_id) {
+                Some(agent) if agent.is_waiting_call(&self.mail_waits[at].call) => self.is_over(&self.mail_waits[at]),
                 // The call was cut: nobody waits any more.
                 _ => {
-                    self.waits.remove(at);
+                    self.mail_waits.remove(at);
                     continue;
                 }
             };
             if is_over {
-                let waiting = self.waits.remove(at);
-                self.answer_wait(waiting.who, &waiting.call, &waiting.from, "");
+                let waiting = self.mail_waits.remove(at);
+                self.answer_wait(waiting.agent_id, &waiting.call, &waiting.from, "");
             } else {
                 at += 1;
             }
@@ -102,12 +107,12 @@ impl Repl {
     }
 
     /// Whether what a call waits for has happened.
-    pub(super) fn is_over(&self, waiting: &Waiting) -> bool {
+    pub(super) fn is_over(&self, waiting: &MailWait) -> bool {
         if waiting.from.is_empty() {
-            return self.roster.get(waiting.who).is_none_or(|agent| agent.unread > 0);
+            return self.roster.get(waiting.agent_id).is_none_or(|agent| agent.unread > 0);
         }
         // A store that cannot be read would let it wait for ever.
-        let Ok(senders) = self.shared.store.unread_senders(waiting.who) else { return true };
+        let Ok(senders) = self.shared.store.unread_senders(waiting.agent_id) else { return true };
         waiting.from.iter().all(|from| senders.contains(from) || self.is_at_rest(*from))
     }
 
@@ -117,41 +122,43 @@ impl Repl {
     }
 
     /// The time of a wait is over.
-    pub(super) fn end_wait(&mut self, who: AgentId, call: &str) {
-        if let Some(at) = self.waits.iter().position(|waiting| waiting.who == who && waiting.call == call) {
-            let waiting = self.waits.remove(at);
-            self.answer_wait(who, call, &waiting.from, "The time is over. ");
+    pub(super) fn end_wait(&mut self, agent_id: AgentId, call: &str) {
+        if let Some(at) =
+            self.mail_waits.iter().position(|waiting| waiting.agent_id == agent_id && waiting.call == call)
+        {
+            let waiting = self.mail_waits.remove(at);
+            self.answer_wait(agent_id, call, &waiting.from, "The time is over. ");
         }
     }
 
     /// Tells the model what there is.
-    pub(super) fn answer_wait(&mut self, who: AgentId, call: &str, from: &[AgentId], before: &str) {
-        let unread = self.roster.get(who).map_or(0, |agent| agent.unread);
+    pub(super) fn answer_wait(&mut self, agent_id: AgentId, call: &str, from: &[AgentId], before: &str) {
+        let unread = self.roster.get(agent_id).map_or(0, |agent| agent.unread);
         let mut told = format!("{before}{unread} unread letters.");
         for one in from {
             let state = match self.roster.get(*one) {
                 None => "dead",
                 Some(agent) => agent.state().name(),
             };
-            told.push_str(&format!("\n{}: {state}", self.house(who).name_of(*one)));
+            told.push_str(&format!("\n{}: {state}", self.command_context(agent_id).name_of(*one)));
         }
-        self.with_agent(who, |agent, context| agent.answer_call(call, Ok(told), context));
+        self.with_agent(agent_id, |agent, context| agent.answer_call(call, Ok(told), context));
     }
 
     /// The agent that is meant.
     ///
     /// # Errors
     /// Nobody or more than one is.
-    pub(super) fn agent_named(&self, who: AgentId, name: &str) -> Result<AgentId> {
+    pub(super) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self.roster.parent(who).ok_or_else(nobody);
+            return self.roster.parent(agent_id).ok_or_else(agent_gone);
         }
         commands::agent_called(&self.roster, name)
     }
 
     /// The same, and the dead too: who waits for one of them is told that it is dead.
-    pub(super) fn agent_once_named(&self, who: AgentId, name: &str) -> Result<AgentId> {
-        self.agent_named(who, name).or_else(|error| match self.shared.store.find(name)? {
+    pub(super) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
+        self.agent_named(agent_id, name).or_else(|error| match self.shared.store.find(name)? {
             Found::One(id) => Ok(id),
             _ => Err(error),
         })

@@ -4,26 +4,24 @@
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
+mod activity;
 mod apply;
+mod credentials;
 mod device;
-mod doing;
 mod draw;
 mod environment;
 mod exit;
 mod export;
+mod external;
 mod fork;
-mod guests;
-mod household;
 mod input;
-mod keyring;
 mod kill;
 mod library;
+mod load;
 mod log;
 mod mail;
 mod queue;
 mod request;
-mod seat;
-mod seats;
 mod sending;
 mod serve;
 mod slice;
@@ -33,6 +31,8 @@ mod team;
 #[cfg(not(feature = "coordinator"))]
 #[path = "team/left_out.rs"]
 mod team;
+mod terminal;
+mod terminals;
 mod timeout;
 mod trace;
 mod viewers;
@@ -44,28 +44,28 @@ use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::commands::House;
+use crate::commands::CommandContext;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::net::{Lookup, Network};
-use crate::reactor::{News, Reactor, Signal, Signals, Source};
+use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::{QueueId, Store};
-use crate::team::{Limiter, Nursery, Roster};
+use crate::team::{AgentFactory, Limiter, Roster};
 use crate::tools::Running;
 pub use device::{Device, RemoteTerminal};
-pub use library::Listed;
-pub use seat::{Manners, Seat, SeatWish};
-pub use seats::SeatId;
+pub use library::AgentSummary;
 pub use team::RunId;
-pub use timeout::{Timeout, Why};
-pub use viewers::{OnChunks, Seen, ViewerId};
+pub use terminal::{Terminal, TerminalMode, TerminalRequest};
+pub use terminals::TerminalId;
+pub use timeout::{Timeout, WakeReason};
+pub use viewers::{OnChunks, ViewerId, ViewerOutput};
 
-use guests::Guests;
-use household::{Household, places};
-use keyring::Keyring;
-use seats::Seats;
+use credentials::Credentials;
+use external::ExternalHooks;
+use load::{LoadedAgents, slots};
+use terminals::Terminals;
 use trace::Trace;
 
 /// Whether the loop goes on.
@@ -84,15 +84,15 @@ struct SharedContext {
     clock: Clock,
     network: Network,
     wake: Wake,
-    nursery: Nursery,
+    factory: AgentFactory,
     trace: Trace,
 }
 
 /// A change that waits until the agent's tools are done.
 struct Parked {
-    who: AgentId,
+    agent_id: AgentId,
     /// The terminal from which it was asked for.
-    asker: Option<SeatId>,
+    origin: Option<TerminalId>,
     change: Change,
     /// What the person typed for it, if that was more than the command.
     line: Option<String>,
@@ -104,45 +104,45 @@ pub struct Repl {
     roster: Roster,
     reactor: Reactor,
     signals: Option<Signals>,
-    seats: Seats,
+    terminals: Terminals,
     outbox: Outbox,
     parked: Vec<Parked>,
     /// The terminals at which queued commands were entered.
-    entered_at: BTreeMap<QueueId, SeatId>,
+    entered_at: BTreeMap<QueueId, TerminalId>,
     /// What happens in memory when what is being stored is kept.
-    once_kept: Vec<queue::OnceKept>,
+    after_commit: Vec<queue::AfterCommit>,
     /// Cuts that wait for summaries.
-    slicings: Vec<slice::Slicing>,
+    slice_jobs: Vec<slice::SliceJob>,
     /// Which providers have to be waited for.
     limiter: Limiter,
-    keyring: Keyring,
+    credentials: Credentials,
     /// Hosts that are being looked up, by provider.
     lookups: BTreeMap<String, Lookup>,
     /// How many agents may be at work.
-    places: usize,
+    slots: usize,
     /// Messages that could not be written and are only in memory.
     unsaved: usize,
     /// Idle agents that still hold a connection, the longest idle first.
-    resting: VecDeque<AgentId>,
+    idle_connections: VecDeque<AgentId>,
     /// What still runs of agents that died: joined as it ends.
-    dying: Vec<Running>,
+    draining: Vec<Running>,
     /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
-    chores: Vec<environment::Chore>,
-    abandoned: Vec<environment::Abandoned>,
+    worktree_jobs: Vec<environment::WorktreeJob>,
+    unused_worktrees: Vec<environment::UnusedWorktree>,
     /// Calls that wait for letters.
-    waits: Vec<mail::Waiting>,
+    mail_waits: Vec<mail::MailWait>,
     /// Who reads what agents say.
     viewers: viewers::Viewers,
     /// Tasks on which several agents work.
     team: team::Team,
-    tools_looked_at: Moment,
+    tools_polled_at: Moment,
     /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
     serving: serve::Serving,
-    guests: Guests,
+    external: ExternalHooks,
 }
 
 /// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
-const RESTING_CONNECTIONS: usize = 16;
+const IDLE_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
@@ -159,14 +159,15 @@ impl Repl {
         let reactor = Reactor::new()?;
         // Who only looks may be looking at turns that another process is in the middle of.
         let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
-        let mut nursery = Nursery::new(&config);
-        let Household { roster, damaged, is_fresh } = Household::of(&store, &config, &mut nursery, clock.unix_ms())?;
+        let mut factory = AgentFactory::new(&config);
+        let LoadedAgents { roster, damaged, is_fresh } =
+            LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let (places, tools_looked_at) = (places(config.working_limit, 0), clock.now());
+        let (slots, tools_polled_at) = (slots(config.working_limit, 0), clock.now());
         let shared = SharedContext {
             trace: Trace::open(config.trace.as_deref())?,
             wake: reactor.waker(),
-            nursery,
+            factory,
             network: Network::default(),
             store,
             clock,
@@ -177,27 +178,27 @@ impl Repl {
             roster,
             reactor,
             signals: None,
-            seats: Seats::default(),
+            terminals: Terminals::default(),
             outbox: Outbox::default(),
             parked: Vec::new(),
             entered_at: BTreeMap::new(),
-            once_kept: Vec::new(),
-            slicings: Vec::new(),
+            after_commit: Vec::new(),
+            slice_jobs: Vec::new(),
             limiter: Limiter::default(),
-            keyring: Keyring::default(),
+            credentials: Credentials::default(),
             lookups: BTreeMap::new(),
-            places,
+            slots,
             unsaved: 0,
-            resting: VecDeque::new(),
-            dying: Vec::new(),
-            chores: Vec::new(),
-            abandoned: Vec::new(),
-            waits: Vec::new(),
+            idle_connections: VecDeque::new(),
+            draining: Vec::new(),
+            worktree_jobs: Vec::new(),
+            unused_worktrees: Vec::new(),
+            mail_waits: Vec::new(),
             viewers: viewers::Viewers::default(),
             team: team::Team::default(),
-            tools_looked_at,
+            tools_polled_at,
             serving: serve::Serving::default(),
-            guests: Guests::default(),
+            external: ExternalHooks::default(),
         };
         if repl.shared.trace.is_open() {
             repl.outbox.listen();
@@ -207,10 +208,10 @@ impl Repl {
         for cut in &was_cut {
             repl.roster.with(*cut, Agent::note_cut);
         }
-        repl.greet(root, is_fresh, &damaged, was_cut.len());
-        repl.sweep_worktrees(root);
+        repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
+        repl.find_unused_worktrees(root);
         if let Some(device) = device {
-            repl.sit(device, root, Manners::default());
+            repl.attach_device(device, root, TerminalMode::default());
         }
         repl.render();
         Ok(repl)
@@ -218,7 +219,7 @@ impl Repl {
 
     /// Signals reach the loop from now on, also those that came before. For a process of its own, which catches them
     /// before it takes the terminal; not for a library user's.
-    pub fn heed(&mut self, signals: Signals) {
+    pub fn set_signals(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }
 
@@ -245,23 +246,23 @@ impl Repl {
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         self.setup_interests()?;
         let timeout = self.compute_timeout();
-        let mut news = Vec::new();
-        self.reactor.wait(timeout.within(limit), &mut news)?;
-        self.shared.trace.begin(&timeout, &news);
-        self.guests.hear(&news);
-        let is_leaving = self.handle_signals(&news)? == Turn::Exit
-            || self.handle_clients(&news)? == Turn::Exit
-            || self.handle_input(&news)? == Turn::Exit;
+        let mut ready = Vec::new();
+        self.reactor.wait(timeout.within(limit), &mut ready)?;
+        self.shared.trace.begin(&timeout, &ready);
+        self.external.hear(&ready);
+        let is_leaving = self.handle_signals(&ready)? == Turn::Exit
+            || self.handle_clients(&ready)? == Turn::Exit
+            || self.handle_input(&ready)? == Turn::Exit;
         if is_leaving {
             drop(self.shared.trace.end());
             return Ok(Turn::Exit);
         }
-        let named = self.handle_curl_events(&news);
-        self.join_dying();
-        self.run_chores();
-        self.look_at_keys();
-        self.look_at_lookups();
-        for id in self.with_news(named, &news) {
+        let named = self.handle_curl_events(&ready);
+        self.join_draining();
+        self.poll_worktree_jobs();
+        self.poll_key_commands();
+        self.poll_lookups();
+        for id in self.agents_with_work(named, &ready) {
             self.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
                 agent.poll_tools(context);
@@ -275,14 +276,14 @@ impl Repl {
         self.render();
         self.serve_clients();
         if let Some(error) = self.shared.trace.end() {
-            self.tell_of_trace(&error);
+            self.report_trace_error(&error);
         }
         Ok(Turn::Continue)
     }
 
     /// Who looks on is told that the trace has ended: from now on nothing is written.
-    fn tell_of_trace(&mut self, error: &std::io::Error) {
-        let watched: BTreeSet<AgentId> = self.seats.iter().map(|seat| seat.focus).collect();
+    fn report_trace_error(&mut self, error: &std::io::Error) {
+        let watched: BTreeSet<AgentId> = self.terminals.iter().map(|terminal| terminal.focus).collect();
         for focus in watched {
             self.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
         }
@@ -296,17 +297,17 @@ impl Repl {
         {
             self.reactor.watch(Source::Signals, signals.fd(), true, false)?;
         }
-        for seat in self.seats.iter_mut() {
-            seat.watch(&mut self.reactor)?;
+        for terminal in self.terminals.iter_mut() {
+            terminal.watch(&mut self.reactor)?;
         }
         self.serving.watch(&mut self.reactor)
     }
 
     /// Drives the connections whose sockets are ready or whose timer is due. Returns the agents that this concerns.
-    fn handle_curl_events(&mut self, news: &[News]) -> BTreeSet<AgentId> {
+    fn handle_curl_events(&mut self, ready: &[Ready]) -> BTreeSet<AgentId> {
         let now = self.shared.clock.now();
         let mut named = BTreeSet::new();
-        for one in news {
+        for one in ready {
             let Source::Socket(id, fd) = one.source else { continue };
             self.with_agent(id, |agent, context| {
                 agent.connection().on_socket(fd, one.readiness, context.network, now);
@@ -329,19 +330,19 @@ impl Repl {
     }
 
     /// Who has to be looked at: named by libcurl or the deadlines, with work left over, or with a tool thread.
-    fn with_news(&mut self, mut named: BTreeSet<AgentId>, news: &[News]) -> BTreeSet<AgentId> {
+    fn agents_with_work(&mut self, mut named: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
         let now = self.shared.clock.now();
         named.extend(self.roster.take_leftover(AGENTS_PER_TURN));
-        let is_woken = news.iter().any(|one| one.source == Source::Waker);
-        if is_woken || now - self.tools_looked_at >= TOOL_POLL {
-            self.tools_looked_at = now;
+        let is_woken = ready.iter().any(|one| one.source == Source::Waker);
+        if is_woken || now - self.tools_polled_at >= TOOL_POLL {
+            self.tools_polled_at = now;
             named.extend(self.roster.with_live_tools());
         }
         named
     }
 
-    fn handle_signals(&mut self, news: &[News]) -> Result<Turn> {
-        if !news.iter().any(|one| one.source == Source::Signals) {
+    fn handle_signals(&mut self, ready: &[Ready]) -> Result<Turn> {
+        if !ready.iter().any(|one| one.source == Source::Signals) {
             return Ok(Turn::Continue);
         }
         let signals = self.signals.as_mut().map(Signals::take).unwrap_or_default();
@@ -353,8 +354,10 @@ impl Repl {
                 Signal::HangUp if self.serving.is_open() => {}
                 Signal::HangUp => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
-                Signal::Resized => self.seats.iter_mut().filter(|seat| seat.is_local()).for_each(Seat::measure),
-                Signal::Resume => self.seats.iter_mut().try_for_each(Seat::resume)?,
+                Signal::Resized => {
+                    self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
+                }
+                Signal::Resume => self.terminals.iter_mut().try_for_each(Terminal::resume)?,
             }
         }
         Ok(Turn::Continue)
@@ -385,7 +388,7 @@ impl Repl {
     fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
         let text = text.to_owned();
         let chunk = match kind {
-            LineKind::Error => Chunk::Error { kind: "house".into(), message: text },
+            LineKind::Error => Chunk::Error { kind: "internal".into(), message: text },
             LineKind::Mark => Chunk::Mark(text),
             _ => Chunk::Note(text),
         };
@@ -393,14 +396,21 @@ impl Repl {
     }
 
     /// The house as a command may see it.
-    fn house(&self, current: AgentId) -> House<'_> {
+    fn command_context(&self, current: AgentId) -> CommandContext<'_> {
         let SharedContext { store, config, clock, .. } = &self.shared;
-        House { roster: &self.roster, store, config, current, unix_ms: clock.unix_ms(), sittings: Vec::new() }
+        CommandContext {
+            roster: &self.roster,
+            store,
+            config,
+            current,
+            unix_ms: clock.unix_ms(),
+            terminal_infos: Vec::new(),
+        }
     }
 
     /// The same, asked from this terminal.
-    fn house_from(&self, at: SeatId, current: AgentId) -> House<'_> {
-        House { sittings: self.sittings(at), ..self.house(current) }
+    fn command_context_at(&self, at: TerminalId, current: AgentId) -> CommandContext<'_> {
+        CommandContext { terminal_infos: self.terminal_infos(at), ..self.command_context(current) }
     }
 
     /// Everybody, to look at.
@@ -423,8 +433,8 @@ impl Repl {
     ///
     /// # Errors
     /// When it cannot be carried out; the house is as it was.
-    pub fn ask(&mut self, who: AgentId, change: Change) -> Result<()> {
-        self.apply_change(self.seats.first_taking_part(), who, change)?;
+    pub fn ask(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
+        self.apply_change(self.terminals.first_taking_part(), agent_id, change)?;
         self.apply_outbox();
         self.render();
         Ok(())
@@ -440,7 +450,7 @@ mod tests {
     use super::*;
     use crate::domain::endpoint::Endpoint;
 
-    fn house_in(directory: &std::path::Path) -> Repl {
+    fn repl_in(directory: &std::path::Path) -> Repl {
         let config = Config {
             data_directory: Some(directory.into()),
             working_directory: directory.into(),
@@ -454,13 +464,13 @@ mod tests {
     #[test]
     fn a_tool_that_is_done_is_found_by_looking_although_its_wake_was_lost() {
         let directory = tempfile::tempdir().unwrap();
-        let mut house = house_in(directory.path());
-        house.shared.wake = Arc::new(|| {});
-        let id = house.roster.nth(0).unwrap();
-        house.ask(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        let mut command_context = repl_in(directory.path());
+        command_context.shared.wake = Arc::new(|| {});
+        let id = command_context.roster.nth(0).unwrap();
+        command_context.ask(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
-        while !house.roster.busy().is_empty() {
-            house.turn(Some(Duration::from_secs(20))).unwrap();
+        while !command_context.roster.busy().is_empty() {
+            command_context.turn(Some(Duration::from_secs(20))).unwrap();
         }
         assert!(start.elapsed() < Duration::from_secs(10), "it was found only when the test gave up waiting");
     }
@@ -468,18 +478,18 @@ mod tests {
     #[test]
     fn what_the_last_request_of_a_turn_leads_to_is_carried_out_in_that_turn() {
         let directory = tempfile::tempdir().unwrap();
-        let mut house = house_in(directory.path());
-        let root = house.roster.nth(0).unwrap();
+        let mut command_context = repl_in(directory.path());
+        let root = command_context.roster.nth(0).unwrap();
         let nobody_speaks = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
-        house.roster.with(root, |agent| agent.talk.endpoint = nobody_speaks);
+        command_context.roster.with(root, |agent| agent.talk.endpoint = nobody_speaks);
         for _ in 0..70 {
-            house.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+            command_context.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
-        for id in house.roster.ids() {
-            house.apply_change(None, id, Change::Submit("hello".into())).unwrap();
+        for id in command_context.roster.ids() {
+            command_context.apply_change(None, id, Change::Submit("hello".into())).unwrap();
         }
-        house.apply_outbox();
-        assert_eq!(house.roster.busy().len(), 7, "the others failed at once");
-        assert!(house.outbox.is_empty());
+        command_context.apply_outbox();
+        assert_eq!(command_context.roster.busy().len(), 7, "the others failed at once");
+        assert!(command_context.outbox.is_empty());
     }
 }

@@ -20,8 +20,8 @@ impl Repl {
         self.apply_effects();
         for _ in 0..REQUESTS_PER_TURN {
             self.settle_gates();
-            let Some(who) = self.next_to_send() else { return };
-            self.send_request_of(who);
+            let Some(agent_id) = self.next_to_send() else { return };
+            self.send_request_of(agent_id);
             self.apply_effects();
         }
     }
@@ -37,46 +37,46 @@ impl Repl {
     }
 
     /// What holds up an agent that stands in line, if its provider does.
-    pub(super) fn gate_of(&self, who: AgentId) -> Option<&Gate> {
-        let provider = self.roster.stands_for(who)?;
+    pub(super) fn gate_of(&self, agent_id: AgentId) -> Option<&Gate> {
+        let provider = self.roster.stands_for(agent_id)?;
         self.limiter.gate(provider, self.shared.clock.now())
     }
 
     /// Whether an agent waits for no more than a moment: that of its retry, or the end of its provider's pause.
-    pub(super) fn is_held_up(&self, who: AgentId) -> bool {
-        let waiting = self.roster.get(who).filter(|agent| agent.state() == State::WaitingForLlm);
+    pub(super) fn is_held_up(&self, agent_id: AgentId) -> bool {
+        let waiting = self.roster.get(agent_id).filter(|agent| agent.state() == State::WaitingForLlm);
         match waiting.map(Agent::wait) {
             Some(Wait::Retry { .. }) => true,
-            Some(Wait::Place) => matches!(self.gate_of(who), Some(Gate::Paused { .. })),
+            Some(Wait::Place) => matches!(self.gate_of(agent_id), Some(Gate::Paused { .. })),
             _ => false,
         }
     }
 
     /// A person does not wait for that moment: the request of this agent is tried for all.
-    pub(super) fn try_now(&mut self, who: AgentId) -> Option<()> {
-        if self.is_held_up(who) {
-            let provider = &self.roster.get(who)?.talk.endpoint.provider;
+    pub(super) fn try_now(&mut self, agent_id: AgentId) -> Option<()> {
+        if self.is_held_up(agent_id) {
+            let provider = &self.roster.get(agent_id)?.talk.endpoint.provider;
             self.limiter.end_pause(provider, self.shared.clock.now());
-            self.with_agent(who, Agent::retry_now)?;
+            self.with_agent(agent_id, Agent::retry_now)?;
         }
         Some(())
     }
 
     fn settle_gates(&mut self) {
         let (now, roster) = (self.shared.clock.now(), &self.roster);
-        let is_under_way = |who| roster.get(who).is_some_and(|agent| agent.is_under_way());
+        let is_under_way = |agent_id| roster.get(agent_id).is_some_and(|agent| agent.is_under_way());
         self.limiter.settle(now, is_under_way, |provider| roster.is_awaited(provider));
     }
 
     fn next_in_line(&self) -> Option<AgentId> {
-        self.first_in_line().filter(|who| self.may_request(*who))
+        self.first_in_line().filter(|agent_id| self.may_request(*agent_id))
     }
 
     /// Who would be next if there were no limit of requests.
     pub(super) fn first_in_line(&self) -> Option<AgentId> {
         let now = self.shared.clock.now();
         let is_open = |provider: &str| self.limiter.lets_through(provider, now) && !self.lookups.contains_key(provider);
-        self.roster.next_in_line(self.places, is_open)
+        self.roster.next_in_line(self.slots, is_open)
     }
 
     fn next_to_send(&mut self) -> Option<AgentId> {
@@ -86,16 +86,17 @@ impl Repl {
         }
         let provider = self.roster.stands_for(next)?;
         let is_behind_pause = self.limiter.wants_trial(provider, self.shared.clock.now());
-        let mut on_screen = self.seats.iter().filter(|_| is_behind_pause).map(|seat| self.worker(seat.focus));
-        let who = on_screen.find(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
-        self.roster.leave_line(who);
-        Some(who)
+        let mut on_screen =
+            self.terminals.iter().filter(|_| is_behind_pause).map(|terminal| self.worker(terminal.focus));
+        let agent_id = on_screen.find(|one| self.roster.stands_for(*one) == Some(provider)).unwrap_or(next);
+        self.roster.leave_send_queue(agent_id);
+        Some(agent_id)
     }
 
     /// Has the host of this agent's provider looked up, if its addresses are not known: until then nobody sends there.
-    fn look_up_for(&mut self, who: AgentId) -> bool {
+    fn look_up_for(&mut self, agent_id: AgentId) -> bool {
         let now = self.shared.clock.now();
-        let Some(endpoint) = self.roster.get(who).map(|agent| &agent.talk.endpoint) else { return false };
+        let Some(endpoint) = self.roster.get(agent_id).map(|agent| &agent.talk.endpoint) else { return false };
         let Some(host) = self.shared.network.wants_lookup(&endpoint.base_url, now) else { return false };
         // Where no thread is left, libcurl tries and has the words.
         let Ok(lookup) = Lookup::start(host, self.shared.wake.clone()) else { return false };
@@ -104,7 +105,7 @@ impl Repl {
     }
 
     /// Takes the answers of the system's resolver.
-    pub(super) fn look_at_lookups(&mut self) {
+    pub(super) fn poll_lookups(&mut self) {
         let now = self.shared.clock.now();
         self.lookups.retain(|_, lookup| {
             let answer = lookup.take_answer();
@@ -116,20 +117,20 @@ impl Repl {
         });
     }
 
-    fn send_request_of(&mut self, who: AgentId) {
-        let Some(agent) = self.roster.get(who).filter(|agent| matches!(agent.wait(), Wait::Place)) else { return };
+    fn send_request_of(&mut self, agent_id: AgentId) {
+        let Some(agent) = self.roster.get(agent_id).filter(|agent| matches!(agent.wait(), Wait::Place)) else { return };
         let endpoint = agent.talk.endpoint.clone();
         let configured = || endpoint.key.clone().map(|secret| Credential { secret, run: 0 });
         let key = match &endpoint.key_command {
             None => configured(),
-            Some(_) => match self.keyring.key(&endpoint.provider) {
+            Some(_) => match self.credentials.key(&endpoint.provider) {
                 Some(key) => Some(key.clone()),
-                None => return self.await_key(who),
+                None => return self.await_key(agent_id),
             },
         };
-        self.limiter.on_sent(&endpoint.provider, who, self.shared.clock.now());
-        self.team.on_begun(who, self.shared.clock.now());
-        self.count_request(who);
-        self.with_agent(who, |agent, context| agent.send_request(key, context));
+        self.limiter.on_sent(&endpoint.provider, agent_id, self.shared.clock.now());
+        self.team.on_begun(agent_id, self.shared.clock.now());
+        self.count_request(agent_id);
+        self.with_agent(agent_id, |agent, context| agent.send_request(key, context));
     }
 }

@@ -8,22 +8,22 @@
 //! What a client says or leaves unread costs nobody else anything: each step does a bounded amount for each of them, and
 //! what is kept for all of them is bounded.
 
-mod asks;
 mod client;
-mod sitting;
+mod requests;
 mod streams;
+mod terminals;
 mod turns;
 
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::domain::wire::{LONGEST_LINE, Told};
-use crate::reactor::{News, Source};
-use crate::repl::household::places;
+use crate::domain::wire::{LONGEST_LINE, Response};
+use crate::reactor::{Ready, Source};
+use crate::repl::load::slots;
 use crate::repl::{Repl, Turn};
-use crate::server::{Connection, Line, Listener};
+use crate::socket::{Connection, Line, Listener};
 pub(super) use client::Serving;
-use client::{Client, Doing, MOST_CLIENTS, refusal};
+use client::{Client, ClientState, MOST_CLIENTS, refusal};
 
 /// So many come in, so much is read of each, and so many of its lines are carried out in one turn.
 const NEW_PER_TURN: usize = 16;
@@ -37,7 +37,7 @@ impl Repl {
     /// From now on clients are let in and served in every turn, until the house is left. A hang-up of the terminal from
     /// which the program was started does not end it any more.
     pub fn serve(&mut self, listener: Listener) {
-        self.places = places(self.shared.config.working_limit, MOST_CLIENTS as u64);
+        self.slots = slots(self.shared.config.working_limit, MOST_CLIENTS as u64);
         self.serving.listener = Some(listener);
     }
 
@@ -47,9 +47,9 @@ impl Repl {
     }
 
     /// Lets clients in, reads what they say and carries it out.
-    pub(super) fn handle_clients(&mut self, news: &[News]) -> Result<Turn> {
-        self.let_clients_in(news);
-        for one in news {
+    pub(super) fn handle_clients(&mut self, ready: &[Ready]) -> Result<Turn> {
+        self.let_clients_in(ready);
+        for one in ready {
             let Source::Client(number) = one.source else { continue };
             let Some(client) = self.serving.clients.get_mut(&number) else { continue };
             client.connection.on_readable();
@@ -69,12 +69,12 @@ impl Repl {
     /// Tells clients what has happened, and lets go of those who are done.
     pub(super) fn serve_clients(&mut self) {
         for number in self.client_numbers() {
-            match self.serving.clients.get(&number).map(|client| &client.doing) {
-                Some(Doing::Reading { .. }) => self.tell_chunks(number),
-                Some(Doing::Waiting { .. }) => self.tell_rest(number),
-                Some(Doing::Turn(_)) => self.tell_turn(number),
-                Some(Doing::Sitting(_)) => self.tell_frames(number),
-                Some(Doing::Nothing) | None => {}
+            match self.serving.clients.get(&number).map(|client| &client.state) {
+                Some(ClientState::Reading { .. }) => self.tell_chunks(number),
+                Some(ClientState::Waiting { .. }) => self.tell_rest(number),
+                Some(ClientState::Turn(_)) => self.tell_turn(number),
+                Some(ClientState::Terminal(_)) => self.tell_frames(number),
+                Some(ClientState::Nothing) | None => {}
             }
             if self.serving.clients.get(&number).is_some_and(Client::is_over) && !self.has_typed_more(number) {
                 self.drop_client(number);
@@ -89,14 +89,14 @@ impl Repl {
     }
 
     fn has_to_tell_client(&self, client: &Client) -> bool {
-        match &client.doing {
-            Doing::Nothing => false,
-            Doing::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
-            Doing::Waiting { who, .. } => self.is_at_rest(*who),
-            Doing::Turn(turn) => {
+        match &client.state {
+            ClientState::Nothing => false,
+            ClientState::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
+            ClientState::Waiting { agent_id, .. } => self.is_at_rest(*agent_id),
+            ClientState::Turn(turn) => {
                 self.has_to_do_for_turn(turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
             }
-            Doing::Sitting(at) => self.has_frame(client, *at),
+            ClientState::Terminal(at) => self.has_frame(client, *at),
         }
     }
 
@@ -104,8 +104,8 @@ impl Repl {
         self.serving.clients.keys().copied().collect()
     }
 
-    fn let_clients_in(&mut self, news: &[News]) {
-        let is_told = news.iter().any(|one| one.source == Source::Listener);
+    fn let_clients_in(&mut self, ready: &[Ready]) {
+        let is_told = ready.iter().any(|one| one.source == Source::Listener);
         if !is_told && !self.serving.has_more {
             return;
         }
@@ -154,7 +154,7 @@ impl Repl {
     }
 
     fn limit_what_is_kept(&mut self) {
-        while let Some(number) = self.serving.greediest(&self.seats) {
+        while let Some(number) = self.serving.greediest(&self.terminals) {
             self.send_away(number, "too much was said at once, or too little read: no more can be kept");
         }
     }
@@ -195,11 +195,11 @@ impl Repl {
 
     fn end_what_is_under_way(&mut self, number: u64) {
         let Some(client) = self.serving.clients.get_mut(&number) else { return };
-        match std::mem::replace(&mut client.doing, Doing::Nothing) {
-            Doing::Reading { viewer, .. } => self.detach(viewer),
-            Doing::Turn(turn) => self.leave_turn(&turn),
-            Doing::Sitting(at) => self.let_terminal_go(at),
-            Doing::Nothing | Doing::Waiting { .. } => {}
+        match std::mem::replace(&mut client.state, ClientState::Nothing) {
+            ClientState::Reading { viewer, .. } => self.detach(viewer),
+            ClientState::Turn(turn) => self.leave_turn(&turn),
+            ClientState::Terminal(at) => self.let_terminal_go(at),
+            ClientState::Nothing | ClientState::Waiting { .. } => {}
         }
     }
 
@@ -212,8 +212,9 @@ impl Repl {
         self.serve_clients();
         for number in self.client_numbers() {
             let is_sitting =
-                self.serving.clients.get(&number).is_some_and(|one| matches!(one.doing, Doing::Sitting(_)));
-            let is_idle = self.serving.clients.get(&number).is_some_and(|one| matches!(one.doing, Doing::Nothing));
+                self.serving.clients.get(&number).is_some_and(|one| matches!(one.state, ClientState::Terminal(_)));
+            let is_idle =
+                self.serving.clients.get(&number).is_some_and(|one| matches!(one.state, ClientState::Nothing));
             let last = if is_sitting { self.farewell() } else { refusal("the server has ended") };
             self.end_what_is_under_way(number);
             if let Some(client) = self.serving.clients.get_mut(&number).filter(|_| !is_idle) {
@@ -234,8 +235,8 @@ impl Repl {
     }
 
     /// The last word to terminals when the server ends. The way back is for the client to tell: it knows how it came.
-    fn farewell(&self) -> Told {
+    fn farewell(&self) -> Response {
         let agents = crate::base::text::counted(self.roster.len(), "agent is", "agents are");
-        Told::End(format!("the server has ended: {agents} kept"))
+        Response::End(format!("the server has ended: {agents} kept"))
     }
 }

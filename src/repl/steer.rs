@@ -10,16 +10,16 @@ use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 
 /// The most bytes of instructions that an agent may be given.
 const SYSTEM_BYTES: usize = 256 * 1024;
 
 impl Repl {
     /// Another model. What the new one does not accept of thinking is left to it again, and that is said.
-    pub(super) fn set_model(&mut self, who: AgentId, full_name: &str) -> Result<()> {
-        let endpoint = self.shared.nursery.endpoint(full_name)?;
-        let before = self.roster.get(who).ok_or_else(nobody)?.talk.thinking;
+    pub(super) fn set_model(&mut self, agent_id: AgentId, full_name: &str) -> Result<()> {
+        let endpoint = self.shared.factory.endpoint(full_name)?;
+        let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.thinking;
         let is_kept = check_thinking(&endpoint, before).is_ok();
         let thinking = if is_kept { before } else { Thinking::default() };
         let mut words = format!("/model {}", endpoint.full_name());
@@ -27,42 +27,42 @@ impl Repl {
             words.push_str(&format!(": it does not take thinking {before}, which is back to default"));
         }
         let messages = self.together(|repl| {
-            repl.shared.store.set_endpoint(who, &endpoint.full_name())?;
+            repl.shared.store.set_endpoint(agent_id, &endpoint.full_name())?;
             if !is_kept {
-                repl.shared.store.set_thinking(who, Some(&thinking.to_string()))?;
+                repl.shared.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             }
-            repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+            repl.shared.store.append(agent_id, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
-        self.with_agent(who, |agent, context| {
+        self.with_agent(agent_id, |agent, context| {
             agent.talk_to(endpoint, context);
             agent.talk.thinking = thinking;
         });
-        self.show_logged(who, messages);
+        self.show_logged(agent_id, messages);
         Ok(())
     }
 
     /// Another amount of thinking; what the model would reject is refused.
-    pub(super) fn set_thinking(&mut self, who: AgentId, thinking: Thinking) -> Result<()> {
-        check_thinking(&self.roster.get(who).ok_or_else(nobody)?.talk.endpoint, thinking)?;
+    pub(super) fn set_thinking(&mut self, agent_id: AgentId, thinking: Thinking) -> Result<()> {
+        check_thinking(&self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint, thinking)?;
         let messages = self.together(|repl| {
             // `default` too: where nothing is stored, the configuration decides.
-            repl.shared.store.set_thinking(who, Some(&thinking.to_string()))?;
+            repl.shared.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             let words = format!("/thinking {thinking}");
-            repl.shared.store.append(who, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+            repl.shared.store.append(agent_id, vec![Body::Command(words)], repl.shared.clock.unix_ms())
         })?;
-        self.roster.with(who, |agent| agent.talk.thinking = thinking);
-        self.show_logged(who, messages);
+        self.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
+        self.show_logged(agent_id, messages);
         Ok(())
     }
 
     /// Instructions of the agent's own, which its forks inherit; `None`: those of its environment.
-    pub(super) fn set_system(&mut self, who: AgentId, system: Option<String>) -> Result<()> {
+    pub(super) fn set_system(&mut self, agent_id: AgentId, system: Option<String>) -> Result<()> {
         if let Some(text) = system.as_ref().filter(|text| text.len() > SYSTEM_BYTES) {
             let words = format!("instructions of {} KiB are too long: 256 KiB at most", text.len() / 1024);
             return Err(Error::new(ErrorKind::Usage, words));
         }
-        self.shared.store.set_system(who, system.as_deref())?;
-        self.roster.with(who, |agent| {
+        self.shared.store.set_system(agent_id, system.as_deref())?;
+        self.roster.with(agent_id, |agent| {
             let usual = || Rc::from(&*agent.talk.environment.instructions);
             agent.talk.system = system.map_or_else(usual, Rc::from);
         });

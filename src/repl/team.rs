@@ -11,11 +11,11 @@
 //! two things are different while it plays: its failed requests are tried again by the task, which has its deadline in
 //! view, and not by the agent; and what it says is listened to.
 
-mod births;
 mod chat;
 mod ends;
+mod events;
 mod library;
-mod news;
+mod members;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::task::{Context, Step, Task, Who};
-use news::Heard;
+use events::Heard;
 
 /// What one run may do in one turn: births are transactions, and the keyboard waits meanwhile.
 const STEPS_PER_TURN: usize = 64;
@@ -75,7 +75,7 @@ struct Run {
     id: RunId,
     task: Task,
     /// Whose children the members are.
-    asker: AgentId,
+    origin: AgentId,
     /// The last of the asker's messages that members know, in a chat: there they stay when they are over, and write to
     /// the asker. Otherwise they know nothing of it and die when they are over.
     knows: Option<MessageId>,
@@ -101,7 +101,7 @@ struct Run {
 /// What an agent plays.
 struct Part {
     run: RunId,
-    who: Who,
+    agent_id: Who,
     /// The last of its own messages before it was told its task.
     before: MessageId,
     heard: Heard,
@@ -171,7 +171,7 @@ impl Repl {
             let Some(step) = self.team.with_task(run, now, Task::step) else { return };
             self.heed_events(run);
             match step {
-                Step::Start { who, prompt, attempt } => self.start_member(run, who, &prompt, attempt),
+                Step::Start { agent_id, prompt, attempt } => self.start_member(run, agent_id, &prompt, attempt),
                 // Whoever is cancelled was told of as one that is over, and was stopped then.
                 Step::Cancel { .. } => {}
                 Step::Wait(until) => return self.team.wait(run, until),

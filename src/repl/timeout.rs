@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::{Repl, Seat, TOOL_POLL, doing};
+use crate::repl::{Repl, TOOL_POLL, Terminal, activity};
 
 /// How long a wait lasts, and whose need ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub struct Timeout {
     /// `None`: for ever.
     pub after: Option<Duration>,
     /// The need.
-    pub why: Why,
+    pub why: WakeReason,
 }
 
 /// The need that ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum WakeReason {
     /// Nobody needs anything: only news ends the wait.
     Nothing,
     /// Work is left over from the bounded work of the last turn.
@@ -60,41 +60,41 @@ impl Repl {
             || self.has_to_tell()
             || self.has_work_for_clients()
             || self.team.has_news()
-            || self.seats.iter().any(Seat::has_leftover);
+            || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
-            return Timeout { after: Some(Duration::ZERO), why: Why::Leftover };
+            return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }
-        let agent = self.roster.next_deadline().map(|(at, id, why)| (at, Why::Agent(id, why)));
-        let team = self.team.deadline().map(|at| (at, Why::Team));
-        let gate = self.gate_deadline(now).map(|at| (at, Why::Limiter));
-        let tools = self.has_threads().then(|| (now + TOOL_POLL, Why::Tools));
-        let keys = self.seats.iter().filter_map(Seat::key_deadline).map(|at| (at, Why::Keys));
-        let spinner = self.seats.iter().filter_map(|seat| self.next_step(seat, now));
-        let client = self.serving.next_deadline().map(|at| (at, Why::Client));
+        let agent = self.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
+        let team = self.team.deadline().map(|at| (at, WakeReason::Team));
+        let gate = self.gate_deadline(now).map(|at| (at, WakeReason::Limiter));
+        let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
+        let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
+        let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
+        let client = self.serving.next_deadline().map(|at| (at, WakeReason::Client));
         let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(team);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
-            None => Timeout { after: None, why: Why::Nothing },
+            None => Timeout { after: None, why: WakeReason::Nothing },
         }
     }
 
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
-        let has_tools = !self.roster.with_live_tools().is_empty() || !self.dying.is_empty();
-        has_tools || self.keyring.is_running() || !self.lookups.is_empty() || self.has_chores()
+        let has_tools = !self.roster.with_live_tools().is_empty() || !self.draining.is_empty();
+        has_tools || self.credentials.is_running() || !self.lookups.is_empty() || self.has_worktree_jobs()
     }
 
     /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes
     /// nothing is drawn when it does.
-    fn next_step(&self, seat: &Seat, now: Moment) -> Option<(Moment, Why)> {
-        let agent = self.roster.get(seat.focus).filter(|agent| agent.view.is_spinning() && seat.is_ready())?;
+    fn next_step(&self, terminal: &Terminal, now: Moment) -> Option<(Moment, WakeReason)> {
+        let agent = self.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = self.worker(agent.id());
         let gate = self.gate_of(worker);
-        let countdown = self.roster.get(worker).and_then(|worker| doing::countdown(worker, gate));
+        let countdown = self.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         Some(match countdown {
-            Some(at) => (doing::next_second(at, now), Why::Countdown),
-            None => ((seat.drawn_at + SPINNER_STEP).max(now), Why::Spinner),
+            Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
+            None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
         })
     }
 }

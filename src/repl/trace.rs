@@ -11,9 +11,9 @@ use crate::agent::{Effect, Heard};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::Change;
-use crate::reactor::{News, Source};
-use crate::repl::SeatId;
-use crate::repl::timeout::{Timeout, Why};
+use crate::reactor::{Ready, Source};
+use crate::repl::TerminalId;
+use crate::repl::timeout::{Timeout, WakeReason};
 
 /// Where turns are written down, if anywhere.
 #[derive(Default)]
@@ -38,12 +38,12 @@ impl Trace {
     }
 
     /// A wait is over.
-    pub fn begin(&mut self, timeout: &Timeout, news: &[News]) {
+    pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         self.turn += 1;
         if self.file.is_none() {
             return;
         }
-        let ready: Vec<String> = news.iter().map(|one| source_name(one.source)).collect();
+        let ready: Vec<String> = ready.iter().map(|one| source_name(one.source)).collect();
         self.line = Some(json!({
             "turn": self.turn,
             "timeout_ms": timeout.after.map(|after| after.as_secs_f64() * 1000.0),
@@ -74,8 +74,8 @@ impl Trace {
     }
 
     /// A person at a terminal, or somebody for an agent, asked for something.
-    pub fn change(&mut self, asker: Option<SeatId>, agent: AgentId, change: &Change) {
-        let terminal = asker.map(SeatId::number);
+    pub fn change(&mut self, origin: Option<TerminalId>, agent: AgentId, change: &Change) {
+        let terminal = origin.map(TerminalId::number);
         self.add("changes", || json!({"agent": agent.to_string(), "change": change.name(), "terminal": terminal}));
     }
 
@@ -101,24 +101,24 @@ fn source_name(source: Source) -> String {
         Source::Terminal => "terminal".into(),
         Source::Signals => "signals".into(),
         Source::Waker => "waker".into(),
-        Source::Guest(fd) => format!("guest {fd}"),
+        Source::External(fd) => format!("external {fd}"),
         Source::Socket(id, fd) => format!("socket {id} {fd}"),
         Source::Listener => "listener".into(),
         Source::Client(number) => format!("client {number}"),
     }
 }
 
-fn why_name(why: Why) -> String {
+fn why_name(why: WakeReason) -> String {
     match why {
-        Why::Nothing => "nothing".into(),
-        Why::Leftover => "leftover".into(),
-        Why::Agent(id, what) => format!("{what} {id}"),
-        Why::Limiter => "limiter".into(),
-        Why::Tools => "tools".into(),
-        Why::Spinner => "spinner".into(),
-        Why::Countdown => "countdown".into(),
-        Why::Team => "team".into(),
-        Why::Keys => "keys".into(),
-        Why::Client => "client".into(),
+        WakeReason::Nothing => "nothing".into(),
+        WakeReason::Leftover => "leftover".into(),
+        WakeReason::Agent(id, what) => format!("{what} {id}"),
+        WakeReason::Limiter => "limiter".into(),
+        WakeReason::Tools => "tools".into(),
+        WakeReason::Spinner => "spinner".into(),
+        WakeReason::Countdown => "countdown".into(),
+        WakeReason::Team => "team".into(),
+        WakeReason::Keys => "keys".into(),
+        WakeReason::Client => "client".into(),
     }
 }

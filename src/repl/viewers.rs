@@ -20,7 +20,7 @@ use crate::domain::chunk::{Chunk, Numbered};
 use crate::domain::scrollback::LineKind;
 use crate::domain::wire::Place;
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 
 /// Messages that are read from the store at once, until a ring is full.
 const PAGE: usize = 256;
@@ -35,7 +35,7 @@ pub struct ViewerId(u64);
 
 /// What a viewer has read.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct ViewerOutput {
     /// So many chunks were dropped before this viewer came to read them: they are missing before the first of these.
     pub missed: u64,
     /// The chunks, in order, each exactly once over all readings of a viewer.
@@ -45,11 +45,11 @@ pub struct Seen {
 }
 
 /// Is told what is new. An error of it ends it, and is noted at the agent.
-pub type OnChunks = Box<dyn FnMut(&Seen) -> Result<()>>;
+pub type OnChunks = Box<dyn FnMut(&ViewerOutput) -> Result<()>>;
 
 /// One reader.
 struct Viewer {
-    who: AgentId,
+    agent_id: AgentId,
     /// The number of the next chunk that it wants.
     next: u64,
     /// It does not come to read, but is told.
@@ -72,38 +72,38 @@ impl Default for Viewers {
 }
 
 impl Viewers {
-    fn open(&mut self, who: AgentId, next: u64, on_chunks: Option<OnChunks>) -> ViewerId {
+    fn open(&mut self, agent_id: AgentId, next: u64, on_chunks: Option<OnChunks>) -> ViewerId {
         self.opened += 1;
         let id = ViewerId(self.opened);
-        self.open.insert(id, Viewer { who, next, on_chunks });
+        self.open.insert(id, Viewer { agent_id, next, on_chunks });
         id
     }
 
     /// Keeps what an agent said for those who have not read all of it.
-    fn keep(&mut self, who: AgentId, output: Output) {
-        if self.open.values().any(|viewer| viewer.who == who) {
-            self.gone.insert(who, output);
+    fn keep(&mut self, agent_id: AgentId, output: Output) {
+        if self.open.values().any(|viewer| viewer.agent_id == agent_id) {
+            self.gone.insert(agent_id, output);
         }
     }
 
     /// Forgets what nobody has to read any more.
-    fn forget_read(&mut self, who: AgentId) {
-        let Some(output) = self.gone.get(&who) else { return };
-        if !self.open.values().any(|viewer| viewer.who == who && viewer.next < output.next()) {
-            self.gone.remove(&who);
+    fn forget_read(&mut self, agent_id: AgentId) {
+        let Some(output) = self.gone.get(&agent_id) else { return };
+        if !self.open.values().any(|viewer| viewer.agent_id == agent_id && viewer.next < output.next()) {
+            self.gone.remove(&agent_id);
         }
     }
 }
 
 impl Viewer {
-    fn read(&mut self, output: &Output, most: usize) -> Seen {
-        let mut seen = Seen { missed: output.oldest().saturating_sub(self.next), ..Seen::default() };
+    fn read(&mut self, output: &Output, most: usize) -> ViewerOutput {
+        let mut seen = ViewerOutput { missed: output.oldest().saturating_sub(self.next), ..ViewerOutput::default() };
         self.next += seen.missed;
         let mut bytes = 0;
         while self.next < output.next() && seen.chunks.len() < most && bytes < BYTES_AT_ONCE {
             if let Some((chunk, length)) = output.get(self.next) {
                 bytes += length;
-                seen.chunks.push(Numbered { agent: self.who, number: self.next, chunk });
+                seen.chunks.push(Numbered { agent: self.agent_id, number: self.next, chunk });
             }
             self.next += 1;
         }
@@ -123,22 +123,22 @@ impl Repl {
     ///
     /// # Errors
     /// There is no such agent, or the store cannot be read.
-    pub fn attach(&mut self, who: AgentId, from: Option<&Place>) -> Result<ViewerId> {
-        let next = self.place(who, from)?;
-        Ok(self.viewers.open(who, next, None))
+    pub fn attach(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<ViewerId> {
+        let next = self.place(agent_id, from)?;
+        Ok(self.viewers.open(agent_id, next, None))
     }
 
     /// A viewer of this agent that begins with its newest chunks, at most so many, and goes on with what comes.
     ///
     /// # Errors
     /// As for [`Repl::attach`].
-    pub fn attach_to_last(&mut self, who: AgentId, count: u64) -> Result<ViewerId> {
-        let (begin, next) = self.bounds(who)?;
+    pub fn attach_to_last(&mut self, agent_id: AgentId, count: u64) -> Result<ViewerId> {
+        let (begin, next) = self.bounds(agent_id)?;
         if next - begin < count {
-            self.filled_bounds(who)?;
+            self.filled_bounds(agent_id)?;
         }
-        let oldest = self.roster.get(who).map_or(next, |agent| agent.output.oldest());
-        Ok(self.viewers.open(who, oldest.max(next.saturating_sub(count)), None))
+        let oldest = self.roster.get(agent_id).map_or(next, |agent| agent.output.oldest());
+        Ok(self.viewers.open(agent_id, oldest.max(next.saturating_sub(count)), None))
     }
 
     /// A viewer that is told instead of coming to read: at the end of every turn in which there was something new. It is
@@ -146,20 +146,20 @@ impl Repl {
     ///
     /// # Errors
     /// As for [`Repl::attach`].
-    pub fn on_chunks(&mut self, who: AgentId, from: Option<&Place>, tell: OnChunks) -> Result<ViewerId> {
-        let next = self.place(who, from)?;
-        Ok(self.viewers.open(who, next, Some(tell)))
+    pub fn on_chunks(&mut self, agent_id: AgentId, from: Option<&Place>, tell: OnChunks) -> Result<ViewerId> {
+        let next = self.place(agent_id, from)?;
+        Ok(self.viewers.open(agent_id, next, Some(tell)))
     }
 
     /// What this viewer has not seen yet, at most so many chunks, and fewer if they are large: [`Repl::has_unread`] says
     /// whether there are more. A viewer that is not attached is told that it is over.
-    pub fn read(&mut self, viewer: ViewerId, most: usize) -> Seen {
+    pub fn read(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
         let Some(one) = self.viewers.open.get_mut(&viewer) else { return over() };
-        let who = one.who;
-        let Some(output) = output_of(&self.roster, &self.viewers.gone, who) else { return over() };
+        let agent_id = one.agent_id;
+        let Some(output) = output_of(&self.roster, &self.viewers.gone, agent_id) else { return over() };
         let mut seen = one.read(output, most);
-        seen.is_over = one.next == output.next() && self.roster.get(who).is_none();
-        self.viewers.forget_read(who);
+        seen.is_over = one.next == output.next() && self.roster.get(agent_id).is_none();
+        self.viewers.forget_read(agent_id);
         seen
     }
 
@@ -182,7 +182,7 @@ impl Repl {
     /// The viewer leaves; the agent goes on, and so does the keeping of what it says.
     pub fn detach(&mut self, viewer: ViewerId) {
         if let Some(left) = self.viewers.open.remove(&viewer) {
-            self.viewers.forget_read(left.who);
+            self.viewers.forget_read(left.agent_id);
         }
     }
 
@@ -203,7 +203,7 @@ impl Repl {
         let due: Vec<ViewerId> = self.viewers.open.iter().filter(|(_, one)| is_due(one)).map(|(id, _)| *id).collect();
         for id in due {
             let Some(one) = self.viewers.open.get_mut(&id) else { continue };
-            let (who, Some(mut tell)) = (one.who, one.on_chunks.take()) else { continue };
+            let (agent_id, Some(mut tell)) = (one.agent_id, one.on_chunks.take()) else { continue };
             let seen = self.read(id, CHUNKS_PER_TURN);
             let told = tell(&seen);
             if told.is_err() || seen.is_over {
@@ -212,38 +212,38 @@ impl Repl {
                 one.on_chunks = Some(tell);
             }
             if let Err(error) = told {
-                self.note(who, LineKind::Error, &format!("a viewer has failed and is told no more: {error}"));
+                self.note(agent_id, LineKind::Error, &format!("a viewer has failed and is told no more: {error}"));
             }
         }
     }
 
     fn is_behind(&self, viewer: &Viewer) -> bool {
-        let output = output_of(&self.roster, &self.viewers.gone, viewer.who);
+        let output = output_of(&self.roster, &self.viewers.gone, viewer.agent_id);
         output.is_some_and(|output| viewer.next < output.next())
     }
 
     /// The number that a viewer wants first.
-    fn place(&mut self, who: AgentId, from: Option<&Place>) -> Result<u64> {
-        let (begin, next) = self.bounds(who)?;
+    fn place(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<u64> {
+        let (begin, next) = self.bounds(agent_id)?;
         match from {
             Some(from) if from.epoch == self.viewers.epoch && (begin..=next).contains(&from.number) => Ok(from.number),
-            _ => Ok(self.filled_bounds(who)?.0),
+            _ => Ok(self.filled_bounds(agent_id)?.0),
         }
     }
 
     /// The numbers of the first chunk that this agent's ring has ever held and of the next one that it will hold.
-    fn bounds(&self, who: AgentId) -> Result<(u64, u64)> {
-        let agent = self.roster.get(who).filter(|_| !self.is_errand(who)).ok_or_else(nobody)?;
+    fn bounds(&self, agent_id: AgentId) -> Result<(u64, u64)> {
+        let agent = self.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
         Ok((agent.output.begin(), agent.output.next()))
     }
 
     /// The same, when everything stored stands in front that fits.
-    fn filled_bounds(&mut self, who: AgentId) -> Result<(u64, u64)> {
-        while let Some(before) = self.roster.get(who).and_then(|agent| agent.output.wants_older_than()) {
-            let page = self.shared.store.tail(who, before, PAGE)?;
-            self.roster.with(who, |agent| agent.output.fill(&page, page.len() < PAGE));
+    fn filled_bounds(&mut self, agent_id: AgentId) -> Result<(u64, u64)> {
+        while let Some(before) = self.roster.get(agent_id).and_then(|agent| agent.output.wants_older_than()) {
+            let page = self.shared.store.tail(agent_id, before, PAGE)?;
+            self.roster.with(agent_id, |agent| agent.output.fill(&page, page.len() < PAGE));
         }
-        self.bounds(who)
+        self.bounds(agent_id)
     }
 }
 
@@ -251,13 +251,13 @@ impl Repl {
 fn output_of<'a>(
     roster: &'a crate::team::Roster,
     gone: &'a BTreeMap<AgentId, Output>,
-    who: AgentId,
+    agent_id: AgentId,
 ) -> Option<&'a Output> {
-    roster.get(who).map(|agent| &agent.output).or_else(|| gone.get(&who))
+    roster.get(agent_id).map(|agent| &agent.output).or_else(|| gone.get(&agent_id))
 }
 
-fn over() -> Seen {
-    Seen { is_over: true, ..Seen::default() }
+fn over() -> ViewerOutput {
+    ViewerOutput { is_over: true, ..ViewerOutput::default() }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Writing the registry: who is born of whom, what becomes of them, who dies. Reading it is `roll`.
+//! Writing the registry: who is born of whom, what becomes of them, who dies. Reading it is `registry`.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::roll::AgentRow;
+use super::registry::AgentRow;
 use super::{Store, fault, log, refusal};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -91,7 +91,7 @@ impl Store {
     /// # Errors
     /// One of them is the root, is dead already or does not exist (nobody dies then), or the database cannot be written.
     pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| agents.iter().map(|agent| bury(conn, *agent, now_ms)).collect())
+        self.write(|conn| agents.iter().map(|agent| remove_agent(conn, *agent, now_ms)).collect())
     }
 
     /// Names the agent, or takes its name away.
@@ -181,7 +181,7 @@ fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, na
 }
 
 /// An agent dies. The caller holds the transaction.
-pub(super) fn bury(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
+pub(super) fn remove_agent(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
     let ordinal = running(conn, agent)?;
     if ordinal == ROOT {
         return Err(Error::new(ErrorKind::Usage, "the root cannot be killed"));

@@ -84,9 +84,9 @@ fn read_pid(dir: &Path) -> Option<u32> {
 }
 
 fn held(dir: &Path) -> Error {
-    let who = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
+    let agent_id = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
     refusal(format!(
-        "the store in {} is held by another polylogue{who}: if that is a server, `polylogue attach` and `send` go there; else go \
+        "the store in {} is held by another polylogue{agent_id}: if that is a server, `polylogue attach` and `send` go there; else go \
          on in its terminal, look at it with --read-only, or choose another directory with --data-dir",
         dir.display()
     ))

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Store, agents, row, typing};
+use super::{Store, agents, drafts, row};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message, Reply};
@@ -25,7 +25,7 @@ impl Store {
     pub fn begin_turn(&self, agent: AgentId, text: String, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
-            typing::keep(conn, ordinal, "")?;
+            drafts::keep(conn, ordinal, "")?;
             begin(conn, ordinal, text, now_ms)
         })
     }

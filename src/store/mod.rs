@@ -13,6 +13,7 @@
 //! ```
 
 mod agents;
+mod drafts;
 mod fault;
 mod health;
 mod lock;
@@ -20,14 +21,13 @@ mod log;
 mod mail;
 mod queue;
 mod recover;
+mod registry;
 mod replay;
-mod roll;
 mod row;
 mod runs;
 mod schema;
 mod slice;
-mod spent;
-mod typing;
+mod usage;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -41,9 +41,9 @@ pub use agents::{Forked, NewAgent};
 pub use health::{Health, health};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, as_typed};
-pub use roll::{AgentRow, Found, Roll};
+pub use registry::{AgentRow, Found, Registry};
 pub use runs::{NewRun, RunRow};
-pub use spent::Spent;
+pub use usage::Spent;
 
 /// The file inside the data directory.
 const FILE: &str = "polylogue.db";

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Store, agents, log, refusal, row, typing};
+use super::{Store, agents, drafts, log, refusal, row};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::message::Message;
@@ -47,7 +47,7 @@ impl Store {
             let ordinal = agents::running(conn, agent)?;
             conn.prepare_cached(sql)?.execute(params![ordinal, text, is_command, now_ms])?;
             let id = QueueId(conn.last_insert_rowid());
-            typing::keep(conn, ordinal, "")?;
+            drafts::keep(conn, ordinal, "")?;
             Ok(id)
         })
     }
@@ -82,7 +82,7 @@ impl Store {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
             let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            typing::keep(conn, ordinal, &taken.line())
+            drafts::keep(conn, ordinal, &taken.line())
         })
     }
 

@@ -14,7 +14,7 @@ pub struct NewRun<'a> {
     /// Its name.
     pub run: &'a str,
     /// Who asks.
-    pub asker: AgentId,
+    pub origin: AgentId,
     /// The task's own words.
     pub task: &'a str,
     /// In which order the members work.
@@ -65,9 +65,9 @@ impl Store {
     pub fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
         let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let NewRun { run, asker, task, strategy, aggregation, keeps_members } = new;
+        let NewRun { run, origin, task, strategy, aggregation, keeps_members } = new;
         self.write(|conn| {
-            let values = params![run, asker, task, strategy, aggregation, keeps_members, now_ms];
+            let values = params![run, origin, task, strategy, aggregation, keeps_members, now_ms];
             conn.prepare_cached(sql)?.execute(values)?;
             Ok(())
         })
@@ -128,7 +128,7 @@ pub(super) fn cut(conn: &Connection, now_ms: i64) -> Result<()> {
     let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
     let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
     for member in members.into_iter().flatten() {
-        agents::bury(conn, member, now_ms)?;
+        agents::remove_agent(conn, member, now_ms)?;
     }
     conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
     Ok(())
@@ -149,12 +149,12 @@ mod tests {
         (store, root)
     }
 
-    fn begin(store: &Store, asker: AgentId, run: &str, keeps_members: bool) -> AgentId {
-        let new = NewRun { run, asker, task: "say hello", strategy: "parallel", aggregation: "vote", keeps_members };
+    fn begin(store: &Store, origin: AgentId, run: &str, keeps_members: bool) -> AgentId {
+        let new = NewRun { run, origin, task: "say hello", strategy: "parallel", aggregation: "vote", keeps_members };
         store.begin_run(&new, 5).unwrap();
         let id = AgentId::random();
         let fork_point = MessageId(0);
-        let member = NewAgent { id, name: None, parent: asker, fork_point, endpoint: None, environment: None };
+        let member = NewAgent { id, name: None, parent: origin, fork_point, endpoint: None, environment: None };
         store.fork(&member, 0).unwrap();
         store.join_run(id, run).unwrap();
         id

@@ -41,7 +41,7 @@ pub enum Gate {
     /// One request is tried; the others follow when it is answered, or at this moment.
     Trial {
         /// Whose request.
-        who: AgentId,
+        agent_id: AgentId,
         /// That moment.
         until: Moment,
     },
@@ -73,17 +73,17 @@ impl Limiter {
     }
 
     /// A request of this agent has been let in: if it was tried for the others, they follow.
-    pub fn on_answered(&mut self, provider: &str, who: AgentId) {
-        if matches!(self.gates.get(provider), Some(Gate::Trial { who: tried, .. }) if *tried == who) {
+    pub fn on_answered(&mut self, provider: &str, agent_id: AgentId) {
+        if matches!(self.gates.get(provider), Some(Gate::Trial { agent_id: tried, .. }) if *tried == agent_id) {
             self.gates.remove(provider);
         }
     }
 
     /// A request of this agent is being sent. Behind a pause it is the one that is tried.
-    pub fn on_sent(&mut self, provider: &str, who: AgentId, now: Moment) {
+    pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment) {
         if let Some(gate) = self.gates.get_mut(provider) {
             match gate {
-                Gate::Paused { .. } => *gate = Gate::Trial { who, until: now + TRIAL },
+                Gate::Paused { .. } => *gate = Gate::Trial { agent_id, until: now + TRIAL },
                 Gate::Trial { .. } => drop(self.gates.remove(provider)),
             }
         }
@@ -93,7 +93,7 @@ impl Limiter {
     /// ended while nobody waited.
     pub fn settle(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool, waits: impl Fn(&str) -> bool) {
         for gate in self.gates.values_mut() {
-            if matches!(gate, Gate::Trial { who, .. } if !is_under_way(*who)) {
+            if matches!(gate, Gate::Trial { agent_id, .. } if !is_under_way(*agent_id)) {
                 *gate = Gate::Paused { until: now, reason: String::new() };
             }
         }
@@ -151,23 +151,23 @@ mod tests {
         let mut limiter = paused();
         limiter.pause("one", at(3), "slow down");
         assert!(!limiter.lets_through("one", at(6)));
-        let who = AgentId::random();
-        limiter.on_sent("one", who, at(7));
+        let agent_id = AgentId::random();
+        limiter.on_sent("one", agent_id, at(7));
         limiter.pause("one", at(9), "still");
         assert_eq!(limiter.gate("one", at(8)), Some(&Gate::Paused { until: at(9), reason: "still".into() }));
     }
 
     #[test]
     fn one_request_is_tried_and_the_others_follow_when_it_is_answered_or_not_refused_for_long() {
-        let who = AgentId::random();
+        let agent_id = AgentId::random();
         let mut limiter = paused();
         assert!(limiter.wants_trial("one", at(7)));
-        limiter.on_sent("one", who, at(7));
+        limiter.on_sent("one", agent_id, at(7));
         assert!(!limiter.lets_through("one", at(8)) && !limiter.wants_trial("one", at(8)));
         limiter.on_answered("one", AgentId::random());
         assert!(!limiter.lets_through("one", at(8)), "somebody else's stream went on");
         assert!(limiter.lets_through("one", at(7) + TRIAL));
-        limiter.on_answered("one", who);
+        limiter.on_answered("one", agent_id);
         assert!(limiter.lets_through("one", at(8)) && limiter.deadline(at(8), |_| true).is_none());
     }
 

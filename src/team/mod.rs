@@ -1,14 +1,14 @@
 //! Many agents: who there is, how they come to be, and which of them need to be looked at.
 
-mod birth;
 pub mod coordinator;
-mod homes;
+mod environments;
+mod factory;
 mod instructions;
 mod limiter;
-mod line;
 mod roster;
+mod send_queue;
 
-pub use birth::Nursery;
-pub use homes::{Home, Homes, Site};
+pub use environments::{Environments, Resolution, ResolvedEnvironment};
+pub use factory::AgentFactory;
 pub use limiter::{Gate, Limiter};
 pub use roster::{NoSuchAgent, Roster};

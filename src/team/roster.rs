@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::agent::{Agent, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::team::line::Line;
+use crate::team::send_queue::SendQueue;
 
 /// The living agents.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct Roster {
     at_work: BTreeSet<AgentId>,
     busy: BTreeSet<AgentId>,
     asking: BTreeSet<AgentId>,
-    line: Line,
+    send_queue: SendQueue,
     /// Who of those with work left over was served last.
     served_last: Option<AgentId>,
 }
@@ -80,7 +80,7 @@ impl Roster {
         if self.births.get(&ordinal) == Some(&id) {
             self.births.remove(&ordinal);
         }
-        self.line.leave(id);
+        self.send_queue.leave(id);
         self.unindex(id);
         Some(*agent)
     }
@@ -234,35 +234,35 @@ impl Roster {
     }
 
     /// Puts an agent into the line of those who want to send, where it belongs by how long it has wanted to.
-    pub fn queue_for_place(&mut self, id: AgentId) {
+    pub fn queue_for_slot(&mut self, id: AgentId) {
         if let Some(agent) = self.agents.get(&id) {
-            self.line.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
+            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
     }
 
     /// Takes an agent out of the line: it wants to send no more.
-    pub fn leave_line(&mut self, id: AgentId) {
-        self.line.leave(id);
+    pub fn leave_send_queue(&mut self, id: AgentId) {
+        self.send_queue.leave(id);
     }
 
     /// How many stand before this agent in the line.
-    pub fn place_in_line(&self, id: AgentId) -> Option<usize> {
-        self.line.place_of(id)
+    pub fn place_in_send_queue(&self, id: AgentId) -> Option<usize> {
+        self.send_queue.place_of(id)
     }
 
     /// The provider for which an agent stands in line.
     pub fn stands_for(&self, id: AgentId) -> Option<&str> {
-        self.line.lane_of(id)
+        self.send_queue.provider_queue_of(id)
     }
 
     /// Whether somebody stands in line for this provider.
     pub fn is_awaited(&self, provider: &str) -> bool {
-        self.line.has_lane(provider)
+        self.send_queue.has_provider_queue(provider)
     }
 
     /// Who is to send next, if fewer than `limit` are at work: of those whose provider is open, who has waited longest.
     pub fn next_in_line(&self, limit: usize, is_open: impl Fn(&str) -> bool) -> Option<AgentId> {
-        if self.at_work.len() < limit { self.line.next(is_open) } else { None }
+        if self.at_work.len() < limit { self.send_queue.next(is_open) } else { None }
     }
 
     fn unindex(&mut self, id: AgentId) {
@@ -287,12 +287,16 @@ impl Roster {
             }
         }
         // Who talks to another provider now waits for that one.
-        if self.line.lane_of(id).is_some_and(|lane| lane != agent.talk.endpoint.provider) {
-            self.line.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
+        if self
+            .send_queue
+            .provider_queue_of(id)
+            .is_some_and(|provider_queue| provider_queue != agent.talk.endpoint.provider)
+        {
+            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
         keep(&mut self.live_tools, id, agent.has_live_tool());
         keep(&mut self.leftover, id, agent.has_leftover());
-        keep(&mut self.at_work, id, agent.holds_place());
+        keep(&mut self.at_work, id, agent.holds_slot());
         keep(&mut self.busy, id, agent.state() != State::Idle);
         keep(&mut self.asking, id, agent.state() == State::AwaitingApproval);
     }

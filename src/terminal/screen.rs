@@ -145,7 +145,7 @@ impl Screen {
             self.pen.write(self.palette.spell(cell.text, cell.columns), cell.style, cell.columns, width);
         }
         if new.is_disputed {
-            self.pen.lose_place();
+            self.pen.lose_slot();
         }
         if change.erase_after {
             self.pen.erase_right();

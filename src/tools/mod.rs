@@ -4,6 +4,7 @@
 //! its own ([`Running`]) and sees no agent, no store and no terminal. Whether a person is asked first is not decided here:
 //! a tool says how far it reaches, and [`ToolSpec::prepare`] says what a person would be asked.
 
+mod agents;
 pub mod arguments;
 mod bash;
 mod capture;
@@ -12,7 +13,6 @@ mod edit_file;
 mod expression;
 mod glob;
 mod grep;
-mod house;
 mod ignoring;
 pub mod key_command;
 mod list_dir;
@@ -37,7 +37,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::text::is_invisible_format;
-use crate::domain::flow::Request;
+use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub use running::{Job, Running};
@@ -52,13 +52,13 @@ pub const TOOLS: &[&ToolSpec] = &[
     &glob::SPEC,
     &grep::SPEC,
     &list_dir::SPEC,
-    &house::FORK,
-    &house::KILL,
-    &house::SEND_MAIL,
-    &house::CHECK_MAIL,
-    &house::READ_MAIL,
-    &house::WAIT,
-    &house::AGENTS,
+    &agents::FORK,
+    &agents::KILL,
+    &agents::SEND_MAIL,
+    &agents::CHECK_MAIL,
+    &agents::READ_MAIL,
+    &agents::WAIT,
+    &agents::AGENTS,
 ];
 
 /// One tool.
@@ -80,7 +80,7 @@ pub enum Run {
     /// On a thread of its own. Blocks; returns soon after the job is cancelled.
     OnThread(fn(&Prepared, &Environment, &Job) -> Output),
     /// By the house: the call is turned into what is asked of it.
-    ByHouse(fn(&Value) -> Request),
+    ByLoop(fn(&Value) -> ToolRequest),
 }
 
 /// What a person is shown before a call runs.

@@ -171,7 +171,7 @@ impl Slot {
 fn run(spec: &ToolSpec, call: &Prepared, env: &Environment, job: &Job) -> Output {
     match spec.run {
         Run::OnThread(run) => run(call, env, job),
-        Run::ByHouse(_) => panic!("{} is carried out by the house, not on a thread", spec.declaration.name),
+        Run::ByLoop(_) => panic!("{} is carried out by the house, not on a thread", spec.declaration.name),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::app::CommandContext;
 use crate::bare::Bare;
-use crate::house::House;
 use crate::process::{self, Process};
 use crate::support::flood::{FloodProcess, Plan};
 use crate::table::Table;
@@ -30,33 +30,33 @@ impl Cost {
 }
 
 /// A house in which `count` agents stream at 20 chunks/s, when all do.
-fn streaming(flood: &FloodProcess, count: usize) -> House {
-    let mut house = House::new(Some(&flood.url()), count + 1);
-    house.say_to_all();
+fn streaming(flood: &FloodProcess, count: usize) -> CommandContext {
+    let mut app = CommandContext::new(Some(&flood.url()), count + 1);
+    app.say_to_all();
     let connected =
-        |house: &mut House| house.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
-    house.until("all stream", connected);
-    house.run_for(Duration::from_secs(1));
-    house.longest = Default::default();
-    house
+        |app: &mut CommandContext| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
+    app.until("all stream", connected);
+    app.run_for(Duration::from_secs(1));
+    app.longest = Default::default();
+    app
 }
 
-fn cost(house: &mut House, time: Duration) -> Cost {
-    let (wall, cpu, chunks) = (Instant::now(), process::own_cpu(), house.chunks());
-    house.run_for(time);
-    Cost { wall: wall.elapsed(), cpu: process::own_cpu() - cpu, chunks: house.chunks() - chunks }
+fn cost(app: &mut CommandContext, time: Duration) -> Cost {
+    let (wall, cpu, chunks) = (Instant::now(), process::own_cpu(), app.chunks());
+    app.run_for(time);
+    Cost { wall: wall.elapsed(), cpu: process::own_cpu() - cpu, chunks: app.chunks() - chunks }
 }
 
 /// PSS of this process with 1,000 agents that stream, less that with the same agents idle, per agent. They share the
 /// history of agent 0; their own is one message. After 3 s, when connections, buffers and scrollbacks are there.
 pub fn memory(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 20.0));
-    let mut house = House::new(Some(&flood.url()), 1_001);
-    house.run_for(Duration::from_millis(100));
+    let mut app = CommandContext::new(Some(&flood.url()), 1_001);
+    app.run_for(Duration::from_millis(100));
     let idle = Process::own().pss();
-    house.say_to_all();
-    house.run_for(Duration::from_secs(5));
-    let busy = house.repl.roster().at_work().len();
+    app.say_to_all();
+    app.run_for(Duration::from_secs(5));
+    let busy = app.repl.roster().at_work().len();
     assert_eq!(busy, 1_000, "all are at work");
     table.at_most("memory per streaming agent, plain (PSS)", (Process::own().pss() - idle) / 1e3, 64.0, "KB");
     table.tell("  descriptors per streaming agent", Process::own().descriptors() as f64 / 1e3, "");
@@ -94,23 +94,23 @@ pub fn team(table: &mut Table) {
 fn one_task(flood: &FloodProcess, members: usize) -> Duration {
     use polylogue::team::coordinator::member::Member;
     use polylogue::team::coordinator::settings::{Settings, Strategy};
-    let mut house = House::new(Some(&flood.url()), 1);
-    let root = house.repl.roster().nth(0).expect("agent 0");
+    let mut app = CommandContext::new(Some(&flood.url()), 1);
+    let root = app.repl.roster().nth(0).expect("agent 0");
     let settings = Settings { strategy: Strategy::Parallel, ..Settings::default() };
     let start = Instant::now();
     let members = Member::numbered(members).expect("so many may be");
-    let run = house.repl.run_task(root, members, "hello", settings).expect("a run");
-    house.until("the run is over", |house| house.repl.outcome(&run).is_some());
+    let run = app.repl.run_task(root, members, "hello", settings).expect("a run");
+    app.until("the run is over", |app| app.repl.outcome(&run).is_some());
     start.elapsed()
 }
 
 fn all_at_once(flood: &FloodProcess, count: usize) -> Duration {
-    let mut house = House::new(Some(&flood.url()), count + 1);
+    let mut app = CommandContext::new(Some(&flood.url()), count + 1);
     let start = Instant::now();
-    house.say_to_all();
-    house.until_idle();
+    app.say_to_all();
+    app.until_idle();
     let wall = start.elapsed();
-    for agent in house.repl.roster().iter().skip(1) {
+    for agent in app.repl.roster().iter().skip(1) {
         assert!(!agent.used.output.eq(&0), "{} has its whole reply", agent.identity.label());
     }
     wall
@@ -134,34 +134,34 @@ fn chunks(table: &mut Table, count: usize) {
     let (cpu, seen) = bare.measure(time);
     drop(bare);
     let limit = cpu.as_secs_f64() * 1e6 / seen as f64;
-    let mut house = streaming(&flood, count);
-    let cost = cost(&mut house, time);
+    let mut app = streaming(&flood, count);
+    let cost = cost(&mut app, time);
     table.tell(&format!("CPU per chunk, {count} agents, bare loop"), limit, "us");
     table.tell(&format!("CPU per chunk, {count} agents"), cost.per_chunk(), "us");
     table.at_most("  beside the bare loop", cost.per_chunk() / limit, 1.5, "x");
     table.tell("  chunks per second, asked 20 an agent", cost.rate() / count as f64, "");
-    table.tell("  longest turn, processor time", house.longest.1.as_secs_f64() * 1e3, "ms");
+    table.tell("  longest turn, processor time", app.longest.1.as_secs_f64() * 1e3, "ms");
 }
 
 /// 2,000 agents at 20 chunks/s for 4 s: the share of one core, and whether all chunks came in time.
 pub fn two_thousand(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 20.0));
-    let mut house = streaming(&flood, 2_000);
-    let cost = cost(&mut house, Duration::from_secs(4));
+    let mut app = streaming(&flood, 2_000);
+    let cost = cost(&mut app, Duration::from_secs(4));
     table.at_most("2,000 agents at 20 chunks/s: share of one core", cost.share_of_core(), 100.0, "%");
     let rate = cost.rate() / 2e3;
     table.holds("  chunks per second of each", &format!("{rate:.2}"), ">= 19.5", rate >= 19.5);
-    table.tell("  longest turn, processor time", house.longest.1.as_secs_f64() * 1e3, "ms");
+    table.tell("  longest turn, processor time", app.longest.1.as_secs_f64() * 1e3, "ms");
 }
 
 /// 5,000 agents connected, one chunk every 5 s each: how many stream after 15 s (the house keeps to what the limit on
 /// descriptors allows), and what that costs.
 pub fn five_thousand(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 0.2));
-    let mut house = House::new(Some(&flood.url()), 5_001);
-    house.say_to_all();
-    house.run_for(Duration::from_secs(15));
-    let cost = cost(&mut house, Duration::from_secs(6));
+    let mut app = CommandContext::new(Some(&flood.url()), 5_001);
+    app.say_to_all();
+    app.run_for(Duration::from_secs(15));
+    let cost = cost(&mut app, Duration::from_secs(6));
     let streaming = flood.counts().streaming;
     let descriptors = crate::support::flood::raise_descriptor_limit();
     table.tell("descriptors allowed", descriptors as f64, "");

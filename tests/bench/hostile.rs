@@ -53,7 +53,7 @@ pub fn serve_if_asked() {
     for (number, stream) in (0..).zip(listener.incoming().flatten()) {
         let chance = Chance::new(seed.wrapping_add(number));
         // A connection that breaks is what this is about.
-        std::thread::spawn(move || drop(Guest { stream, chance }.serve()));
+        std::thread::spawn(move || drop(External { stream, chance }.serve()));
     }
 }
 
@@ -65,12 +65,12 @@ pub fn tag_of(text: &str) -> String {
 }
 
 /// One connection.
-struct Guest {
+struct External {
     stream: TcpStream,
     chance: Chance,
 }
 
-impl Guest {
+impl External {
     fn serve(mut self) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         let mut reader = http::RequestReader::default();

@@ -14,12 +14,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod app;
 mod bare;
 mod chance;
 mod crowd;
 mod fuzz;
 mod hostile;
-mod house;
 mod process;
 mod program;
 mod scale;

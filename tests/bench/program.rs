@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::house;
+use crate::app;
 use crate::process::{self, Process};
 use crate::support::flood::{FloodProcess, Plan, reply_for};
 use crate::support::pty::{BECAME_AT, Pty};
@@ -108,8 +108,8 @@ pub fn start(table: &mut Table) {
 /// The same with 1,000 agents and 1,000,000 messages of 200 bytes in the store, beside an empty store, in turns.
 pub fn big_store(table: &mut Table) {
     let (small, large) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
-    house::fill(small.path(), 1, 0, "");
-    house::fill(large.path(), 1_000, 1_000, &"a message of some length ".repeat(8));
+    app::fill(small.path(), 1, 0, "");
+    app::fill(large.path(), 1_000, 1_000, &"a message of some length ".repeat(8));
     let first = |directory: &TempDir| Chat::start(directory.path(), &[], &[]).first_frame;
     let _warm = (first(&small), first(&large));
     let (few, many): (Vec<_>, Vec<_>) = (0..20).map(|_| (first(&small), first(&large))).unzip();
@@ -176,8 +176,8 @@ pub fn reply(table: &mut Table) {
 /// PSS at the prompt with 1,000 agents that have nothing to do, less that with one; nobody was looked at but agent 0.
 pub fn idle_agents(table: &mut Table) {
     let (one, many) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
-    house::fill(one.path(), 1, 10, "a short message");
-    house::fill(many.path(), 1_000, 10, "a short message");
+    app::fill(one.path(), 1, 10, "a short message");
+    app::fill(many.path(), 1_000, 10, "a short message");
     let pss = |directory: &TempDir| {
         let mut chat = Chat::start(directory.path(), &[], &[]);
         chat.settle(Duration::from_millis(300));

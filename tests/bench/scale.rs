@@ -9,7 +9,7 @@ use polylogue::domain::message::{Body, Reply};
 use polylogue::store::Store;
 use tempfile::TempDir;
 
-use crate::house::{self, House};
+use crate::app::{self, CommandContext};
 use crate::table::{Table, median};
 
 /// All of these; each is the median of many.
@@ -21,7 +21,7 @@ pub fn figures(table: &mut Table) {
 }
 
 /// A house whose agent 0 has one message of so many lines.
-fn with_lines(lines: usize) -> House {
+fn with_lines(lines: usize) -> CommandContext {
     let directory = TempDir::new().expect("a directory");
     let store = Store::open(directory.path()).expect("the store opens");
     let root = AgentId::random();
@@ -29,17 +29,17 @@ fn with_lines(lines: usize) -> House {
     let text = "a line of a conversation, as long as lines are\n".repeat(lines);
     store.append(root, vec![Body::Assistant(Reply { text, ..Reply::default() })], 0).expect("a message");
     drop(store);
-    House::open(directory, None, Settings::default())
+    CommandContext::open(directory, None, Settings::default())
 }
 
 /// The wall time of a whole turn that decodes one key and draws one frame, at the end of the text and a page above it.
 fn frames(table: &mut Table) {
     let mut first = None;
     for lines in [100, 100_000, 1_000_000] {
-        let mut house = with_lines(lines);
-        let at_end = frame(&mut house);
-        house.type_bytes(b"\x1b[5~\x1b[5~");
-        let above = frame(&mut house);
+        let mut app = with_lines(lines);
+        let at_end = frame(&mut app);
+        app.type_bytes(b"\x1b[5~\x1b[5~");
+        let above = frame(&mut app);
         let slower = at_end.max(above);
         table.within(&format!("frame at {lines} lines"), slower, Duration::from_millis(1));
         let ratio = slower.as_secs_f64() / first.get_or_insert(slower).as_secs_f64();
@@ -47,10 +47,10 @@ fn frames(table: &mut Table) {
     }
 }
 
-fn frame(house: &mut House) -> Duration {
+fn frame(app: &mut CommandContext) -> Duration {
     let press = |number: usize| {
         let start = Instant::now();
-        house.type_bytes(if number.is_multiple_of(2) { b"x" } else { b"\x7f" });
+        app.type_bytes(if number.is_multiple_of(2) { b"x" } else { b"\x7f" });
         start.elapsed()
     };
     median(&(0..400).map(press).collect::<Vec<_>>())
@@ -60,12 +60,12 @@ fn frame(house: &mut House) -> Duration {
 /// whose 10,000 stored messages have 10 lines each.
 fn switches(table: &mut Table) {
     let directory = TempDir::new().expect("a directory");
-    house::fill(directory.path(), 12, 10_000, &"one of ten lines\n".repeat(10));
-    let mut house = House::open(directory, None, Settings::default());
+    app::fill(directory.path(), 12, 10_000, &"one of ten lines\n".repeat(10));
+    let mut app = CommandContext::open(directory, None, Settings::default());
     let mut switch = |n: usize| {
-        let id = house.id(n);
+        let id = app.id(n);
         let start = Instant::now();
-        house.ask(0, Change::Switch(id));
+        app.ask(0, Change::Switch(id));
         start.elapsed()
     };
     let first: Vec<Duration> = (1..12).map(&mut switch).collect();
@@ -79,11 +79,11 @@ fn forks(table: &mut Table) {
     let mut shorter = None;
     for messages in [10, 100_000] {
         let directory = TempDir::new().expect("a directory");
-        house::fill(directory.path(), 1, messages, "a message of some length, as messages are");
-        let mut house = House::open(directory, None, Settings::default());
+        app::fill(directory.path(), 1, messages, "a message of some length, as messages are");
+        let mut app = CommandContext::open(directory, None, Settings::default());
         let mut fork = |_| {
             let start = Instant::now();
-            house.ask(0, Change::Fork { prompt: None, name: None, model: None });
+            app.ask(0, Change::Fork { prompt: None, name: None, model: None });
             start.elapsed()
         };
         let first = fork(0);
@@ -98,7 +98,7 @@ fn forks(table: &mut Table) {
 /// 10,000 messages of 1 KB read from a warm store into memory.
 fn replay(table: &mut Table) {
     let directory = TempDir::new().expect("a directory");
-    house::fill(directory.path(), 1, 10_000, &"x".repeat(1_000));
+    app::fill(directory.path(), 1, 10_000, &"x".repeat(1_000));
     let store = Store::open(directory.path()).expect("the store opens");
     let root = store.load_agents().expect("agents").agents[0].id;
     let read = |_| {

@@ -14,9 +14,9 @@ use polylogue::domain::message::{Body, Message, Reply};
 use polylogue::repl::Turn;
 use tempfile::TempDir;
 
+use crate::app::{self, CommandContext};
 use crate::chance::Chance;
 use crate::hostile::{Hostile, tag_of};
-use crate::house::{self, House};
 use crate::process::Process;
 
 /// How long a life lasts, unless the whole soak is short.
@@ -125,7 +125,7 @@ impl std::fmt::Display for Level {
 
 /// One house and the people in it.
 struct Life {
-    house: House,
+    app: CommandContext,
     url: String,
     chance: Chance,
     said: usize,
@@ -134,9 +134,9 @@ struct Life {
 impl Life {
     fn begin(url: &str, chance: Chance) -> Life {
         let directory = TempDir::new().expect("a directory");
-        house::fill(directory.path(), 3, 0, "");
+        app::fill(directory.path(), 3, 0, "");
         std::fs::write(directory.path().join("note"), "a short file\n".repeat(20)).expect("a file");
-        Life { house: House::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
+        Life { app: CommandContext::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
     }
 
     fn live(mut self, time: Duration, seen: &mut Seen) {
@@ -154,30 +154,30 @@ impl Life {
     }
 
     fn note_longest(&self, seen: &mut Seen) {
-        let (wall, cpu) = self.house.longest;
+        let (wall, cpu) = self.app.longest;
         seen.longest = (seen.longest.0.max(wall), seen.longest.1.max(cpu));
     }
 
     /// Somebody does something, and the loop turns a little.
     fn act(mut self, seen: &mut Seen) -> Life {
         seen.actions += 1;
-        let (who, other) = (self.somebody(), self.somebody());
+        let (agent_id, other) = (self.somebody(), self.somebody());
         match self.chance.below(40) {
-            0..=9 => self.say(who),
-            10 => self.ask(who, Change::Fork { prompt: None, name: None, model: None }),
+            0..=9 => self.say(agent_id),
+            10 => self.ask(agent_id, Change::Fork { prompt: None, name: None, model: None }),
             11 => {
                 let prompt = Some(self.tagged());
-                self.ask(who, Change::Fork { prompt, name: None, model: None });
+                self.ask(agent_id, Change::Fork { prompt, name: None, model: None });
             }
-            12..=15 => self.ask(who, Change::Switch(other)),
-            16..=17 => self.ask(who, Change::Interrupt),
-            18 => self.ask(who, Change::Unqueue),
-            19..=20 => self.ask(who, Change::Resume),
+            12..=15 => self.ask(agent_id, Change::Switch(other)),
+            16..=17 => self.ask(agent_id, Change::Interrupt),
+            18 => self.ask(agent_id, Change::Unqueue),
+            19..=20 => self.ask(agent_id, Change::Resume),
             21..=24 => self.decide(),
             25 if self.chance.once_in(12) => return self.restart(seen),
-            26 => self.ask(who, Change::Send { to: other, body: "a letter".into() }),
-            27 => self.ask(who, Change::ReadMail(None)),
-            28 => self.rearrange(who),
+            26 => self.ask(agent_id, Change::Send { to: other, body: "a letter".into() }),
+            27 => self.ask(agent_id, Change::ReadMail(None)),
+            28 => self.rearrange(agent_id),
             29..=31 => {
                 let line = format!("{}\r", self.tagged());
                 self.keys(line.as_bytes());
@@ -187,7 +187,7 @@ impl Life {
         for _ in 0..self.chance.below(6) {
             let limit = if self.chance.once_in(3) { Duration::from_millis(3) } else { Duration::ZERO };
             seen.turns += 1;
-            if self.house.turn(limit) == Turn::Exit {
+            if self.app.turn(limit) == Turn::Exit {
                 return self.restart(seen);
             }
         }
@@ -195,7 +195,7 @@ impl Life {
     }
 
     fn somebody(&mut self) -> AgentId {
-        self.chance.of(&self.house.repl.roster().ids())
+        self.chance.of(&self.app.repl.roster().ids())
     }
 
     /// A text that no other is like.
@@ -204,43 +204,43 @@ impl Life {
         format!("say tag-{}", self.said)
     }
 
-    fn say(&mut self, who: AgentId) {
+    fn say(&mut self, agent_id: AgentId) {
         let text = self.tagged();
-        self.ask(who, Change::Submit(text));
+        self.ask(agent_id, Change::Submit(text));
     }
 
     /// Refusals are part of it: two forks of an agent that works, for example.
-    fn ask(&mut self, who: AgentId, change: Change) {
-        if matches!(change, Change::Fork { .. }) && self.house.repl.roster().len() >= AGENTS {
+    fn ask(&mut self, agent_id: AgentId, change: Change) {
+        if matches!(change, Change::Fork { .. }) && self.app.repl.roster().len() >= AGENTS {
             return;
         }
-        drop(self.house.repl.ask(who, change));
+        drop(self.app.repl.ask(agent_id, change));
     }
 
     /// What changes the conversation or ends it.
-    fn rearrange(&mut self, who: AgentId) {
+    fn rearrange(&mut self, agent_id: AgentId) {
         let change = match self.chance.below(5) {
-            0 => Change::Kill { who, cascade: self.chance.once_in(2) },
+            0 => Change::Kill { agent_id, cascade: self.chance.once_in(2) },
             1 => Change::Clear,
             2 => Change::Mark("here".into()),
             3 => Change::Rewind(None),
             _ => Change::Name(Some(format!("name-{}", self.chance.below(50)))),
         };
-        self.ask(who, change);
+        self.ask(agent_id, change);
     }
 
     fn decide(&mut self) {
-        for who in self.house.repl.roster().asking().clone() {
-            let question = self.house.repl.roster().get(who).and_then(|agent| Some(agent.question()?.number));
+        for agent_id in self.app.repl.roster().asking().clone() {
+            let question = self.app.repl.roster().get(agent_id).and_then(|agent| Some(agent.question()?.number));
             let allowed = self.chance.once_in(2);
             if let Some(question) = question {
-                self.ask(who, Change::Answer { question, allowed });
+                self.ask(agent_id, Change::Answer { question, allowed });
             }
         }
     }
 
     fn keys(&mut self, bytes: &[u8]) {
-        self.house.memory().input.extend_from_slice(bytes);
+        self.app.memory().input.extend_from_slice(bytes);
     }
 
     fn press_anything(&mut self) {
@@ -301,50 +301,50 @@ impl Life {
         seen.restarts += 1;
         self.note_longest(seen);
         if self.chance.once_in(2) {
-            self.house.repl.leave().expect("the program can be left");
+            self.app.repl.leave().expect("the program can be left");
         }
         let before = self.lengths();
-        let Life { house, url, chance, said } = self;
-        let house = House::open(house.close(), Some(&url), settings());
-        let life = Life { house, url, chance, said };
-        for ((who, length), (again, now)) in before.iter().zip(life.lengths()) {
-            if *who != again || now < *length {
-                seen.violations.push(format!("after a restart {again} has {now} messages, {who} had {length}"));
+        let Life { app, url, chance, said } = self;
+        let app = CommandContext::open(app.close(), Some(&url), settings());
+        let life = Life { app, url, chance, said };
+        for ((agent_id, length), (again, now)) in before.iter().zip(life.lengths()) {
+            if *agent_id != again || now < *length {
+                seen.violations.push(format!("after a restart {again} has {now} messages, {agent_id} had {length}"));
             }
         }
-        if life.house.repl.roster().len() != before.len() {
+        if life.app.repl.roster().len() != before.len() {
             seen.violations.push(format!("{} agents were lost in a restart", before.len()));
         }
         life
     }
 
     fn lengths(&self) -> Vec<(AgentId, usize)> {
-        let log = |id| self.house.repl.store().replay(id).map_or(0, |(messages, _)| messages.len());
-        self.house.repl.roster().ids().into_iter().map(|id| (id, log(id))).collect()
+        let log = |id| self.app.repl.store().replay(id).map_or(0, |(messages, _)| messages.len());
+        self.app.repl.roster().ids().into_iter().map(|id| (id, log(id))).collect()
     }
 
     /// Lets everybody come to rest and looks at everything.
     fn check(&mut self, seen: &mut Seen) {
         seen.checks += 1;
         let start = Instant::now();
-        while !self.house.repl.roster().busy().is_empty() && start.elapsed() < REST {
+        while !self.app.repl.roster().busy().is_empty() && start.elapsed() < REST {
             self.decide();
-            self.house.turn(Duration::from_millis(5));
+            self.app.turn(Duration::from_millis(5));
         }
-        for who in self.house.repl.roster().busy().clone() {
-            let state = self.house.repl.roster().get(who).map(|agent| agent.state().name());
-            seen.violations.push(format!("{who} never came to rest: {state:?}"));
-            self.ask(who, Change::Interrupt);
+        for agent_id in self.app.repl.roster().busy().clone() {
+            let state = self.app.repl.roster().get(agent_id).map(|agent| agent.state().name());
+            seen.violations.push(format!("{agent_id} never came to rest: {state:?}"));
+            self.ask(agent_id, Change::Interrupt);
         }
-        for who in self.house.repl.roster().ids() {
-            match self.house.repl.store().replay(who) {
+        for agent_id in self.app.repl.roster().ids() {
+            match self.app.repl.store().replay(agent_id) {
                 Ok((messages, damaged)) if damaged.is_empty() => {
                     seen.messages += messages.len();
                     let wrong = what_is_wrong(&messages);
-                    seen.violations.extend(wrong.map(|wrong| format!("{who}: {wrong}")));
+                    seen.violations.extend(wrong.map(|wrong| format!("{agent_id}: {wrong}")));
                 }
-                Ok((_, damaged)) => seen.violations.push(format!("{who}: {damaged:?}")),
-                Err(error) => seen.violations.push(format!("{who}: {error}")),
+                Ok((_, damaged)) => seen.violations.push(format!("{agent_id}: {damaged:?}")),
+                Err(error) => seen.violations.push(format!("{agent_id}: {error}")),
             }
         }
     }

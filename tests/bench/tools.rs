@@ -8,7 +8,7 @@ use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::flow::Change;
 use tempfile::TempDir;
 
-use crate::house::{self, House};
+use crate::app::{self, CommandContext};
 use crate::support::peer::Peer;
 use crate::table::{Table, median, share};
 
@@ -18,11 +18,11 @@ pub fn figures(table: &mut Table) {
     interrupts(table);
 }
 
-fn house(url: Option<&str>) -> House {
+fn app(url: Option<&str>) -> CommandContext {
     let directory = TempDir::new().expect("a directory");
-    house::fill(directory.path(), 1, 0, "");
+    app::fill(directory.path(), 1, 0, "");
     let retry = RetryPolicy { base: Duration::from_secs(30), ..RetryPolicy::default() };
-    House::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
+    CommandContext::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
 }
 
 /// On the server's side, from the last byte of a reply with a `read_file` call to the first whole request that answers
@@ -30,13 +30,13 @@ fn house(url: Option<&str>) -> House {
 fn rounds_of_tools(table: &mut Table) {
     const ROUNDS: usize = 300;
     let peer = Peer::start();
-    let mut house = house(Some(&peer.url()));
-    std::fs::write(house.directory().join("note"), "a short file\n").expect("a file");
+    let mut app = app(Some(&peer.url()));
+    std::fs::write(app.directory().join("note"), "a short file\n").expect("a file");
     let (done, times) = mpsc::channel();
     let server = std::thread::spawn(move || serve_rounds(&peer, ROUNDS, &done));
-    house.ask(0, Change::Submit("read".into()));
+    app.ask(0, Change::Submit("read".into()));
     let mut measured = None;
-    house.until("all rounds", |_| {
+    app.until("all rounds", |_| {
         measured = times.try_recv().ok();
         measured.is_some()
     });
@@ -63,18 +63,18 @@ fn serve_rounds(peer: &Peer, rounds: usize, done: &mpsc::Sender<Vec<Duration>>) 
 
 /// From Esc to idle, the worst of 5, in each state that an agent can be in.
 fn interrupts(table: &mut Table) {
-    type Way = (&'static str, &'static str, fn(&House) -> bool);
+    type Way = (&'static str, &'static str, fn(&CommandContext) -> bool);
     const WAYS: &[Way] = &[
-        ("a reply that hangs", "begin\n!hang", |house| !house.agent(0).partial_text().is_empty()),
-        ("waiting for a retry", "!fail 503", |house| matches!(house.agent(0).wait(), Wait::Retry { .. })),
-        ("a question", "!tool bash {\"command\":\"true\"}", |house| house.state(0) == State::AwaitingApproval),
+        ("a reply that hangs", "begin\n!hang", |app| !app.agent(0).partial_text().is_empty()),
+        ("waiting for a retry", "!fail 503", |app| matches!(app.agent(0).wait(), Wait::Retry { .. })),
+        ("a question", "!tool bash {\"command\":\"true\"}", |app| app.state(0) == State::AwaitingApproval),
     ];
     for (name, text, is_there) in WAYS {
         let time = worst(|| {
-            let mut house = house(None);
-            house.ask(0, Change::Submit((*text).into()));
-            house.until(name, |house| is_there(house));
-            house
+            let mut app = app(None);
+            app.ask(0, Change::Submit((*text).into()));
+            app.until(name, |app| is_there(app));
+            app
         });
         table.within(&format!("interrupt to idle: {name}"), time, Duration::from_millis(100));
     }
@@ -90,41 +90,41 @@ fn interrupts(table: &mut Table) {
 }
 
 /// The longest of 5 interrupts of houses in some state.
-fn worst(mut made: impl FnMut() -> House) -> Duration {
+fn worst(mut made: impl FnMut() -> CommandContext) -> Duration {
     let once = |_| {
-        let mut house = made();
+        let mut app = made();
         let start = Instant::now();
-        house.ask(0, Change::Interrupt);
-        house.until_idle();
+        app.ask(0, Change::Interrupt);
+        app.until_idle();
         start.elapsed()
     };
     (0..5).map(once).max().expect("five")
 }
 
 /// A house whose agent runs a command that says when it runs.
-fn running(command: &str) -> House {
-    let mut house = house(None);
+fn running(command: &str) -> CommandContext {
+    let mut app = app(None);
     let arguments = serde_json::json!({ "command": format!("{command} & touch runs; wait") });
-    house.ask(0, Change::Submit(format!("!tool bash {arguments}")));
-    house.until("a question", |house| house.state(0) == State::AwaitingApproval);
-    let question = house.agent(0).question().expect("a question").number;
-    house.ask(0, Change::Answer { question, allowed: true });
-    house.until("the command runs", |house| house.directory().join("runs").exists());
-    house
+    app.ask(0, Change::Submit(format!("!tool bash {arguments}")));
+    app.until("a question", |app| app.state(0) == State::AwaitingApproval);
+    let question = app.agent(0).question().expect("a question").number;
+    app.ask(0, Change::Answer { question, allowed: true });
+    app.until("the command runs", |app| app.directory().join("runs").exists());
+    app
 }
 
 /// A house whose agent waits for a server.
-fn requested(peer: &Peer, streams: bool) -> House {
-    let mut house = house(Some(&peer.url()));
-    house.ask(0, Change::Submit("hello".into()));
+fn requested(peer: &Peer, streams: bool) -> CommandContext {
+    let mut app = app(Some(&peer.url()));
+    app.ask(0, Change::Submit("hello".into()));
     let mut exchange = None;
-    house.until("a request", |_| {
+    app.until("a request", |_| {
         exchange = peer.try_accept();
         exchange.is_some()
     });
     if streams {
         exchange.expect("a request").stream().text("begin");
-        house.until("the first text", |house| !house.agent(0).partial_text().is_empty());
+        app.until("the first text", |app| !app.agent(0).partial_text().is_empty());
     }
-    house
+    app
 }

@@ -25,49 +25,49 @@ fn plan() -> Plan {
 
 #[test]
 fn a_custom_command_becomes_a_message_and_is_never_read_again() {
-    let mut house = Harness::new(plan());
+    let mut app = Harness::new(plan());
     for line in ["/review 'a file.rs' bugs", "/all don't  stop", "/loop"] {
-        house.enter(line);
-        house.turn_until_idle();
+        app.enter(line);
+        app.turn_until_idle();
     }
-    assert_eq!(done(&house, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
-    assert_refused(&mut house, "/loop twice", "takes nothing behind it");
-    house.enter("/clear");
-    assert_shows(&mut house, "- cleared");
+    assert_eq!(done(&app, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
+    assert_refused(&mut app, "/loop twice", "takes nothing behind it");
+    app.enter("/clear");
+    assert_shows(&mut app, "- cleared");
 }
 
 #[test]
 fn a_custom_command_is_queued_as_the_text_that_it_has_become() {
-    let mut house = Harness::new(plan());
-    house.enter("!hang");
-    house.enter("/review x y");
-    house.enter("/loop");
-    assert_eq!(waiting(&house, 0), ["Review x for y.", "//loop"]);
-    house.escape();
-    house.type_bytes(b"\r");
-    house.turn_until_idle();
-    assert_eq!(done(&house, 0)[1..], ["Review x for y.", "/loop"]);
+    let mut app = Harness::new(plan());
+    app.enter("!hang");
+    app.enter("/review x y");
+    app.enter("/loop");
+    assert_eq!(waiting(&app, 0), ["Review x for y.", "//loop"]);
+    app.escape();
+    app.type_bytes(b"\r");
+    app.turn_until_idle();
+    assert_eq!(done(&app, 0)[1..], ["Review x for y.", "/loop"]);
 }
 
 #[test]
 fn custom_commands_are_listed_completed_and_near() {
-    let mut house = Harness::new(plan());
-    house.enter("/help");
-    assert_shows(&mut house, "the review of this project");
-    assert_refused(&mut house, "/revew", "did you mean /review?");
-    house.type_bytes(b"/rev\t");
-    assert_eq!(house.agent(0).view.draft.text(), "/review ");
+    let mut app = Harness::new(plan());
+    app.enter("/help");
+    assert_shows(&mut app, "the review of this project");
+    assert_refused(&mut app, "/revew", "did you mean /review?");
+    app.type_bytes(b"/rev\t");
+    assert_eq!(app.agent(0).view.draft.text(), "/review ");
 }
 
 #[test]
 fn arguments_are_completed_by_their_place() {
-    let mut house = Harness::new(plan());
-    house.ask(0, Change::Mark("before-lunch".into()));
-    house.fork_named(0, "scout");
-    let root = house.id(0);
-    house.ask(1, Change::Send { to: root, body: "x".into() });
-    house.enter("!hang");
-    house.enter("queued");
+    let mut app = Harness::new(plan());
+    app.ask(0, Change::Mark("before-lunch".into()));
+    app.fork_named(0, "scout");
+    let root = app.id(0);
+    app.ask(1, Change::Send { to: root, body: "x".into() });
+    app.enter("!hang");
+    app.enter("queued");
     for (typed, completed) in [
         ("/mo", "/model "),
         ("/fork --m", "/fork --model "),
@@ -90,22 +90,22 @@ fn arguments_are_completed_by_their_place() {
         ("/copy c", "/copy code"),
         ("//mo", "//mo"),
     ] {
-        house.type_bytes(b"\x15");
-        house.type_bytes(typed.as_bytes());
-        house.type_bytes(b"\t");
-        assert_eq!(house.agent(0).view.draft.text(), completed, "{typed}");
+        app.type_bytes(b"\x15");
+        app.type_bytes(typed.as_bytes());
+        app.type_bytes(b"\t");
+        assert_eq!(app.agent(0).view.draft.text(), completed, "{typed}");
     }
 }
 
 #[test]
 fn escape_takes_the_endings_away_before_it_takes_the_draft() {
-    let mut house = Harness::new(plan());
-    house.type_bytes(b"/re\t");
-    assert_shows(&mut house, "/read-mail");
-    house.escape();
-    house.turn();
-    assert!(!house.screen_text().contains("/read-mail"), "{}", house.screen_text());
-    assert_eq!(house.agent(0).view.draft.text(), "/re");
-    house.escape();
-    assert_eq!(house.agent(0).view.draft.text(), "");
+    let mut app = Harness::new(plan());
+    app.type_bytes(b"/re\t");
+    assert_shows(&mut app, "/read-mail");
+    app.escape();
+    app.turn();
+    assert!(!app.screen_text().contains("/read-mail"), "{}", app.screen_text());
+    assert_eq!(app.agent(0).view.draft.text(), "/re");
+    app.escape();
+    assert_eq!(app.agent(0).view.draft.text(), "");
 }

@@ -10,22 +10,22 @@ use crate::support::scene::{assert_refused, assert_shows};
 
 /// A talk with a call whose result holds a fence.
 fn a_talk() -> Harness {
-    let mut house = Harness::new(Plan { real_time: true, size: Some((100, 40)), ..Plan::default() });
-    house.enter("a question");
-    house.turn_until_idle();
-    house.enter("!tool bash {\"command\":\"printf '````\\\\nx\\\\n'\"}");
-    house.answer(0, true);
-    house.turn_until_idle();
-    house.enter("/mark here");
-    house.enter("/clear");
-    house
+    let mut app = Harness::new(Plan { real_time: true, size: Some((100, 40)), ..Plan::default() });
+    app.enter("a question");
+    app.turn_until_idle();
+    app.enter("!tool bash {\"command\":\"printf '````\\\\nx\\\\n'\"}");
+    app.answer(0, true);
+    app.turn_until_idle();
+    app.enter("/mark here");
+    app.enter("/clear");
+    app
 }
 
 #[test]
 fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
-    let mut house = a_talk();
-    house.enter("/export md out.md");
-    let file = house.directory().join("out.md");
+    let mut app = a_talk();
+    app.enter("/export md out.md");
+    let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
     for words in
         ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
@@ -34,17 +34,17 @@ fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");
-    assert_refused(&mut house, "/export md out.md", "is there already: /export md FILE");
+    assert_refused(&mut app, "/export md out.md", "is there already: /export md FILE");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
-    assert_refused(&mut house, "/export md no/such/place.md", "cannot be written");
+    assert_refused(&mut app, "/export md no/such/place.md", "cannot be written");
 }
 
 #[test]
 fn a_conversation_is_written_as_json_with_every_kind() {
-    let mut house = a_talk();
-    house.enter("/export json");
-    assert_shows(&mut house, "messages are in agent-0-");
-    let mut files = std::fs::read_dir(house.directory()).expect("a directory").flatten().map(|entry| entry.path());
+    let mut app = a_talk();
+    app.enter("/export json");
+    assert_shows(&mut app, "messages are in agent-0-");
+    let mut files = std::fs::read_dir(app.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
     let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
     let kinds: Vec<&str> =
@@ -55,9 +55,9 @@ fn a_conversation_is_written_as_json_with_every_kind() {
 }
 
 /// What was put into the clipboard last, as the terminal was told.
-fn copied(house: &mut Harness) -> String {
-    house.screen_text();
-    let sent = String::from_utf8_lossy(&house.sent).into_owned();
+fn copied(app: &mut Harness) -> String {
+    app.screen_text();
+    let sent = String::from_utf8_lossy(&app.sent).into_owned();
     let from = sent.rfind("\x1b]52;c;").expect("a clipboard") + "\x1b]52;c;".len();
     let to = sent[from..].find('\x07').expect("an end") + from;
     let bytes = base64::engine::general_purpose::STANDARD.decode(&sent[from..to]).expect("base64");
@@ -66,24 +66,24 @@ fn copied(house: &mut Harness) -> String {
 
 #[test]
 fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
-    let mut house = Harness::new(Plan::default());
+    let mut app = Harness::new(Plan::default());
     for text in ["first ü", "before\n```rust\nlet x;\n```\nafter", "last"] {
-        house.enter(text);
-        house.turn_until_idle();
+        app.enter(text);
+        app.turn_until_idle();
     }
     for (line, text) in [("/copy", "last"), ("/copy 3", "first ü"), ("/copy code", "let x;")] {
-        house.enter(line);
-        assert_eq!(copied(&mut house), text, "{line}");
+        app.enter(line);
+        assert_eq!(copied(&mut app), text, "{line}");
     }
-    assert_shows(&mut house, "6 characters are copied");
-    assert_refused(&mut house, "/copy 4", "there is no such reply to copy");
-    assert_refused(&mut house, "/copy 0", "a number from 1");
+    assert_shows(&mut app, "6 characters are copied");
+    assert_refused(&mut app, "/copy 4", "there is no such reply to copy");
+    assert_refused(&mut app, "/copy 0", "a number from 1");
 }
 
 #[test]
 fn a_reply_that_no_terminal_takes_is_refused_with_another_way() {
-    let mut house = Harness::new(Plan::default());
-    house.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
-    house.turn_until_idle();
-    assert_refused(&mut house, "/copy", "more than terminals take");
+    let mut app = Harness::new(Plan::default());
+    app.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
+    app.turn_until_idle();
+    assert_refused(&mut app, "/copy", "more than terminals take");
 }

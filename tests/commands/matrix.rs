@@ -19,45 +19,45 @@ const fn row(line: &'static str, happened: fn(&mut Harness) -> bool) -> Row {
     Row { line, happened }
 }
 
-fn shows(house: &mut Harness, words: &str) -> bool {
-    house.screen_text().contains(words)
+fn shows(app: &mut Harness, words: &str) -> bool {
+    app.screen_text().contains(words)
 }
 
-fn logged(house: &Harness, kind: &str) -> usize {
-    house.kinds(house.n("first")).iter().filter(|known| **known == kind).count()
+fn logged(app: &Harness, kind: &str) -> usize {
+    app.kinds(app.n("first")).iter().filter(|known| **known == kind).count()
 }
 
 /// One row for each command: a command without one fails the first test below. `/exit` has none, see the last one.
 const ROWS: &[Row] = &[
-    row("/fork --name kid", |house| shows(house, "── kid")),
-    row("/switch other", |house| shows(house, "── other")),
-    row("/agents", |house| shows(house, "tokens  echo/echo")),
-    row("/name first", |house| house.agent(0).identity.name.as_deref() == Some("first")),
-    row("/kill other", |house| house.repl.roster().len() == 1),
+    row("/fork --name kid", |app| shows(app, "── kid")),
+    row("/switch other", |app| shows(app, "── other")),
+    row("/agents", |app| shows(app, "tokens  echo/echo")),
+    row("/name first", |app| app.agent(0).identity.name.as_deref() == Some("first")),
+    row("/kill other", |app| app.repl.roster().len() == 1),
     // Where the coordinator was left out, that is said at once.
-    row("/team hello", |house| house.repl.roster().find("agent-1").is_ok() || shows(house, "--features coordinator")),
-    row("/env chat", |house| house.repl.roster().len() == 3),
-    row("/tools", |house| shows(house, "asks first")),
-    row("/interrupt", |house| house.state(0) == State::Idle),
-    row("/mark there", |house| logged(house, "mark") == 2),
-    row("/rewind here", |house| logged(house, "rewind") == 1),
-    row("/clear", |house| shows(house, "- cleared")),
-    row("/slice 0:1", |house| house.repl.roster().len() == 3),
-    row("/model far/one", |house| house.agent(0).talk.endpoint.full_name() == "far/one"),
-    row("/thinking high", |house| house.agent(0).talk.thinking == Thinking::High),
-    row("/system be brief", |house| &*house.agent(0).talk.system == "be brief"),
-    row("/queue", |house| shows(house, "nothing is queued") || shows(house, "1   queued words")),
-    row("/usage", |house| shows(house, "all agents")),
-    row("/copy", |house| shows(house, "characters are copied")),
-    row("/export md out.md", |house| house.directory().join("out.md").exists()),
-    row("/send other a letter", |house| shows(house, "in other's box")),
-    row("/check-mail", |house| shows(house, "1 letter, 0 unread")),
-    row("/read-mail 1", |house| shows(house, "letter 1 from other")),
-    row("/filter-mail --from other", |house| shows(house, "1 letter, 0 unread")),
-    row("/delete-mail 1", |house| shows(house, "thrown away")),
-    row("/help", |house| shows(house, "/help")),
-    row("/sessions", |house| shows(house, "> terminal 1  100x60  for ")),
-    row("/detach", |house| shows(house, "this chat runs in its own terminal")),
+    row("/team hello", |app| app.repl.roster().find("agent-1").is_ok() || shows(app, "--features coordinator")),
+    row("/env chat", |app| app.repl.roster().len() == 3),
+    row("/tools", |app| shows(app, "asks first")),
+    row("/interrupt", |app| app.state(0) == State::Idle),
+    row("/mark there", |app| logged(app, "mark") == 2),
+    row("/rewind here", |app| logged(app, "rewind") == 1),
+    row("/clear", |app| shows(app, "- cleared")),
+    row("/slice 0:1", |app| app.repl.roster().len() == 3),
+    row("/model far/one", |app| app.agent(0).talk.endpoint.full_name() == "far/one"),
+    row("/thinking high", |app| app.agent(0).talk.thinking == Thinking::High),
+    row("/system be brief", |app| &*app.agent(0).talk.system == "be brief"),
+    row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued words")),
+    row("/usage", |app| shows(app, "all agents")),
+    row("/copy", |app| shows(app, "characters are copied")),
+    row("/export md out.md", |app| app.directory().join("out.md").exists()),
+    row("/send other a letter", |app| shows(app, "in other's box")),
+    row("/check-mail", |app| shows(app, "1 letter, 0 unread")),
+    row("/read-mail 1", |app| shows(app, "letter 1 from other")),
+    row("/filter-mail --from other", |app| shows(app, "1 letter, 0 unread")),
+    row("/delete-mail 1", |app| shows(app, "thrown away")),
+    row("/help", |app| shows(app, "/help")),
+    row("/sessions", |app| shows(app, "> terminal 1  100x60  for ")),
+    row("/detach", |app| shows(app, "this chat runs in its own terminal")),
 ];
 
 /// A state of the agent on the screen.
@@ -106,7 +106,7 @@ impl Doing {
     }
 
     /// The agent `first`, with a reply, a mark and a letter that was read; and a child of it.
-    fn house(self) -> Harness {
+    fn app(self) -> Harness {
         let far = ProviderEntry {
             name: "far".into(),
             kind: "openai".into(),
@@ -116,78 +116,78 @@ impl Doing {
         };
         // Its key is printed by a command that takes its time.
         let slow = ProviderEntry { name: "slow".into(), key_command: Some("sleep 60".into()), ..far.clone() };
-        let mut house = Harness::new(Plan {
+        let mut app = Harness::new(Plan {
             size: Some((100, 60)),
             real_time: self == Self::RunsTool,
             working_limit: usize::from(self == Self::WaitsForPlace),
             providers: vec![far, slow],
             ..Plan::default()
         });
-        house.ask(0, Change::Name(Some("first".into())));
-        house.say(0, "hello");
-        house.turn_until_idle();
-        house.ask(0, Change::Mark("here".into()));
-        house.fork_named(0, "other");
-        let first = house.id(0);
-        house.ask(1, Change::Send { to: first, body: "a word".into() });
-        house.ask(0, Change::ReadMail(None));
-        self.reach(&mut house);
-        house
+        app.ask(0, Change::Name(Some("first".into())));
+        app.say(0, "hello");
+        app.turn_until_idle();
+        app.ask(0, Change::Mark("here".into()));
+        app.fork_named(0, "other");
+        let first = app.id(0);
+        app.ask(1, Change::Send { to: first, body: "a word".into() });
+        app.ask(0, Change::ReadMail(None));
+        self.reach(&mut app);
+        app
     }
 
-    fn reach(self, house: &mut Harness) {
+    fn reach(self, app: &mut Harness) {
         match self {
             Self::Nothing => {}
             Self::WaitsForPlace => {
-                house.say(1, "!hang");
-                house.turn();
-                house.say(0, "in line");
-                assert!(matches!(house.agent(0).wait(), Wait::Place));
+                app.say(1, "!hang");
+                app.turn();
+                app.say(0, "in line");
+                assert!(matches!(app.agent(0).wait(), Wait::Place));
             }
             Self::ProviderPauses => {
-                house.say(1, "!fail 429 retry-after=600");
-                house.turn_until("a pause", |house| matches!(house.agent(1).wait(), Wait::Retry { .. }));
-                house.say(0, "paused");
-                house.turn();
-                assert!(matches!(house.agent(0).wait(), Wait::Place));
+                app.say(1, "!fail 429 retry-after=600");
+                app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
+                app.say(0, "paused");
+                app.turn();
+                assert!(matches!(app.agent(0).wait(), Wait::Place));
             }
             Self::WaitsForKey => {
-                house.ask(0, Change::Model("slow/one".into()));
-                house.say(0, "locked out");
-                house.turn_until("the command", |house| matches!(house.agent(0).wait(), Wait::Key));
+                app.ask(0, Change::Model("slow/one".into()));
+                app.say(0, "locked out");
+                app.turn_until("the command", |app| matches!(app.agent(0).wait(), Wait::Key));
             }
             Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => {
-                house.say(0, STREAM);
-                house.turn_until("the words", |house| !house.agent(0).partial_text().is_empty());
+                app.say(0, STREAM);
+                app.turn_until("the words", |app| !app.agent(0).partial_text().is_empty());
                 if self != Self::Streams {
-                    house.say(0, "queued words\n!hang");
+                    app.say(0, "queued words\n!hang");
                 }
                 if self == Self::QueueWaits {
-                    house.ask(0, Change::Interrupt);
-                    assert_eq!((house.state(0), house.agent(0).queue.len()), (State::Idle, 1));
+                    app.ask(0, Change::Interrupt);
+                    assert_eq!((app.state(0), app.agent(0).queue.len()), (State::Idle, 1));
                 }
             }
             Self::WaitsForRetry => {
-                house.say(0, "!fail 429 retry-after=600");
-                house.turn_until("a retry", |house| matches!(house.agent(0).wait(), Wait::Retry { .. }));
+                app.say(0, "!fail 429 retry-after=600");
+                app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
             }
             Self::Asks | Self::HasParkedFork => {
-                house.say(0, BASH);
-                house.turn_until_asked(0);
+                app.say(0, BASH);
+                app.turn_until_asked(0);
                 if self == Self::HasParkedFork {
-                    house.enter("/fork --name parked");
+                    app.enter("/fork --name parked");
                 }
             }
             Self::RunsTool => {
-                house.say(0, BASH);
-                house.answer(0, true);
-                assert!(house.agent(0).has_live_tool());
+                app.say(0, BASH);
+                app.answer(0, true);
+                assert!(app.agent(0).has_live_tool());
             }
             Self::WaitsForLetters => {
-                house.say(0, "!tool wait {}");
-                house.turn_until("the wait", |house| house.state(0) == State::ExecutingTool);
-                house.turn();
-                assert_eq!(house.state(0), State::ExecutingTool);
+                app.say(0, "!tool wait {}");
+                app.turn_until("the wait", |app| app.state(0) == State::ExecutingTool);
+                app.turn();
+                assert_eq!(app.state(0), State::ExecutingTool);
             }
         }
     }
@@ -195,30 +195,30 @@ impl Doing {
 
 /// Types the line, and looks whether what came of it is what the table says.
 fn look(doing: Doing, spec: &CommandSpec, row: &Row) {
-    let mut house = doing.house();
-    let queued = house.agent(0).queue.len();
-    assert_eq!(house.enter(row.line), Turn::Continue);
+    let mut app = doing.app();
+    let queued = app.agent(0).queue.len();
+    assert_eq!(app.enter(row.line), Turn::Continue);
     let what = format!("{} while the agent {doing:?}", row.line);
     match spec.busy {
         WhenBusy::Queues if doing.is_occupied() => {
-            let last = house.agent(0).queue.back().cloned().unwrap_or_else(|| panic!("{what}: nothing is queued"));
+            let last = app.agent(0).queue.back().cloned().unwrap_or_else(|| panic!("{what}: nothing is queued"));
             assert_eq!((last.text.as_str(), last.is_command), (row.line, true), "{what}");
-            let stored = house.repl.store().queued(house.id(0)).expect("a queue");
+            let stored = app.repl.store().queued(app.id(0)).expect("a queue");
             assert_eq!(stored.last(), Some(&last), "{what}");
-            assert!(shows(&mut house, &format!("{} waits its turn: queued as ", row.line)), "{}", house.screen_text());
-            assert_eq!((logged(&house, "mark"), logged(&house, "rewind")), (1, 0), "{what}");
+            assert!(shows(&mut app, &format!("{} waits its turn: queued as ", row.line)), "{}", app.screen_text());
+            assert_eq!((logged(&app, "mark"), logged(&app, "rewind")), (1, 0), "{what}");
         }
         WhenBusy::Parks if doing == Doing::HasParkedFork => {
-            assert!(shows(&mut house, "already in progress"), "{what}\n{}", house.screen_text());
-            assert_eq!(house.agent(0).view.draft.text(), row.line, "{what}");
+            assert!(shows(&mut app, "already in progress"), "{what}\n{}", app.screen_text());
+            assert_eq!(app.agent(0).view.draft.text(), row.line, "{what}");
         }
         WhenBusy::Parks if doing.has_tools() => {
-            assert!(shows(&mut house, "waits until the tools are done"), "{what}\n{}", house.screen_text());
-            assert_eq!((house.repl.roster().len(), house.agent(0).queue.len()), (2, queued), "{what}");
+            assert!(shows(&mut app, "waits until the tools are done"), "{what}\n{}", app.screen_text());
+            assert_eq!((app.repl.roster().len(), app.agent(0).queue.len()), (2, queued), "{what}");
         }
         _ => {
-            assert_eq!(house.agent(0).queue.len(), queued, "{what}");
-            house.turn_until(&what, row.happened);
+            assert_eq!(app.agent(0).queue.len(), queued, "{what}");
+            app.turn_until(&what, row.happened);
         }
     }
 }
@@ -276,16 +276,16 @@ fn what_changes_the_past_stands_behind_a_queue_and_all_else_does_not() {
 #[test]
 fn exit_waits_for_nothing_in_any_state() {
     for doing in STATES {
-        let mut house = doing.house();
-        assert_eq!(house.enter("/exit"), Turn::Exit, "{doing:?}");
+        let mut app = doing.app();
+        assert_eq!(app.enter("/exit"), Turn::Exit, "{doing:?}");
     }
 }
 
 #[test]
 fn escape_waits_for_nothing_in_any_state() {
     for doing in STATES {
-        let mut house = doing.house();
-        house.escape();
-        house.turn_until(&format!("idle after {doing:?}"), |house| house.state(0) == State::Idle);
+        let mut app = doing.app();
+        app.escape();
+        app.turn_until(&format!("idle after {doing:?}"), |app| app.state(0) == State::Idle);
     }
 }

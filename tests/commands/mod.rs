@@ -11,19 +11,19 @@ use polylogue::domain::message::Body;
 use crate::support::harness::Harness;
 
 /// What the person has said and marked, in the order of the log.
-fn done(house: &Harness, n: usize) -> Vec<String> {
+fn done(app: &Harness, n: usize) -> Vec<String> {
     let line = |body| match body {
         Body::User(text) => Some(text),
         Body::Mark(label) => Some(format!("/mark {label}")),
         _ => None,
     };
-    house.log(n).into_iter().filter_map(|message| line(message.body)).collect()
+    app.log(n).into_iter().filter_map(|message| line(message.body)).collect()
 }
 
 /// The lines that wait in the store for the agent, the next one first.
-fn waiting(house: &Harness, n: usize) -> Vec<String> {
-    let queued = house.repl.store().queued(house.id(n)).expect("the queue can be read");
-    let shown: Vec<_> = house.agent(n).queue.iter().cloned().collect();
+fn waiting(app: &Harness, n: usize) -> Vec<String> {
+    let queued = app.repl.store().queued(app.id(n)).expect("the queue can be read");
+    let shown: Vec<_> = app.agent(n).queue.iter().cloned().collect();
     assert_eq!(shown, queued, "what is in memory is what is stored");
     queued.iter().map(|entry| entry.line()).collect()
 }

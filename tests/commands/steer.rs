@@ -13,7 +13,7 @@ use crate::support::scene::{assert_refused, assert_shows, told};
 const KEY: &str = "sk-of-the-first-0123456789";
 
 /// Agent 0 talks to the first, with a key and a header; the second has neither, and prices.
-fn house(first: &Peer, second: &Peer) -> Harness {
+fn app(first: &Peer, second: &Peer) -> Harness {
     Harness::new(plan(first, second))
 }
 
@@ -42,18 +42,18 @@ fn all_of(exchange: &Exchange) -> String {
 #[test]
 fn nothing_of_the_first_provider_reaches_the_second() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/thinking high");
-    house.enter("a question");
-    let exchange = house.accept(&first);
+    let mut app = app(&first, &second);
+    app.enter("/thinking high");
+    app.enter("a question");
+    let exchange = app.accept(&first);
     let sent = all_of(&exchange);
     assert!(sent.contains(KEY) && sent.contains("a secret of the first") && sent.contains("\"high\""), "{sent}");
     exchange.stream().thinking("a thought").text("an answer").finish("stop").done();
-    house.turn_until_idle();
-    house.enter("/thinking default");
-    house.enter("/model second/large");
-    house.enter("another");
-    let exchange = house.accept(&second);
+    app.turn_until_idle();
+    app.enter("/thinking default");
+    app.enter("/model second/large");
+    app.enter("another");
+    let exchange = app.accept(&second);
     let sent = all_of(&exchange);
     for secret in [KEY, "X-Of-First", "a secret of the first", &first.address().to_string(), "reasoning", "a thought"] {
         assert!(!sent.to_lowercase().contains(&secret.to_lowercase()), "{secret}: {sent}");
@@ -61,27 +61,27 @@ fn nothing_of_the_first_provider_reaches_the_second() {
     assert!(sent.contains("an answer") && exchange.request().json()["model"] == "large", "{sent}");
     assert!(first.try_accept().is_none());
     exchange.stream().text("fine").finish("stop").done();
-    house.turn_until_idle();
-    let mut house = house.crash_and_restart();
-    house.enter("and now?");
-    let exchange = house.accept(&second);
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    app.enter("and now?");
+    let exchange = app.accept(&second);
     assert!(!all_of(&exchange).contains(KEY) && exchange.request().json()["model"] == "large");
 }
 
 #[test]
 fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_a_restart() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/model echo/echo");
-    house.enter("/thinking 2000");
-    house.enter("/fork --model second/small");
-    house.switch(0);
-    house.enter("/fork");
-    house.enter("/thinking default");
-    let amounts = |house: &Harness| [0, 1, 2].map(|n| house.agent(n).talk.thinking);
+    let mut app = app(&first, &second);
+    app.enter("/model echo/echo");
+    app.enter("/thinking 2000");
+    app.enter("/fork --model second/small");
+    app.switch(0);
+    app.enter("/fork");
+    app.enter("/thinking default");
+    let amounts = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
     let before = [Thinking::Budget(2000), Thinking::Unsaid, Thinking::Unsaid];
-    assert_eq!(amounts(&house), before);
-    let directory = house.close();
+    assert_eq!(amounts(&app), before);
+    let directory = app.close();
     let plan = Plan { thinking: Thinking::Low, ..plan(&first, &second) };
     assert_eq!(amounts(&Harness::open(plan, directory)), before);
 }
@@ -89,46 +89,46 @@ fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_
 #[test]
 fn a_usual_amount_of_thinking_that_the_model_of_an_agent_does_not_take_is_left_to_the_model() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/fork --model second/small");
-    let directory = house.close();
+    let mut app = app(&first, &second);
+    app.enter("/fork --model second/small");
+    let directory = app.close();
     let plan = Plan { thinking: Thinking::Budget(2000), endpoint: Endpoint::echo(), ..plan(&first, &second) };
-    let house = Harness::open(plan, directory);
-    assert_eq!(house.agent(1).talk.thinking, Thinking::Unsaid);
+    let app = Harness::open(plan, directory);
+    assert_eq!(app.agent(1).talk.thinking, Thinking::Unsaid);
 }
 
 #[test]
 fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/model echo/echo");
-    house.enter("/thinking 2000");
-    assert_eq!(house.agent(0).talk.thinking, Thinking::Budget(2000));
-    house.enter("/model second/small");
-    assert_shows(&mut house, "does not take thinking 2000, which is back to default");
-    house.enter("go");
-    let exchange = house.accept(&second);
+    let mut app = app(&first, &second);
+    app.enter("/model echo/echo");
+    app.enter("/thinking 2000");
+    assert_eq!(app.agent(0).talk.thinking, Thinking::Budget(2000));
+    app.enter("/model second/small");
+    assert_shows(&mut app, "does not take thinking 2000, which is back to default");
+    app.enter("go");
+    let exchange = app.accept(&second);
     assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));
-    assert_refused(&mut house, "/thinking 2000", "not a number of tokens");
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.agent(0).talk.thinking, Thinking::Unsaid);
-    house.enter("\x15/model echo/echo");
-    house.enter("/thinking 2000");
-    house.enter("/fork --model second/small");
-    assert_eq!(house.agent(1).talk.thinking, Thinking::Unsaid, "a child's model may take less than its parent's");
-    assert_eq!(house.crash_and_restart().agent(1).talk.thinking, Thinking::Unsaid);
+    assert_refused(&mut app, "/thinking 2000", "not a number of tokens");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(0).talk.thinking, Thinking::Unsaid);
+    app.enter("\x15/model echo/echo");
+    app.enter("/thinking 2000");
+    app.enter("/fork --model second/small");
+    assert_eq!(app.agent(1).talk.thinking, Thinking::Unsaid, "a child's model may take less than its parent's");
+    assert_eq!(app.crash_and_restart().agent(1).talk.thinking, Thinking::Unsaid);
 }
 
 #[test]
 fn a_person_s_default_stands_against_the_configuration_after_a_restart_too() {
-    let mut house = Harness::new(Plan { thinking: Thinking::High, ..Plan::default() });
-    house.fork(0);
-    house.enter("/thinking default");
-    house.fork(1);
-    let thinking = |house: &Harness| [0, 1, 2].map(|n| house.agent(n).talk.thinking);
+    let mut app = Harness::new(Plan { thinking: Thinking::High, ..Plan::default() });
+    app.fork(0);
+    app.enter("/thinking default");
+    app.fork(1);
+    let thinking = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
     let expected = [Thinking::High, Thinking::Unsaid, Thinking::Unsaid];
-    assert_eq!(thinking(&house), expected);
-    assert_eq!(thinking(&house.crash_and_restart()), expected);
+    assert_eq!(thinking(&app), expected);
+    assert_eq!(thinking(&app.crash_and_restart()), expected);
 }
 
 #[test]
@@ -141,118 +141,118 @@ fn what_a_new_model_does_not_take_of_the_configuration_is_left_behind_after_a_re
         base_url: second.url(),
         ..ProviderEntry::default()
     }];
-    let mut house = Harness::new(plan);
-    house.enter("/fork --model second/small");
-    house.switch(0);
-    house.enter("/model second/small");
-    let mut house = house.crash_and_restart();
-    assert_eq!([0, 1].map(|n| house.agent(n).talk.thinking), [Thinking::Unsaid; 2]);
-    house.enter("go");
-    assert!(house.accept(&second).request().json().get("reasoning_effort").is_none());
+    let mut app = Harness::new(plan);
+    app.enter("/fork --model second/small");
+    app.switch(0);
+    app.enter("/model second/small");
+    let mut app = app.crash_and_restart();
+    assert_eq!([0, 1].map(|n| app.agent(n).talk.thinking), [Thinking::Unsaid; 2]);
+    app.enter("go");
+    assert!(app.accept(&second).request().json().get("reasoning_effort").is_none());
 }
 
 #[test]
 fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_at_its_own_price() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/model second/small");
-    house.enter("one");
-    let exchange = house.accept(&second);
+    let mut app = app(&first, &second);
+    app.enter("/model second/small");
+    app.enter("one");
+    let exchange = app.accept(&second);
     exchange.stream().text("so far");
-    house.turn_until("the stream", |house| house.agent(0).partial_text() == "so far");
-    house.enter("/model openai/test");
-    house.enter("two");
+    app.turn_until("the stream", |app| app.agent(0).partial_text() == "so far");
+    app.enter("/model openai/test");
+    app.enter("two");
     exchange.text(" and on").finish("stop").usage(100, 10).done();
-    let next = house.accept(&first);
+    let next = app.accept(&first);
     assert!(all_of(&next).contains("so far and on") && next.request().json()["model"] == "test");
     // 100 tokens at a thousandth of a dollar, 10 at two thousandths.
-    house.enter("/usage");
-    assert_shows(&mut house, "this agent  1 counted request, 100 tokens in (0 cached), 10 out, $0.12");
+    app.enter("/usage");
+    assert_shows(&mut app, "this agent  1 counted request, 100 tokens in (0 cached), 10 out, $0.12");
     next.stream().text("x").finish("stop").done();
-    house.turn_until_idle();
+    app.turn_until_idle();
 }
 
 #[test]
 fn the_list_names_all_that_is_configured_and_marks_the_one_that_answers() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/model");
+    let mut app = app(&first, &second);
+    app.enter("/model");
     for words in ["> openai/test", "  second/small", "  second/large", "  echo/echo", "second/NAME for any other"] {
-        assert_shows(&mut house, words);
+        assert_shows(&mut app, words);
     }
-    assert!(!house.screen_text().contains(KEY));
-    house.enter("/model second/unheard-of");
-    assert_eq!(house.agent(0).talk.endpoint.full_name(), "second/unheard-of");
-    assert_refused(&mut house, "/model third/x", "there is no provider \"third\"");
+    assert!(!app.screen_text().contains(KEY));
+    app.enter("/model second/unheard-of");
+    assert_eq!(app.agent(0).talk.endpoint.full_name(), "second/unheard-of");
+    assert_refused(&mut app, "/model third/x", "there is no provider \"third\"");
 }
 
 #[test]
 fn instructions_of_its_own_are_told_inherited_and_kept() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan::peer(&peer.url()));
+    let mut app = Harness::new(Plan::peer(&peer.url()));
     let system = |body: &[u8]| {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body["messages"][0]["content"].as_str().expect("a text").to_owned()
     };
-    let usual = system(&told(&mut house, &peer, 0, "one", "fine"));
-    house.enter("/system talk like a pirate");
-    assert_eq!(system(&told(&mut house, &peer, 0, "two", "fine")), "talk like a pirate");
-    house.ask(0, Change::Fork { prompt: None, name: None, model: None });
-    let mut house = house.crash_and_restart();
-    assert_eq!(system(&told(&mut house, &peer, 1, "three", "fine")), "talk like a pirate");
-    house.enter("/system --default");
-    assert_eq!(system(&told(&mut house, &peer, 0, "four", "fine")), usual);
-    assert_eq!(system(&told(&mut house, &peer, 1, "five", "fine")), "talk like a pirate");
+    let usual = system(&told(&mut app, &peer, 0, "one", "fine"));
+    app.enter("/system talk like a pirate");
+    assert_eq!(system(&told(&mut app, &peer, 0, "two", "fine")), "talk like a pirate");
+    app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+    let mut app = app.crash_and_restart();
+    assert_eq!(system(&told(&mut app, &peer, 1, "three", "fine")), "talk like a pirate");
+    app.enter("/system --default");
+    assert_eq!(system(&told(&mut app, &peer, 0, "four", "fine")), usual);
+    assert_eq!(system(&told(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
     let long = "x".repeat(256 * 1024 + 1);
-    let id = house.id(0);
-    let refused = house.repl.ask(id, Change::System(Some(long))).unwrap_err();
+    let id = app.id(0);
+    let refused = app.repl.ask(id, Change::System(Some(long))).unwrap_err();
     assert!(refused.message.contains("256 KiB at most"), "{refused}");
 }
 
 #[test]
 fn what_was_spent_is_known_after_a_restart_for_one_and_for_all() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("/model second/small");
-    house.enter("one");
-    house.accept(&second).stream().text("x").finish("stop").usage(400, 50).done();
-    house.turn_until_idle();
-    house.fork(0);
-    house.enter("two");
-    house.accept(&second).stream().text("x").finish("stop").usage(100, 0).done();
-    house.turn_until_idle();
-    let mut house = house.crash_and_restart();
-    house.enter("/usage");
-    assert_shows(&mut house, "this agent  1 counted request, 400 tokens in (0 cached), 50 out, $0.50");
-    assert_shows(&mut house, "all agents  2 counted requests, 500 tokens in (0 cached), 50 out, $0.60");
-    assert_shows(&mut house, "context     450 of 1000 tokens (45 %)");
+    let mut app = app(&first, &second);
+    app.enter("/model second/small");
+    app.enter("one");
+    app.accept(&second).stream().text("x").finish("stop").usage(400, 50).done();
+    app.turn_until_idle();
+    app.fork(0);
+    app.enter("two");
+    app.accept(&second).stream().text("x").finish("stop").usage(100, 0).done();
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    app.enter("/usage");
+    assert_shows(&mut app, "this agent  1 counted request, 400 tokens in (0 cached), 50 out, $0.50");
+    assert_shows(&mut app, "all agents  2 counted requests, 500 tokens in (0 cached), 50 out, $0.60");
+    assert_shows(&mut app, "context     450 of 1000 tokens (45 %)");
 }
 
 #[test]
 fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
     let (first, second) = (Peer::start(), Peer::start());
-    let mut house = house(&first, &second);
-    house.enter("a question");
+    let mut app = app(&first, &second);
+    app.enter("a question");
     let words = "This model's maximum context length is 10 tokens.";
-    house.accept(&first).error(400, "context_length_exceeded", words);
-    house.turn_until_idle();
-    let error = house.last_error(0);
+    app.accept(&first).error(400, "context_length_exceeded", words);
+    app.turn_until_idle();
+    let error = app.last_error(0);
     assert!(error.contains("/slice") && error.contains("/clear") && error.contains(" tokens;"), "{error}");
-    assert_eq!(house.kinds(0)[0], "user", "the history is kept");
-    house.enter("again");
-    house.accept(&first).error(401, "invalid_api_key", "no");
-    house.turn_until("idle", |house| house.state(0) == State::Idle);
-    let error = house.last_error(0);
+    assert_eq!(app.kinds(0)[0], "user", "the history is kept");
+    app.enter("again");
+    app.accept(&first).error(401, "invalid_api_key", "no");
+    app.turn_until("idle", |app| app.state(0) == State::Idle);
+    let error = app.last_error(0);
     assert!(error.contains("OPENAI_API_KEY") && error.contains("/model"), "{error}");
-    assert_eq!(house.agent(0).view.draft.text(), "again");
+    assert_eq!(app.agent(0).view.draft.text(), "again");
 }
 
 #[test]
 fn a_text_that_begins_with_a_slash_comes_back_as_it_was_typed() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan::peer(&peer.url()));
-    house.enter("//etc/hosts");
-    house.accept(&peer).error(401, "invalid_api_key", "no");
-    house.turn_until_idle();
-    assert_eq!(house.agent(0).view.draft.text(), "//etc/hosts");
+    let mut app = Harness::new(Plan::peer(&peer.url()));
+    app.enter("//etc/hosts");
+    app.accept(&peer).error(401, "invalid_api_key", "no");
+    app.turn_until_idle();
+    assert_eq!(app.agent(0).view.draft.text(), "//etc/hosts");
 }

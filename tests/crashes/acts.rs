@@ -35,15 +35,15 @@ fn fork(prompt: Option<&str>, name: &str) -> Change {
     Change::Fork { prompt: prompt.map(str::to_owned), name: Some(name.to_owned()), model: None }
 }
 
-fn a_talk(house: &mut Harness) {
-    house.say(0, "hello");
-    house.turn_until_idle();
+fn a_talk(app: &mut Harness) {
+    app.say(0, "hello");
+    app.turn_until_idle();
 }
 
 /// Children `a` and `b` of the root, `c` of `a`, `d` of `c`.
-fn a_family(house: &mut Harness) {
+fn a_family(app: &mut Harness) {
     for (parent, name) in [(0, "a"), (0, "b"), (1, "c"), (3, "d")] {
-        house.ask(parent, fork(None, name));
+        app.ask(parent, fork(None, name));
     }
 }
 
@@ -114,8 +114,8 @@ const KILL: Act = Act {
     name: "kill",
     prepare: a_family,
     act: |run| {
-        let who = run.id(3);
-        run.ask(0, Change::Kill { who, cascade: false });
+        let agent_id = run.id(3);
+        run.ask(0, Change::Kill { agent_id, cascade: false });
         run.acknowledge(1);
     },
     steps: &[
@@ -141,8 +141,8 @@ const CASCADE: Act = Act {
     act: |run| {
         run.say(3, "!hang");
         run.acknowledge(1);
-        let who = run.id(1);
-        run.ask(0, Change::Kill { who, cascade: true });
+        let agent_id = run.id(1);
+        run.ask(0, Change::Kill { agent_id, cascade: true });
         run.acknowledge(2);
     },
     steps: &[
@@ -267,11 +267,11 @@ fn a_queued_text_is_in_the_queue_or_in_the_talk_never_in_both_or_neither() {
 
 const COMMANDS: Act = Act {
     name: "commands",
-    prepare: |house| {
-        house.say(0, "!hang");
-        house.ask(0, Change::Enqueue("/mark a".into()));
-        house.ask(0, Change::Enqueue("/rewind a".into()));
-        house.ask(0, Change::Interrupt);
+    prepare: |app| {
+        app.say(0, "!hang");
+        app.ask(0, Change::Enqueue("/mark a".into()));
+        app.ask(0, Change::Enqueue("/rewind a".into()));
+        app.ask(0, Change::Interrupt);
     },
     act: |run| {
         run.ask(0, Change::Resume);
@@ -291,7 +291,7 @@ fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
 
 const SENT: Act = Act {
     name: "sent",
-    prepare: |house| house.repl.store().set_draft(house.id(0), "!hang").expect("a draft"),
+    prepare: |app| app.repl.store().set_draft(app.id(0), "!hang").expect("a draft"),
     act: |run| {
         run.say(0, "!hang");
         run.acknowledge(1);
@@ -314,10 +314,10 @@ fn what_is_sent_is_typed_or_sent_never_both_or_neither() {
 
 const UNQUEUE: Act = Act {
     name: "unqueue",
-    prepare: |house| {
-        house.say(0, "!hang");
-        house.say(0, "next");
-        house.ask(0, Change::Interrupt);
+    prepare: |app| {
+        app.say(0, "!hang");
+        app.say(0, "next");
+        app.ask(0, Change::Interrupt);
     },
     act: |run| {
         run.ask(0, Change::Unqueue);
@@ -378,12 +378,12 @@ fn a_slice_is_there_with_all_of_its_messages_or_not_at_all() {
 
 const START: Act = Act {
     name: "start",
-    prepare: |house| {
-        a_family(house);
-        house.say(0, "!tool bash {\"command\":\"true\"}");
-        house.turn_until_asked(0);
-        house.say(1, "some words\n!hang");
-        house.turn_until("a piece", |house| !house.agent(1).partial_text().is_empty());
+    prepare: |app| {
+        a_family(app);
+        app.say(0, "!tool bash {\"command\":\"true\"}");
+        app.turn_until_asked(0);
+        app.say(1, "some words\n!hang");
+        app.turn_until("a piece", |app| !app.agent(1).partial_text().is_empty());
     },
     act: |run| run.acknowledge(0),
     steps: &[&[

@@ -26,7 +26,7 @@ const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
 
 /// What the process told before it died.
 #[derive(Debug)]
-pub struct Told {
+pub struct Response {
     /// The last step that was acknowledged; 0 if none was.
     pub acknowledged: usize,
     /// It came to the end of the act.
@@ -34,7 +34,7 @@ pub struct Told {
 }
 
 /// Lets a copy of this binary do the act in this directory until its `death`th write.
-pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Told {
+pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Response {
     let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
     copy.args(["--exact", "crashes::door::the_process_that_dies", "--nocapture", "--test-threads=1"]);
     copy.env(ACT, act).env(DEATH, death.to_string()).env(DIRECTORY, directory);
@@ -42,7 +42,7 @@ pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Told {
     let words = String::from_utf8_lossy(&output.stdout);
     assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{words}");
     let steps = words.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-    Told { acknowledged: steps.max().unwrap_or(0), is_done: words.lines().any(|line| line == "done") }
+    Response { acknowledged: steps.max().unwrap_or(0), is_done: words.lines().any(|line| line == "done") }
 }
 
 /// No test of its own: the door through which the copy of this binary is entered.

@@ -22,8 +22,8 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let pictures = words.find(|word| word == "--pictures").and_then(|_| words.next());
     let pictures = pictures.map(|path| std::path::absolute(path).expect("a place for pictures"));
-    let house = tempfile::Builder::new().prefix("tour").rand_bytes(0).tempdir().expect("no other tour is played");
-    std::env::set_current_dir(house.path()).expect("the tour has a place of its own");
+    let app = tempfile::Builder::new().prefix("tour").rand_bytes(0).tempdir().expect("no other tour is played");
+    std::env::set_current_dir(app.path()).expect("the tour has a place of its own");
     Tour { pty: start(&[]), shown: 0, pictures, is_watched: std::io::stdout().is_terminal() }.play();
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use polylogue::base::id::AgentId;
 use polylogue::domain::flow::Change;
-use polylogue::repl::Why;
+use polylogue::repl::WakeReason;
 use serde_json::json;
 
 use super::{echo, spec};
@@ -34,11 +34,11 @@ fn is_there() -> bool {
 }
 
 /// A house with a repository `repo` that has one commit with `src/f`.
-fn house() -> Option<Harness> {
+fn app() -> Option<Harness> {
     is_there().then(|| {
-        let house = echo();
-        make_repository(&house.directory().join("repo"));
-        house
+        let app = echo();
+        make_repository(&app.directory().join("repo"));
+        app
     })
 }
 
@@ -50,118 +50,118 @@ fn make_repository(at: &Path) {
     git(at, &["commit", "-q", "-m", "first"]);
 }
 
-fn branches(house: &Harness) -> String {
-    git(&house.directory().join("repo"), &["branch", "--list", "polylogue/*"])
+fn branches(app: &Harness) -> String {
+    git(&app.directory().join("repo"), &["branch", "--list", "polylogue/*"])
 }
 
 /// The worktrees of the house that are on the disk.
-fn worktrees(house: &Harness) -> Vec<PathBuf> {
-    let listed = fs::read_dir(house.directory().join("worktrees")).into_iter().flatten();
+fn worktrees(app: &Harness) -> Vec<PathBuf> {
+    let listed = fs::read_dir(app.directory().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()
 }
 
 /// A child in a worktree, and its directory.
-fn in_worktree(house: &mut Harness) -> PathBuf {
-    let before = house.repl.roster().len();
-    house.enter("/env worktree@repo/src");
-    house.turn_until("a child", |house| house.repl.roster().len() > before);
-    let child = house.repl.roster().len() - 1;
-    assert_eq!(house.focus(), child);
-    house.agent(child).talk.environment.working_directory.clone()
+fn in_worktree(app: &mut Harness) -> PathBuf {
+    let before = app.repl.roster().len();
+    app.enter("/env worktree@repo/src");
+    app.turn_until("a child", |app| app.repl.roster().len() > before);
+    let child = app.repl.roster().len() - 1;
+    assert_eq!(app.focus(), child);
+    app.agent(child).talk.environment.working_directory.clone()
 }
 
-fn kill_and_wait(house: &mut Harness, n: usize, words: &str) {
-    let who = house.id(n);
-    house.ask(0, Change::Kill { who, cascade: false });
-    house.turn_until(words, |house| house.screen_text().replace("\n  ", " ").contains(words));
+fn kill_and_wait(app: &mut Harness, n: usize, words: &str) {
+    let agent_id = app.id(n);
+    app.ask(0, Change::Kill { agent_id, cascade: false });
+    app.turn_until(words, |app| app.screen_text().replace("\n  ", " ").contains(words));
 }
 
 #[test]
 fn a_child_works_on_a_branch_of_its_own_and_the_files_of_its_parent_stay() {
-    let Some(mut house) = house() else { return };
-    let directory = in_worktree(&mut house);
-    assert!(directory.ends_with("src") && directory.starts_with(house.directory().join("worktrees")));
-    assert_eq!(directory.parent().and_then(Path::file_name).unwrap().to_str().unwrap(), house.id(1).to_string());
+    let Some(mut app) = app() else { return };
+    let directory = in_worktree(&mut app);
+    assert!(directory.ends_with("src") && directory.starts_with(app.directory().join("worktrees")));
+    assert_eq!(directory.parent().and_then(Path::file_name).unwrap().to_str().unwrap(), app.id(1).to_string());
     let branch = git(&directory, &["rev-parse", "--abbrev-ref", "HEAD"]);
-    assert_eq!(branch, format!("polylogue/{}", house.id(1).short()));
-    assert_shows(&mut house, &branch);
+    assert_eq!(branch, format!("polylogue/{}", app.id(1).short()));
+    assert_shows(&mut app, &branch);
     let arguments = json!({"path": "f", "content": "two\n"});
-    house.say(1, &format!("!tool write_file {arguments}"));
-    house.answer(1, true);
-    house.turn_until_idle();
+    app.say(1, &format!("!tool write_file {arguments}"));
+    app.answer(1, true);
+    app.turn_until_idle();
     assert_eq!(fs::read_to_string(directory.join("f")).unwrap(), "two\n");
-    assert_eq!(fs::read_to_string(house.directory().join("repo/src/f")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(app.directory().join("repo/src/f")).unwrap(), "one\n");
 
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.agent(1).talk.environment.working_directory, directory);
-    house.switch(1);
-    house.enter("/env worktree");
-    assert_shows(&mut house, "this agent is in worktree@");
-    house.enter("/env readonly");
-    assert_eq!(house.agent(2).talk.environment.working_directory, directory);
-    assert!(spec(&house, 2).starts_with("readonly@"));
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(1).talk.environment.working_directory, directory);
+    app.switch(1);
+    app.enter("/env worktree");
+    assert_shows(&mut app, "this agent is in worktree@");
+    app.enter("/env readonly");
+    assert_eq!(app.agent(2).talk.environment.working_directory, directory);
+    assert!(spec(&app, 2).starts_with("readonly@"));
 }
 
 #[test]
 fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed() {
-    let Some(mut house) = house() else { return };
-    in_worktree(&mut house);
-    house.enter("/fork");
-    house.switch(0);
-    let who = house.id(1);
-    house.ask(0, Change::Kill { who, cascade: false });
-    let_pass(&mut house);
-    assert_eq!(house.timeout().why, Why::Nothing, "the other still works there, so git has nothing to do");
-    kill_and_wait(&mut house, 1, "had nothing new in it and is removed");
-    assert_eq!((worktrees(&house).len(), branches(&house)), (0, String::new()));
+    let Some(mut app) = app() else { return };
+    in_worktree(&mut app);
+    app.enter("/fork");
+    app.switch(0);
+    let agent_id = app.id(1);
+    app.ask(0, Change::Kill { agent_id, cascade: false });
+    let_pass(&mut app);
+    assert_eq!(app.timeout().why, WakeReason::Nothing, "the other still works there, so git has nothing to do");
+    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
+    assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
 }
 
 #[test]
 fn a_worktree_whose_agents_all_die_together_is_removed_once() {
-    let Some(mut house) = house() else { return };
-    in_worktree(&mut house);
-    house.enter("/fork");
-    house.enter("/fork");
-    house.switch(0);
-    let who = house.id(1);
-    house.ask(0, Change::Kill { who, cascade: true });
-    house.turn_until("git has nothing more to do", |house| house.timeout().why == Why::Nothing);
-    assert_shows(&mut house, "had nothing new");
-    assert_eq!((worktrees(&house).len(), branches(&house)), (0, String::new()));
-    let screen = house.screen_text();
+    let Some(mut app) = app() else { return };
+    in_worktree(&mut app);
+    app.enter("/fork");
+    app.enter("/fork");
+    app.switch(0);
+    let agent_id = app.id(1);
+    app.ask(0, Change::Kill { agent_id, cascade: true });
+    app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
+    assert_shows(&mut app, "had nothing new");
+    assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
+    let screen = app.screen_text();
     assert!(!screen.contains("is kept") && !screen.contains("could not be"), "{screen}");
 }
 
 #[test]
 fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
-    let Some(mut house) = house() else { return };
-    let changed = in_worktree(&mut house);
+    let Some(mut app) = app() else { return };
+    let changed = in_worktree(&mut app);
     fs::write(changed.join("new"), "work").unwrap();
-    house.switch(0);
-    kill_and_wait(&mut house, 1, "is kept: it has changes");
-    let committed = in_worktree(&mut house);
+    app.switch(0);
+    kill_and_wait(&mut app, 1, "is kept: it has changes");
+    let committed = in_worktree(&mut app);
     fs::write(committed.join("new"), "work").unwrap();
     git(&committed, &["add", "."]);
     git(&committed, &["commit", "-q", "-m", "second"]);
-    house.switch(0);
-    kill_and_wait(&mut house, 1, "is kept: it has commits that are nowhere else");
-    assert_eq!((worktrees(&house).len(), branches(&house).lines().count()), (2, 2));
+    app.switch(0);
+    kill_and_wait(&mut app, 1, "is kept: it has commits that are nowhere else");
+    assert_eq!((worktrees(&app).len(), branches(&app).lines().count()), (2, 2));
     // What is merged is somewhere else.
-    let merged = in_worktree(&mut house);
+    let merged = in_worktree(&mut app);
     fs::write(merged.join("third"), "work").unwrap();
     git(&merged, &["add", "."]);
     git(&merged, &["commit", "-q", "-m", "third"]);
     let branch = git(&merged, &["rev-parse", "--abbrev-ref", "HEAD"]);
-    git(&house.directory().join("repo"), &["merge", "-q", &branch]);
-    house.switch(0);
-    kill_and_wait(&mut house, 1, "had nothing new in it and is removed");
+    git(&app.directory().join("repo"), &["merge", "-q", &branch]);
+    app.switch(0);
+    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
     assert!(!merged.exists());
 }
 
 #[test]
 fn where_no_worktree_can_be_made_it_is_said_why_and_nothing_is_left() {
-    let Some(mut house) = house() else { return };
-    let top = house.directory().to_owned();
+    let Some(mut app) = app() else { return };
+    let top = app.directory().to_owned();
     git(&top, &["init", "-q", "empty"]);
     git(&top, &["init", "-q", "--bare", "bare"]);
     make_repository(&top.join("outer"));
@@ -173,61 +173,61 @@ fn where_no_worktree_can_be_made_it_is_said_why_and_nothing_is_left() {
         ("bare", "is in a bare repository"),
         ("outer/inner", "is in a submodule of"),
     ] {
-        house.enter(&format!("/env worktree@{place}"));
-        house.turn_until(words, |house| house.screen_text().replace("\n  ", " ").contains(words));
+        app.enter(&format!("/env worktree@{place}"));
+        app.turn_until(words, |app| app.screen_text().replace("\n  ", " ").contains(words));
     }
-    assert_eq!((house.repl.roster().len(), worktrees(&house).len()), (1, 0));
+    assert_eq!((app.repl.roster().len(), worktrees(&app).len()), (1, 0));
 }
 
 #[test]
 fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
-    let Some(mut house) = house() else { return };
-    let (repo, marker) = (house.directory().join("repo"), house.directory().join("began"));
+    let Some(mut app) = app() else { return };
+    let (repo, marker) = (app.directory().join("repo"), app.directory().join("began"));
     fs::write(repo.join(".gitattributes"), "f filter=slow\n").unwrap();
     git(&repo, &["config", "filter.slow.smudge", &format!("touch {}; sleep 1000", marker.display())]);
     git(&repo, &["config", "filter.slow.required", "true"]);
     git(&repo, &["config", "filter.slow.clean", "cat"]);
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "-q", "-m", "slow"]);
-    house.enter("/env worktree@repo");
-    house.turn_until("git checks out", |_| marker.exists());
-    assert_eq!(worktrees(&house).len(), 1);
-    house.enter("/env worktree@repo");
-    assert_shows(&mut house, "a worktree is being made already");
-    house.type_bytes(b"\x15");
-    house.escape();
-    assert_shows(&mut house, "the worktree is not made");
-    house.turn_until("everything is undone", |house| worktrees(house).is_empty() && branches(house).is_empty());
-    let_pass(&mut house);
-    assert_eq!(house.repl.roster().len(), 1);
+    app.enter("/env worktree@repo");
+    app.turn_until("git checks out", |_| marker.exists());
+    assert_eq!(worktrees(&app).len(), 1);
+    app.enter("/env worktree@repo");
+    assert_shows(&mut app, "a worktree is being made already");
+    app.type_bytes(b"\x15");
+    app.escape();
+    assert_shows(&mut app, "the worktree is not made");
+    app.turn_until("everything is undone", |app| worktrees(app).is_empty() && branches(app).is_empty());
+    let_pass(&mut app);
+    assert_eq!(app.repl.roster().len(), 1);
     assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 1);
 }
 
 #[test]
 fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed() {
-    let Some(mut house) = house() else { return };
-    let (repo, pipe) = (house.directory().join("repo"), house.directory().join("pipe"));
+    let Some(mut app) = app() else { return };
+    let (repo, pipe) = (app.directory().join("repo"), app.directory().join("pipe"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     fs::write(repo.join(".gitattributes"), "src/f filter=slow\n").unwrap();
     git(&repo, &["config", "filter.slow.smudge", &format!("read -r go < {}; cat", pipe.display())]);
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "-q", "-m", "slow"]);
-    house.enter("/env worktree@repo/src");
-    house.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
-    house.turn_until_asked(0);
+    app.enter("/env worktree@repo/src");
+    app.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
+    app.turn_until_asked(0);
     fs::write(&pipe, "go\n").unwrap();
-    house.turn_until("git is done", |house| house.screen_text().contains("/env waits until the tools are done"));
-    house.ask(0, Change::Interrupt);
-    assert_eq!(house.agent(0).view.draft.text(), "/env worktree@repo/src");
-    house.turn_until("the worktree is gone", |house| worktrees(house).is_empty() && branches(house).is_empty());
-    assert_eq!(house.repl.roster().len(), 1);
+    app.turn_until("git is done", |app| app.screen_text().contains("/env waits until the tools are done"));
+    app.ask(0, Change::Interrupt);
+    assert_eq!(app.agent(0).view.draft.text(), "/env worktree@repo/src");
+    app.turn_until("the worktree is gone", |app| worktrees(app).is_empty() && branches(app).is_empty());
+    assert_eq!(app.repl.roster().len(), 1);
 }
 
 #[test]
 fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_start_unless_it_holds_work() {
-    let Some(mut house) = house() else { return };
-    let known = in_worktree(&mut house);
-    let (repo, place) = (house.directory().join("repo"), house.directory().join("worktrees"));
+    let Some(mut app) = app() else { return };
+    let known = in_worktree(&mut app);
+    let (repo, place) = (app.directory().join("repo"), app.directory().join("worktrees"));
     let [clean, changed, committed] = [(); 3].map(|()| {
         let id = AgentId::random();
         let root = place.join(id.to_string());
@@ -241,25 +241,25 @@ fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_sta
     git(&committed, &["commit", "-q", "-m", "second"]);
     fs::create_dir(place.join("of-somebody-else")).unwrap();
 
-    let mut house = house.crash_and_restart();
-    house.turn_until("git has nothing more to do", |house| house.timeout().why == Why::Nothing);
-    let screen = house.screen_text().replace("\n  ", " ");
+    let mut app = app.crash_and_restart();
+    app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
+    let screen = app.screen_text().replace("\n  ", " ");
     for words in ["had nothing new in it and is removed", "it has changes", "it has commits that are nowhere else"] {
         assert!(screen.contains(words), "{words}\n{screen}");
     }
     assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|place| place.exists()));
-    assert_eq!((worktrees(&house).len(), branches(&house).lines().count()), (4, 3));
+    assert_eq!((worktrees(&app).len(), branches(&app).lines().count()), (4, 3));
 }
 
 #[test]
 fn hooks_of_the_repository_are_not_run() {
     use std::os::unix::fs::PermissionsExt as _;
-    let Some(mut house) = house() else { return };
-    let hook = house.directory().join("repo/.git/hooks/post-checkout");
+    let Some(mut app) = app() else { return };
+    let hook = app.directory().join("repo/.git/hooks/post-checkout");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let marker = house.directory().join("hooked");
+    let marker = app.directory().join("hooked");
     fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    in_worktree(&mut house);
+    in_worktree(&mut app);
     assert!(!marker.exists());
 }

@@ -7,7 +7,7 @@ use super::{calls, shared};
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
-    accept_these, assert_valid, bash, house, let_pass, reply_with_calls, results_in, results_then, texts_in, told,
+    accept_these, app, assert_valid, bash, let_pass, reply_with_calls, results_in, results_then, texts_in, told,
 };
 
 fn fork_call(name: &str, prompt: &str) -> String {
@@ -17,52 +17,52 @@ fn fork_call(name: &str, prompt: &str) -> String {
 #[test]
 fn a_fork_tool_in_the_first_turn_of_all_inherits_nothing_also_after_a_restart() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    calls(&mut house, &peer, 0, &[("fork", &fork_call("scout", "look around"))]);
-    let [_, child] = accept_these(&mut house, &peer, ["do it", "look around"]);
+    let mut app = app(&peer);
+    calls(&mut app, &peer, 0, &[("fork", &fork_call("scout", "look around"))]);
+    let [_, child] = accept_these(&mut app, &peer, ["do it", "look around"]);
     assert_eq!(texts_in(&child.request().body), ["look around"]);
-    let mut house = house.crash_and_restart();
-    let scout = house.n("scout");
-    assert_eq!(texts_in(&told(&mut house, &peer, scout, "again", "yes")), ["look around\n\nagain"]);
+    let mut app = app.crash_and_restart();
+    let scout = app.n("scout");
+    assert_eq!(texts_in(&told(&mut app, &peer, scout, "again", "yes")), ["look around\n\nagain"]);
 }
 
 #[test]
 fn a_fork_call_beside_other_calls_starts_the_child_at_once_with_no_open_call() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    told(&mut house, &peer, 0, "an old question", "an old reply");
-    std::fs::write(house.directory().join("file"), "its content").expect("a file");
+    let mut app = app(&peer);
+    told(&mut app, &peer, 0, "an old question", "an old reply");
+    std::fs::write(app.directory().join("file"), "its content").expect("a file");
     let (read, fork) = (json!({"path": "file"}).to_string(), fork_call("scout", "look around"));
-    calls(&mut house, &peer, 0, &[("read_file", &read), ("fork", &fork), ("bash", &bash("echo done"))]);
-    let child = house.accept(&peer);
-    house.turn_until_asked(0);
-    assert_eq!(house.state(0), State::AwaitingApproval, "the child has not waited for the person");
+    calls(&mut app, &peer, 0, &[("read_file", &read), ("fork", &fork), ("bash", &bash("echo done"))]);
+    let child = app.accept(&peer);
+    app.turn_until_asked(0);
+    assert_eq!(app.state(0), State::AwaitingApproval, "the child has not waited for the person");
     assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", "look around"]);
-    house.answer(0, true);
-    let results = results_then(&mut house, &peer, 0, "all done");
+    app.answer(0, true);
+    let results = results_then(&mut app, &peer, 0, "all done");
     assert!(results[0].contains("its content") && results[2].contains("done"), "{results:?}");
     let told_of = serde_json::from_str::<serde_json::Value>(&results[1]).expect("JSON");
-    let scout = house.id(house.n("scout")).to_string();
+    let scout = app.id(app.n("scout")).to_string();
     assert_eq!((told_of["id"].as_str(), told_of["name"].as_str()), (Some(scout.as_str()), Some("scout")));
 }
 
 /// Three children of one reply, and the parent's own next request.
-fn three_at_once(house: &mut Harness, peer: &Peer) -> [Exchange; 4] {
+fn three_at_once(app: &mut Harness, peer: &Peer) -> [Exchange; 4] {
     let wanted = ["a", "b", "c"].map(|name| fork_call(name, &format!("task {name}")));
     let calls_wanted: Vec<(&str, &str)> = wanted.iter().map(|arguments| ("fork", arguments.as_str())).collect();
-    calls(house, peer, 0, &calls_wanted);
-    accept_these(house, peer, ["task a", "task b", "task c", "do it"])
+    calls(app, peer, 0, &calls_wanted);
+    accept_these(app, peer, ["task a", "task b", "task c", "do it"])
 }
 
 #[test]
 fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_what_was_before_the_order() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    told(&mut house, &peer, 0, "an old question", "an old reply");
-    let before = house.focus();
-    let [a, b, c, parent] = three_at_once(&mut house, &peer);
-    assert_eq!(["a", "b", "c"].map(|name| house.n(name)), [1, 2, 3], "in the order of the calls");
-    assert_eq!(house.focus(), before, "a tool leaves the screen alone");
+    let mut app = app(&peer);
+    told(&mut app, &peer, 0, "an old question", "an old reply");
+    let before = app.focus();
+    let [a, b, c, parent] = three_at_once(&mut app, &peer);
+    assert_eq!(["a", "b", "c"].map(|name| app.n(name)), [1, 2, 3], "in the order of the calls");
+    assert_eq!(app.focus(), before, "a tool leaves the screen alone");
     for (child, task) in [(a, "task a"), (b, "task b"), (c, "task c")] {
         assert_valid(&child.request().json());
         assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", task]);
@@ -73,12 +73,12 @@ fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_w
     assert_eq!(results.len(), 3);
     assert!(results.iter().zip(["a", "b", "c"]).all(|((_, told), name)| told.contains(&format!("\"{name}\""))));
     parent.stream().text("all started").finish("stop").done();
-    house.turn_until_idle();
+    app.turn_until_idle();
 
-    let mut house = house.crash_and_restart();
+    let mut app = app.crash_and_restart();
     for (name, task) in [("a", "task a"), ("c", "task c")] {
-        let n = house.n(name);
-        let body = told(&mut house, &peer, n, "and?", "well");
+        let n = app.n(name);
+        let body = told(&mut app, &peer, n, "and?", "well");
         assert_eq!(texts_in(&body), ["an old question", "an old reply", task, task, "and?"]);
     }
 }
@@ -86,29 +86,29 @@ fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_w
 #[test]
 fn a_fork_tool_behind_a_persons_fork_in_the_same_turn_still_inherits_only_what_was_before_the_turn() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    told(&mut house, &peer, 0, "an old question", "an old reply");
-    house.say(0, "the open question");
-    let open = house.accept(&peer);
-    house.enter("/fork --name by-person");
+    let mut app = app(&peer);
+    told(&mut app, &peer, 0, "an old question", "an old reply");
+    app.say(0, "the open question");
+    let open = app.accept(&peer);
+    app.enter("/fork --name by-person");
     reply_with_calls(&open, &[("fork", &fork_call("by-model", "look around"))]);
-    let [parent, child] = accept_these(&mut house, &peer, ["the open question", "look around"]);
+    let [parent, child] = accept_these(&mut app, &peer, ["the open question", "look around"]);
     assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", "look around"]);
     assert_valid(&parent.request().json());
     child.stream().text("looked").finish("stop").done();
     parent.stream().text("done").finish("stop").done();
-    house.turn_until_idle();
-    let live = told(&mut house, &peer, 0, "and now?", "well");
-    let mut house = house.crash_and_restart();
-    let again = told(&mut house, &peer, 0, "and then?", "well");
+    app.turn_until_idle();
+    let live = told(&mut app, &peer, 0, "and now?", "well");
+    let mut app = app.crash_and_restart();
+    let again = told(&mut app, &peer, 0, "and then?", "well");
     assert!(again.starts_with(&live[..shared(&live, &again)]) && texts_in(&again).len() == texts_in(&live).len() + 2);
 }
 
 #[test]
 fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.fork_named(0, "scout");
+    let mut app = app(&peer);
+    app.fork_named(0, "scout");
     let no_model = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
     let wanted = [
         (fork_call("scout", "go"), "another running agent is called `scout`"),
@@ -118,38 +118,38 @@ fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody(
         (json!({"name": "fine"}).to_string(), "prompt"),
     ];
     let listed: Vec<(&str, &str)> = wanted.iter().map(|(arguments, _)| ("fork", arguments.as_str())).collect();
-    calls(&mut house, &peer, 0, &listed);
-    let results = results_then(&mut house, &peer, 0, "a pity");
+    calls(&mut app, &peer, 0, &listed);
+    let results = results_then(&mut app, &peer, 0, "a pity");
     for (told, (arguments, words)) in results.iter().zip(&wanted) {
         assert!(told.contains(words), "{arguments}: {told}");
     }
-    assert_eq!((results.len(), house.repl.roster().len()), (wanted.len(), 2));
-    assert!(house.tool_results(0).iter().all(|result| result.is_error));
+    assert_eq!((results.len(), app.repl.roster().len()), (wanted.len(), 2));
+    assert!(app.tool_results(0).iter().all(|result| result.is_error));
 }
 
 #[test]
 fn a_name_may_be_taken_by_the_first_of_two_fork_calls_of_one_reply() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let (first, second) = (fork_call("scout", "task one"), fork_call("scout", "task two"));
-    calls(&mut house, &peer, 0, &[("fork", &first), ("fork", &second)]);
-    let [_child, parent] = accept_these(&mut house, &peer, ["task one", "do it"]);
+    calls(&mut app, &peer, 0, &[("fork", &first), ("fork", &second)]);
+    let [_child, parent] = accept_these(&mut app, &peer, ["task one", "do it"]);
     let results = results_in(&parent.request().json());
     assert!(results[1].1.contains("another running agent is called"), "{results:?}");
-    assert_eq!(house.repl.roster().len(), 2);
+    assert_eq!(app.repl.roster().len(), 2);
 }
 
 #[test]
 fn children_of_the_fork_tool_wait_for_their_place_like_everybody() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan { real_time: true, working_limit: 1, ..Plan::peer(&peer.url()) });
-    calls(&mut house, &peer, 0, &[("fork", &fork_call("a", "task a")), ("fork", &fork_call("b", "task b"))]);
+    let mut app = Harness::new(Plan { real_time: true, working_limit: 1, ..Plan::peer(&peer.url()) });
+    calls(&mut app, &peer, 0, &[("fork", &fork_call("a", "task a")), ("fork", &fork_call("b", "task b"))]);
     for task in ["task a", "task b", "do it"] {
-        let one = house.accept(&peer);
+        let one = app.accept(&peer);
         assert_eq!(texts_in(&one.request().body)[0], task);
-        let_pass(&mut house);
+        let_pass(&mut app);
         assert!(peer.try_accept().is_none(), "one place, one request");
         one.stream().text("done").finish("stop").done();
     }
-    house.turn_until_idle();
+    app.turn_until_idle();
 }

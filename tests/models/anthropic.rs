@@ -11,7 +11,7 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_shows, bash};
 
 /// Agent 0 with this model; tools take real time.
-fn house(peer: &Peer, model: &str) -> Harness {
+fn app(peer: &Peer, model: &str) -> Harness {
     let key = Some(Secret::new("sk-ant-test"));
     let endpoint = Endpoint { key, ..endpoint("anthropic", model, &peer.url()) };
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
@@ -19,9 +19,9 @@ fn house(peer: &Peer, model: &str) -> Harness {
 
 /// Agent 0 with a model that thinks at most so much, as the person chose before a restart.
 fn thinking_house(peer: &Peer, model: &str, thinking: &str) -> Harness {
-    let house = house(peer, model);
-    house.repl.store().set_thinking(house.id(0), Some(thinking)).expect("it is stored");
-    house.crash_and_restart()
+    let app = app(peer, model);
+    app.repl.store().set_thinking(app.id(0), Some(thinking)).expect("it is stored");
+    app.crash_and_restart()
 }
 
 /// The content of a message without the marks of the cache.
@@ -34,19 +34,19 @@ fn content(request: &Value, place: usize) -> Value {
 }
 
 /// The next request, which is answered with a few words and ends the turn.
-fn last_request(house: &mut Harness, peer: &Peer) -> Value {
-    let exchange = house.accept(peer);
+fn last_request(app: &mut Harness, peer: &Peer) -> Value {
+    let exchange = app.accept(peer);
     Message::begin(&exchange).text("that was it").end("end_turn");
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("that was it"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("that was it"));
     exchange.request().json()
 }
 
 /// What is asked next is answered, in a valid request; its messages.
-fn goes_on(house: &mut Harness, peer: &Peer) -> Value {
-    assert_eq!(house.state(0), State::Idle);
-    house.enter("go on");
-    last_request(house, peer)
+fn goes_on(app: &mut Harness, peer: &Peer) -> Value {
+    assert_eq!(app.state(0), State::Idle);
+    app.enter("go on");
+    last_request(app, peer)
 }
 
 fn thought(text: &str, signature: &str) -> Value {
@@ -54,16 +54,16 @@ fn thought(text: &str, signature: &str) -> Value {
 }
 
 /// The first request of a turn, which is being answered.
-fn asked(house: &mut Harness, peer: &Peer) -> Exchange {
-    house.enter("do it");
-    house.accept(peer)
+fn asked(app: &mut Harness, peer: &Peer) -> Exchange {
+    app.enter("do it");
+    app.accept(peer)
 }
 
 #[test]
 fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     let peer = Peer::start();
-    let mut house = thinking_house(&peer, "claude-haiku-4-5", "medium");
-    let exchange = asked(&mut house, &peer);
+    let mut app = thinking_house(&peer, "claude-haiku-4-5", "medium");
+    let exchange = asked(&mut app, &peer);
     assert_eq!(exchange.request().header("x-api-key"), Some("sk-ant-test"));
     assert_eq!(exchange.request().header("anthropic-version"), Some("2023-06-01"));
     assert_eq!(exchange.request().json()["thinking"]["type"], "enabled");
@@ -71,11 +71,11 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     let message = Message::begin(&exchange);
     message.thinking("Let me \"look\".", "c2ln+/=").text("I look.").call("toolu_1", "bash", &bash("echo a-$((20+3))"));
     message.end("tool_use");
-    house.turn_until_asked(0);
-    assert_shows(&mut house, "Let me \"look\".");
-    house.type_bytes(b"y");
+    app.turn_until_asked(0);
+    assert_shows(&mut app, "Let me \"look\".");
+    app.type_bytes(b"y");
 
-    let request = last_request(&mut house, &peer);
+    let request = last_request(&mut app, &peer);
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "echo a-$((20+3))"}});
     let reply = [thought("Let me \"look\".", "c2ln+/="), json!({"type": "text", "text": "I look."}), call];
     assert_eq!(content(&request, 1), Value::from(reply.to_vec()));
@@ -88,12 +88,12 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
 #[test]
 fn what_was_thought_survives_a_restart() {
     let peer = Peer::start();
-    let mut house = thinking_house(&peer, "claude-haiku-4-5", "low");
-    let exchange = asked(&mut house, &peer);
+    let mut app = thinking_house(&peer, "claude-haiku-4-5", "low");
+    let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("", "c2ln").text("Done.").end("end_turn");
-    house.turn_until_idle();
-    let mut house = house.crash_and_restart();
-    let request = goes_on(&mut house, &peer);
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    let request = goes_on(&mut app, &peer);
     assert_eq!(content(&request, 1), json!([thought("", "c2ln"), {"type": "text", "text": "Done."}]));
 }
 
@@ -111,13 +111,13 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
     for (model, thinking) in [("claude-haiku-4-5", "high"), ("claude-opus-5", "low"), ("claude-opus-4-6", "2048")] {
         for (cut, seen, blocks) in cuts {
             let peer = Peer::start();
-            let mut house = thinking_house(&peer, model, thinking);
-            let exchange = asked(&mut house, &peer);
+            let mut app = thinking_house(&peer, model, thinking);
+            let exchange = asked(&mut app, &peer);
             cut(&Message::begin(&exchange));
-            house.turn_until("what was said is shown", |house| house.screen_text().contains(seen));
-            house.escape();
-            house.turn_until_idle();
-            let request = goes_on(&mut house, &peer);
+            app.turn_until("what was said is shown", |app| app.screen_text().contains(seen));
+            app.escape();
+            app.turn_until_idle();
+            let request = goes_on(&mut app, &peer);
             let reply = &request["messages"].as_array().expect("messages")[1..];
             let kept = reply.first().and_then(|message| message["content"].as_array()).map_or(0, Vec::len);
             assert_eq!(kept, blocks, "{model}, {seen}: {request:#}");
@@ -129,20 +129,20 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
 fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
     for is_running in [true, false] {
         let peer = Peer::start();
-        let mut house = thinking_house(&peer, "claude-haiku-4-5", "high");
-        let exchange = asked(&mut house, &peer);
+        let mut app = thinking_house(&peer, "claude-haiku-4-5", "high");
+        let exchange = asked(&mut app, &peer);
         let message = Message::begin(&exchange);
         message.thinking("Yes.", "c2ln").call("toolu_1", "bash", &bash("touch up; sleep 60"));
         message.call("toolu_2", "bash", &bash("true")).end("tool_use");
-        house.turn_until_asked(0);
+        app.turn_until_asked(0);
         if is_running {
-            house.type_bytes(b"y");
-            let up = house.directory().join("up");
-            house.turn_until("the command runs", |_| up.exists());
+            app.type_bytes(b"y");
+            let up = app.directory().join("up");
+            app.turn_until("the command runs", |_| up.exists());
         }
-        house.escape();
-        house.turn_until_idle();
-        let request = goes_on(&mut house, &peer);
+        app.escape();
+        app.turn_until_idle();
+        let request = goes_on(&mut app, &peer);
         let answers = content(&request, 2);
         let kinds: Vec<_> = answers.as_array().unwrap().iter().map(|block| block["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["tool_result", "tool_result", "text"], "{request:#}");
@@ -153,40 +153,40 @@ fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
 #[test]
 fn an_error_in_the_middle_of_a_reply_keeps_what_was_said() {
     let peer = Peer::start();
-    let mut house = thinking_house(&peer, "claude-haiku-4-5", "high");
-    let exchange = asked(&mut house, &peer);
+    let mut app = thinking_house(&peer, "claude-haiku-4-5", "high");
+    let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("Yes.", "c2ln").open_text("I was ab").fail("overloaded_error", "Overloaded");
-    house.turn_until_idle();
-    assert!(house.last_error(0).contains("Overloaded"), "{}", house.last_error(0));
-    let request = goes_on(&mut house, &peer);
+    app.turn_until_idle();
+    assert!(app.last_error(0).contains("Overloaded"), "{}", app.last_error(0));
+    let request = goes_on(&mut app, &peer);
     assert_eq!(content(&request, 1), json!([thought("Yes.", "c2ln"), {"type": "text", "text": "I was ab"}]));
 }
 
 #[test]
 fn what_a_failed_attempt_sealed_is_not_sent_with_the_reply_of_the_next() {
     let peer = Peer::start();
-    let mut house = thinking_house(&peer, "claude-opus-5", "high");
-    let exchange = asked(&mut house, &peer);
+    let mut app = thinking_house(&peer, "claude-opus-5", "high");
+    let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("", "Zmlyc3Q=").fail("overloaded_error", "Overloaded");
-    let exchange = house.accept(&peer);
+    let exchange = app.accept(&peer);
     Message::begin(&exchange).thinking("", "c2Vjb25k").text("Done.").end("end_turn");
-    house.turn_until_idle();
-    let request = goes_on(&mut house, &peer);
+    app.turn_until_idle();
+    let request = goes_on(&mut app, &peer);
     assert_eq!(content(&request, 1), json!([thought("", "c2Vjb25k"), {"type": "text", "text": "Done."}]));
 }
 
 #[test]
 fn a_child_s_request_begins_with_what_its_parent_s_was_cached_by() {
     let peer = Peer::start();
-    let mut house = house(&peer, "claude-sonnet-5");
-    let exchange = asked(&mut house, &peer);
+    let mut app = app(&peer, "claude-sonnet-5");
+    let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("Yes.", "c2ln").text("Done.").end("end_turn");
-    house.turn_until_idle();
-    house.enter("and then?");
-    let parent = String::from_utf8(house.accept(&peer).request().body.clone()).expect("JSON is text");
-    house.fork(0);
-    house.enter("what a child asks");
-    let child = String::from_utf8(house.accept(&peer).request().body.clone()).expect("JSON is text");
+    app.turn_until_idle();
+    app.enter("and then?");
+    let parent = String::from_utf8(app.accept(&peer).request().body.clone()).expect("JSON is text");
+    app.fork(0);
+    app.enter("what a child asks");
+    let child = String::from_utf8(app.accept(&peer).request().body.clone()).expect("JSON is text");
 
     let mark = ",\"cache_control\":{\"type\":\"ephemeral\"}";
     let prefix = &parent[..parent.rfind(mark).expect("a mark") - "\"and then?\"".len()];

@@ -170,7 +170,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
 
 /// A house in which every protocol is configured, each with a peer of its own.
 struct Scene {
-    house: Harness,
+    app: Harness,
     peers: [Peer; 4],
     /// Who answers now.
     kind: Kind,
@@ -184,15 +184,15 @@ impl Scene {
         let peers = [(); 4].map(|()| Peer::start());
         let entries: Vec<_> = KINDS.iter().zip(&peers).map(|(kind, peer)| kind.entry(peer)).collect();
         let plan = Plan { size: Some((100, 60)), real_time: true, providers: entries, ..Plan::default() };
-        let mut house = Harness::new(Plan { endpoint: Endpoint::echo(), ..plan });
-        house.enter(&format!("/model {}", kind.full_name()));
-        house.enter(&format!("/thinking {thinking}"));
-        Self { house, peers, kind, requests: 0 }
+        let mut app = Harness::new(Plan { endpoint: Endpoint::echo(), ..plan });
+        app.enter(&format!("/model {}", kind.full_name()));
+        app.enter(&format!("/thinking {thinking}"));
+        Self { app, peers, kind, requests: 0 }
     }
 
     fn switch(&mut self, kind: Kind) {
-        let focus = self.house.focus();
-        self.house.ask(focus, Change::Model(kind.full_name()));
+        let focus = self.app.focus();
+        self.app.ask(focus, Change::Model(kind.full_name()));
         self.kind = kind;
     }
 
@@ -200,7 +200,7 @@ impl Scene {
     fn accept(&mut self) -> Exchange {
         self.requests += 1;
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of the four");
-        let exchange = self.house.accept(&self.peers[at]);
+        let exchange = self.app.accept(&self.peers[at]);
         assert!(self.peers.iter().all(|peer| peer.try_accept().is_none()), "one request goes to one provider");
         exchange
     }
@@ -213,17 +213,17 @@ impl Scene {
     }
 
     fn ask(&mut self, text: &str, piece: Piece<'_>) -> Exchange {
-        self.house.enter(text);
+        self.app.enter(text);
         self.answer(piece)
     }
 
     fn see(&mut self, words: &str) {
-        self.house.turn_until(words, |house| house.screen_text().contains(words));
+        self.app.turn_until(words, |app| app.screen_text().contains(words));
     }
 
     fn allow(&mut self) {
-        let focus = self.house.focus();
-        self.house.answer(focus, true);
+        let focus = self.app.focus();
+        self.app.answer(focus, true);
     }
 
     /// A turn with a thought, a call and its result.
@@ -231,20 +231,20 @@ impl Scene {
         self.ask(text, Piece::Calls(command));
         self.allow();
         self.answer(Piece::Ends(reply));
-        self.house.turn_until_idle();
+        self.app.turn_until_idle();
     }
 
     fn interrupt(&mut self) {
-        self.house.escape();
-        self.house.turn_until_idle();
+        self.app.escape();
+        self.app.turn_until_idle();
     }
 
     /// What is said next is told in a valid request and answered; the request.
     fn goes_on(&mut self) -> String {
-        let focus = self.house.focus();
+        let focus = self.app.focus();
         let exchange = self.ask("\x15and now?", Piece::Ends("all is well"));
-        self.house.turn_until("the end of the turn", |house| house.state(focus) == State::Idle);
-        assert_eq!(self.house.replies(focus).last().map(String::as_str), Some("all is well"));
+        self.app.turn_until("the end of the turn", |app| app.state(focus) == State::Idle);
+        assert_eq!(self.app.replies(focus).last().map(String::as_str), Some("all is well"));
         let told = all_of(&exchange);
         assert!(told.contains("and now?"), "{told}");
         told
@@ -301,8 +301,8 @@ const EVENTS: &[Event] = &[
         happen: |scene| {
             scene.ask("go", Piece::Calls("touch up; sleep 60"));
             scene.allow();
-            let up = scene.house.directory().join("up");
-            scene.house.turn_until("the command runs", |_| up.exists());
+            let up = scene.app.directory().join("up");
+            scene.app.turn_until("the command runs", |_| up.exists());
             scene.interrupt();
         },
         told: &["I look.", "sleep 60"],
@@ -312,7 +312,7 @@ const EVENTS: &[Event] = &[
         name: "an interrupt at a question",
         happen: |scene| {
             scene.ask("go", Piece::Calls("true"));
-            scene.house.turn_until_asked(0);
+            scene.app.turn_until_asked(0);
             scene.interrupt();
         },
         told: &["I look."],
@@ -322,8 +322,8 @@ const EVENTS: &[Event] = &[
         name: "an error after a part of the reply",
         happen: |scene| {
             scene.ask("go", Piece::Fails);
-            scene.house.turn_until_idle();
-            assert!(scene.house.last_error(0).contains("Boom."), "{}", scene.house.last_error(0));
+            scene.app.turn_until_idle();
+            assert!(scene.app.last_error(0).contains("Boom."), "{}", scene.app.last_error(0));
         },
         told: &["so far"],
         untold: &["Boom."],
@@ -344,8 +344,8 @@ const EVENTS: &[Event] = &[
         happen: |scene| {
             scene.ask("go", Piece::Calls("touch up; sleep 60"));
             scene.allow();
-            let up = scene.house.directory().join("up");
-            scene.house.turn_until("the command runs", |_| up.exists());
+            let up = scene.app.directory().join("up");
+            scene.app.turn_until("the command runs", |_| up.exists());
             crash(scene);
         },
         told: &["I look."],
@@ -385,9 +385,9 @@ const EVENTS: &[Event] = &[
         name: "a rewind",
         happen: |scene| {
             scene.round("the first", "echo result-$((20+3))", "done");
-            scene.house.enter("/mark here");
+            scene.app.enter("/mark here");
             scene.round("the second", "echo further-$((20+3))", "done too");
-            scene.house.enter("/rewind here");
+            scene.app.enter("/rewind here");
         },
         told: &["the first", "result-23", "done"],
         untold: &["the second", "further-23", "done too"],
@@ -396,12 +396,12 @@ const EVENTS: &[Event] = &[
         name: "a rewind that waits in the queue behind a reply",
         happen: |scene| {
             scene.round("the first", "echo result-$((20+3))", "done");
-            scene.house.enter("/mark here");
-            scene.house.enter("the second");
+            scene.app.enter("/mark here");
+            scene.app.enter("the second");
             let exchange = scene.accept();
-            scene.house.enter("/rewind here");
+            scene.app.enter("/rewind here");
             scene.kind.play(&exchange, scene.requests, Piece::Ends("done too"));
-            scene.house.turn_until_idle();
+            scene.app.turn_until_idle();
         },
         told: &["the first", "result-23", "done"],
         untold: &["the second", "done too"],
@@ -410,7 +410,7 @@ const EVENTS: &[Event] = &[
         name: "all was cleared",
         happen: |scene| {
             scene.round("the first", "true", "done");
-            scene.house.enter("/clear");
+            scene.app.enter("/clear");
         },
         told: &[],
         untold: &["the first", "done", "I look."],
@@ -419,14 +419,14 @@ const EVENTS: &[Event] = &[
         name: "what was queued while a tool ran",
         happen: |scene| {
             scene.ask("the first", Piece::Calls("echo result-$((20+3))"));
-            scene.house.turn_until_asked(0);
-            scene.house.ask(0, Change::Submit("queued".into()));
+            scene.app.turn_until_asked(0);
+            scene.app.ask(0, Change::Submit("queued".into()));
             scene.allow();
             let told = all_of(&scene.answer(Piece::Ends("done")));
             assert!(told.contains("result-23") && !told.contains("queued"), "{told}");
             let told = all_of(&scene.answer(Piece::Ends("done too")));
             assert!(told.contains("done") && told.contains("queued"), "{told}");
-            scene.house.turn_until_idle();
+            scene.app.turn_until_idle();
         },
         told: &["the first", "queued", "done too"],
         untold: &[],
@@ -436,11 +436,11 @@ const EVENTS: &[Event] = &[
         happen: |scene| {
             scene.ask("the first", Piece::Says("I was ab"));
             scene.see("I was ab");
-            scene.house.enter("queued");
+            scene.app.enter("queued");
             scene.interrupt();
-            scene.house.enter("");
+            scene.app.enter("");
             scene.answer(Piece::Ends("done"));
-            scene.house.turn_until_idle();
+            scene.app.turn_until_idle();
         },
         told: &["the first", "I was ab", "queued", "done"],
         untold: &[],
@@ -451,7 +451,7 @@ const EVENTS: &[Event] = &[
             scene.round("the first", "echo result-$((20+3))", "done");
             scene.ask("the second", Piece::Says("I was ab"));
             scene.see("I was ab");
-            scene.house.enter("/fork --name kid");
+            scene.app.enter("/fork --name kid");
         },
         told: &["the first", "result-23", "done"],
         untold: &["I was ab"],
@@ -462,17 +462,17 @@ const EVENTS: &[Event] = &[
 /// that was seen is kept.
 fn crash(scene: &mut Scene) {
     let is_kept = |agent: &Agent| agent.deadline().is_none_or(|(_, why)| why != "checkpoint");
-    scene.house.turn_until("all to be kept", |house| is_kept(house.agent(0)));
+    scene.app.turn_until("all to be kept", |app| is_kept(app.agent(0)));
     let spare = Harness::new(Plan::default());
-    let house = std::mem::replace(&mut scene.house, spare);
-    scene.house = house.crash_and_restart();
+    let app = std::mem::replace(&mut scene.app, spare);
+    scene.app = app.crash_and_restart();
 }
 
 /// `first`, a reply with a call, its result, `done`: four messages, of which the child is told this cut.
 fn slice(scene: &mut Scene, spec: &str) {
     scene.round("the first", "echo result-$((20+3))", "done");
-    scene.house.enter(&format!("/slice {spec}"));
-    assert_eq!(scene.house.focus(), 1, "{}", scene.house.screen_text());
+    scene.app.enter(&format!("/slice {spec}"));
+    assert_eq!(scene.app.focus(), 1, "{}", scene.app.screen_text());
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_f
             let mut scene = Scene::new(first, "high");
             scene.round("the first", "echo result-$((20+3))", "done");
             scene.ask("the second", Piece::Calls("echo further-$((20+3))"));
-            scene.house.turn_until_asked(0);
+            scene.app.turn_until_asked(0);
             scene.switch(other);
             scene.allow();
             let told = all_of(&scene.answer(Piece::Calls("echo of-the-other-$((20+3))")));
@@ -512,7 +512,7 @@ fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_f
             assert!(told.contains(&format!("{}-key", other.mark())) && !told.contains(first.mark()), "{story}: {told}");
             scene.allow();
             scene.answer(Piece::Ends("done too"));
-            scene.house.turn_until_idle();
+            scene.app.turn_until_idle();
 
             scene.switch(first);
             let told = scene.goes_on();
@@ -537,9 +537,9 @@ fn an_amount_of_thinking_that_the_next_model_does_not_take_is_not_sent_to_it() {
             for other in KINDS.into_iter().filter(|other| !takes(*other, thinking)) {
                 let mut scene = Scene::new(first, thinking);
                 assert!(all_of(&scene.ask("go", Piece::Ends("done"))).contains(&scene.kind.model().to_owned()));
-                scene.house.turn_until_idle();
+                scene.app.turn_until_idle();
                 scene.switch(other);
-                assert!(scene.house.screen_text().contains(&format!("does not take thinking {thinking}")));
+                assert!(scene.app.screen_text().contains(&format!("does not take thinking {thinking}")));
                 let told = scene.goes_on();
                 let told = told.replace("reasoning.encrypted_content", "");
                 for word in said {

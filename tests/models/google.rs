@@ -10,7 +10,7 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::bash;
 
 /// Agent 0 alone, on the screen, with a model that demands signatures; tools take real time.
-fn house(peer: &Peer) -> Harness {
+fn app(peer: &Peer) -> Harness {
     let (key, url) = (Some(Secret::new("AIza-only-in-its-header")), format!("http://{}/v1beta", peer.address()));
     let endpoint = Endpoint { key, ..endpoint("google", "gemini-3.8-flash", &url) };
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
@@ -50,34 +50,34 @@ fn contents(exchange: &Exchange) -> Vec<Value> {
 }
 
 /// The person says something else, and the model, which gets a valid request, answers.
-fn go_on(house: &mut Harness, peer: &Peer) -> Vec<Value> {
-    house.enter("and now?");
-    let exchange = house.accept(peer);
+fn go_on(app: &mut Harness, peer: &Peer) -> Vec<Value> {
+    app.enter("and now?");
+    let exchange = app.accept(peer);
     let contents = contents(&exchange);
     let last = contents.last().and_then(|last| last["parts"][0]["text"].as_str());
     assert!(last.is_some_and(|text| text.ends_with("and now?")), "{contents:#?}");
     reply(&exchange, json!([{"text": "all is well"}]));
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("all is well"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("all is well"));
     contents
 }
 
 #[test]
 fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    std::fs::write(house.directory().join("notes"), "buy milk").expect("a file");
-    house.enter("what is to do?");
-    let first = house.accept(&peer);
+    let mut app = app(&peer);
+    std::fs::write(app.directory().join("notes"), "buy milk").expect("a file");
+    app.enter("what is to do?");
+    let first = app.accept(&peer);
     assert_eq!(first.request().path, "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse");
     assert_eq!(first.request().header("x-goog-api-key"), Some("AIza-only-in-its-header"));
     assert!(first.request().json()["tools"][0]["functionDeclarations"].as_array().is_some_and(|all| all.len() > 3));
     reply(&first, look_and_run("echo ran-$((20+3))"));
-    house.turn_until_asked(0);
-    assert!(house.screen_text().contains("I look first."), "{}", house.screen_text());
-    house.type_bytes(b"y");
+    app.turn_until_asked(0);
+    assert!(app.screen_text().contains("I look first."), "{}", app.screen_text());
+    app.type_bytes(b"y");
 
-    let second = house.accept(&peer);
+    let second = app.accept(&peer);
     let contents = contents(&second);
     assert_eq!(contents.len(), 3);
     let said = &contents[1]["parts"];
@@ -91,11 +91,11 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     );
     assert!(answers[1]["functionResponse"]["response"]["output"].as_str().is_some_and(|said| said.contains("ran-23")));
     reply(&second, json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["Let me see.", "Milk."]);
-    assert_eq!((house.agent(0).used.input, house.agent(0).used.output), (80, 24));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["Let me see.", "Milk."]);
+    assert_eq!((app.agent(0).used.input, app.agent(0).used.output), (80, 24));
 
-    let after = go_on(&mut house, &peer);
+    let after = go_on(&mut app, &peer);
     assert_eq!(after[..3], contents[..], "what was said stays as it was");
     assert_eq!(after[3]["parts"], json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
 }
@@ -103,12 +103,12 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
 #[test]
 fn signatures_survive_a_restart() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("go");
-    reply(&house.accept(&peer), json!([{"text": "yes", "thoughtSignature": "c2lnbmVk"}]));
-    house.turn_until_idle();
-    let mut house = house.crash_and_restart();
-    let after = go_on(&mut house, &peer);
+    let mut app = app(&peer);
+    app.enter("go");
+    reply(&app.accept(&peer), json!([{"text": "yes", "thoughtSignature": "c2lnbmVk"}]));
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    let after = go_on(&mut app, &peer);
     assert_eq!(after[1]["parts"], json!([{"text": "yes", "thoughtSignature": "c2lnbmVk"}]));
 }
 
@@ -117,31 +117,31 @@ fn after_an_interrupt_in_thinking_or_in_text_the_next_request_is_valid() {
     for piece in [json!([{"text": "hm", "thought": true}]), json!([{"text": "so far", "thoughtSignature": "c2lnbmVk"}])]
     {
         let peer = Peer::start();
-        let mut house = house(&peer);
-        house.enter("go");
-        let exchange = house.accept(&peer);
+        let mut app = app(&peer);
+        app.enter("go");
+        let exchange = app.accept(&peer);
         exchange.stream().event(&parts(piece.clone()));
-        house.turn_until("the piece", |house| {
-            let screen = house.screen_text();
+        app.turn_until("the piece", |app| {
+            let screen = app.screen_text();
             screen.contains("hm") || screen.contains("so far")
         });
-        house.escape();
-        assert_eq!(house.state(0), State::Idle);
+        app.escape();
+        assert_eq!(app.state(0), State::Idle);
         exchange.wait_for_close();
-        go_on(&mut house, &peer);
+        go_on(&mut app, &peer);
     }
 }
 
 #[test]
 fn after_an_interrupt_behind_a_call_that_was_streamed_the_call_is_not_told() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("go");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    app.enter("go");
+    let exchange = app.accept(&peer);
     exchange.stream().event(&parts(look_and_run("true")));
-    house.turn_until("the text", |house| house.screen_text().contains("Let me see."));
-    house.escape();
-    let after = go_on(&mut house, &peer);
+    app.turn_until("the text", |app| app.screen_text().contains("Let me see."));
+    app.escape();
+    let after = go_on(&mut app, &peer);
     assert_eq!(after[1]["parts"], json!([{"text": "Let me see."}]));
 }
 
@@ -149,18 +149,18 @@ fn after_an_interrupt_behind_a_call_that_was_streamed_the_call_is_not_told() {
 fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered() {
     for runs in [false, true] {
         let peer = Peer::start();
-        let mut house = house(&peer);
-        house.enter("go");
-        reply(&house.accept(&peer), look_and_run("touch up; sleep 60"));
-        house.turn_until_asked(0);
+        let mut app = app(&peer);
+        app.enter("go");
+        reply(&app.accept(&peer), look_and_run("touch up; sleep 60"));
+        app.turn_until_asked(0);
         if runs {
-            house.type_bytes(b"y");
-            let up = house.directory().join("up");
-            house.turn_until("the command runs", |_| up.exists());
+            app.type_bytes(b"y");
+            let up = app.directory().join("up");
+            app.turn_until("the command runs", |_| up.exists());
         }
-        house.escape();
-        house.turn_until_idle();
-        let after = go_on(&mut house, &peer);
+        app.escape();
+        app.turn_until_idle();
+        let after = go_on(&mut app, &peer);
         assert_eq!(after[2]["parts"].as_array().map(Vec::len), Some(2), "{after:#?}");
         assert!(after[2]["parts"][1]["functionResponse"]["response"]["error"].is_string(), "{after:#?}");
     }
@@ -169,42 +169,42 @@ fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered(
 #[test]
 fn after_an_error_in_the_middle_the_partial_reply_is_kept_and_the_next_request_is_valid() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("go");
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    app.enter("go");
+    let exchange = app.accept(&peer);
     let overloaded = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     exchange.stream().event(&parts(json!([{"text": "so far"}]))).event(&overloaded).end();
-    house.turn_until_idle();
-    assert_eq!(house.partial_replies(0), ["so far"]);
-    go_on(&mut house, &peer);
+    app.turn_until_idle();
+    assert_eq!(app.partial_replies(0), ["so far"]);
+    go_on(&mut app, &peer);
 }
 
 #[test]
 fn a_quota_that_is_used_up_is_waited_for_as_the_body_says() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("go");
+    let mut app = app(&peer);
+    app.enter("go");
     let details = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]);
     let error = json!({"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED", "details": details}});
-    house.accept(&peer).answer(429, "application/json", error.to_string());
-    house.turn_until("a wait", |house| matches!(house.agent(0).wait(), polylogue::agent::Wait::Retry { .. }));
-    let polylogue::agent::Wait::Retry { error, .. } = house.agent(0).wait() else { panic!("it waits") };
+    app.accept(&peer).answer(429, "application/json", error.to_string());
+    app.turn_until("a wait", |app| matches!(app.agent(0).wait(), polylogue::agent::Wait::Retry { .. }));
+    let polylogue::agent::Wait::Retry { error, .. } = app.agent(0).wait() else { panic!("it waits") };
     assert_eq!(error.retry_after, Some(2));
-    let exchange = house.accept(&peer);
+    let exchange = app.accept(&peer);
     reply(&exchange, json!([{"text": "at last"}]));
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["at last"]);
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["at last"]);
 }
 
 #[test]
 fn a_wrong_key_gives_the_words_back_and_names_the_reason() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    house.enter("my words");
+    let mut app = app(&peer);
+    app.enter("my words");
     let error = json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
         "details": [{"reason": "API_KEY_INVALID"}]}});
-    house.accept(&peer).answer(400, "application/json", error.to_string());
-    house.turn_until_idle();
-    assert_eq!(house.agent(0).view.draft.text(), "my words");
-    assert!(house.last_error(0).contains("does not accept the credentials"), "{}", house.last_error(0));
+    app.accept(&peer).answer(400, "application/json", error.to_string());
+    app.turn_until_idle();
+    assert_eq!(app.agent(0).view.draft.text(), "my words");
+    assert!(app.last_error(0).contains("does not accept the credentials"), "{}", app.last_error(0));
 }

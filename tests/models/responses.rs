@@ -17,68 +17,68 @@ fn house_with(peer: &Peer, model: &str) -> Harness {
 }
 
 /// The same with one that reasons.
-fn house(peer: &Peer) -> Harness {
+fn app(peer: &Peer) -> Harness {
     house_with(peer, "gpt-5")
 }
 
 /// The agent is told something; the request that follows.
-fn asked(house: &mut Harness, peer: &Peer, text: &str) -> Exchange {
-    house.enter(text);
-    let exchange = house.accept(peer);
+fn asked(app: &mut Harness, peer: &Peer, text: &str) -> Exchange {
+    app.enter(text);
+    let exchange = app.accept(peer);
     assert!(exchange.request().path.ends_with("/v1/responses"), "{}", exchange.request().path);
     exchange
 }
 
 /// The agent can be talked to again; the kinds of the items that it was told.
-fn goes_on(house: &mut Harness, peer: &Peer) -> Vec<String> {
-    assert_eq!(house.state(0), State::Idle);
-    let exchange = asked(house, peer, "\x15and now?");
+fn goes_on(app: &mut Harness, peer: &Peer) -> Vec<String> {
+    assert_eq!(app.state(0), State::Idle);
+    let exchange = asked(app, peer, "\x15and now?");
     let request = exchange.request().json();
     Script::start(&exchange).text("fine").complete();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0).last().map(String::as_str), Some("fine"));
+    app.turn_until_idle();
+    assert_eq!(app.replies(0).last().map(String::as_str), Some("fine"));
     kinds_in(&request).into_iter().map(str::to_owned).collect()
 }
 
 /// A reply with reasoning, some text and a call of this command, and then the question whether it may run.
-fn asked_to_run(house: &mut Harness, peer: &Peer, command: &str) {
-    let exchange = asked(house, peer, "look");
+fn asked_to_run(app: &mut Harness, peer: &Peer, command: &str) {
+    let exchange = asked(app, peer, "look");
     let mut script = Script::start(&exchange);
     script.reasoning(&reasoning(1, "A command will tell.")).text("I look.").call("call_1", "bash", &bash(command));
     script.complete();
-    house.turn_until_asked(0);
+    app.turn_until_asked(0);
 }
 
 #[test]
 fn reasoning_a_call_and_its_result_go_back_unchanged_and_in_order() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    asked_to_run(&mut house, &peer, "echo found");
-    assert!(house.screen_text().contains("A command will tell."), "{}", house.screen_text());
-    house.answer(0, true);
-    let exchange = house.accept(&peer);
+    let mut app = app(&peer);
+    asked_to_run(&mut app, &peer, "echo found");
+    assert!(app.screen_text().contains("A command will tell."), "{}", app.screen_text());
+    app.answer(0, true);
+    let exchange = app.accept(&peer);
     let request = exchange.request().json();
     let kinds = ["user", "reasoning", "assistant", "function_call", "function_call_output"];
     assert_eq!(kinds_in(&request), kinds);
     assert_eq!(request["input"][1], reasoning(1, "A command will tell."));
     assert!(request["input"][4]["output"].as_str().is_some_and(|output| output.contains("found")), "{request}");
     Script::start(&exchange).text("It is found.").complete();
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["I look.", "It is found."]);
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["I look.", "It is found."]);
     let usage = |body: Body| if let Body::Usage(usage) = body { Some(usage) } else { None };
-    let told: Vec<Usage> = house.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
+    let told: Vec<Usage> = app.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
     assert_eq!(told, [Usage { input: 20, cached: 8, output: 5, ..Usage::default() }; 2]);
 }
 
 #[test]
 fn after_a_restart_the_reasoning_is_still_sent() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let exchange = asked(&mut house, &peer, "think");
+    let mut app = app(&peer);
+    let exchange = asked(&mut app, &peer, "think");
     Script::start(&exchange).reasoning(&reasoning(1, "Hm.")).text("Yes.").complete();
-    house.turn_until_idle();
-    let mut house = house.crash_and_restart();
-    let exchange = asked(&mut house, &peer, "and?");
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    let exchange = asked(&mut app, &peer, "and?");
     let request = exchange.request().json();
     assert_eq!(kinds_in(&request), ["user", "reasoning", "assistant", "user"]);
     assert_eq!(request["input"][1], reasoning(1, "Hm."));
@@ -87,78 +87,78 @@ fn after_a_restart_the_reasoning_is_still_sent() {
 #[test]
 fn an_interrupt_in_the_text_keeps_the_reasoning_before_it() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let exchange = asked(&mut house, &peer, "tell");
+    let mut app = app(&peer);
+    let exchange = asked(&mut app, &peer, "tell");
     Script::start(&exchange).reasoning(&reasoning(1, "Hm.")).open_text("so far");
-    house.turn_until("the text", |house| house.agent(0).partial_text() == "so far");
-    house.escape();
-    assert_eq!(goes_on(&mut house, &peer), ["user", "reasoning", "assistant", "user"]);
+    app.turn_until("the text", |app| app.agent(0).partial_text() == "so far");
+    app.escape();
+    assert_eq!(goes_on(&mut app, &peer), ["user", "reasoning", "assistant", "user"]);
 }
 
 #[test]
 fn an_interrupt_in_the_reasoning_leaves_nothing_of_it_to_send() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let exchange = asked(&mut house, &peer, "tell");
+    let mut app = app(&peer);
+    let exchange = asked(&mut app, &peer, "tell");
     Script::start(&exchange).reasoning(&reasoning(1, "First.")).open_reasoning("Second");
-    house.turn_until("the reasoning", |house| house.screen_text().contains("Second"));
-    house.escape();
-    assert_eq!(goes_on(&mut house, &peer), ["user"], "both messages of the person are one");
+    app.turn_until("the reasoning", |app| app.screen_text().contains("Second"));
+    app.escape();
+    assert_eq!(goes_on(&mut app, &peer), ["user"], "both messages of the person are one");
 }
 
 #[test]
 fn an_interrupt_in_the_arguments_of_a_call_leaves_the_call_out() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let exchange = asked(&mut house, &peer, "tell");
+    let mut app = app(&peer);
+    let exchange = asked(&mut app, &peer, "tell");
     let mut script = Script::start(&exchange);
     script.reasoning(&reasoning(1, "First.")).text("I look.").reasoning(&reasoning(2, "Second."));
     script.open_call("call_1", "bash", "{\"comm");
-    house.turn_until("the call", |house| house.screen_text().contains("Second."));
-    house.escape();
-    assert_eq!(goes_on(&mut house, &peer), ["user", "reasoning", "assistant", "user"]);
+    app.turn_until("the call", |app| app.screen_text().contains("Second."));
+    app.escape();
+    assert_eq!(goes_on(&mut app, &peer), ["user", "reasoning", "assistant", "user"]);
 }
 
 #[test]
 fn an_interrupt_of_a_running_tool_answers_its_call() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    asked_to_run(&mut house, &peer, "sleep 60");
-    house.answer(0, true);
-    house.turn_until("the tool runs", |house| house.agent(0).has_live_tool());
-    house.escape();
-    house.turn_until_idle();
+    let mut app = app(&peer);
+    asked_to_run(&mut app, &peer, "sleep 60");
+    app.answer(0, true);
+    app.turn_until("the tool runs", |app| app.agent(0).has_live_tool());
+    app.escape();
+    app.turn_until_idle();
     let kinds = ["user", "reasoning", "assistant", "function_call", "function_call_output", "user"];
-    assert_eq!(goes_on(&mut house, &peer), kinds);
+    assert_eq!(goes_on(&mut app, &peer), kinds);
 }
 
 #[test]
 fn an_interrupt_at_a_question_answers_the_call() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    asked_to_run(&mut house, &peer, "true");
-    house.escape();
-    house.turn_until_idle();
+    let mut app = app(&peer);
+    asked_to_run(&mut app, &peer, "true");
+    app.escape();
+    app.turn_until_idle();
     let kinds = ["user", "reasoning", "assistant", "function_call", "function_call_output", "user"];
-    assert_eq!(goes_on(&mut house, &peer), kinds);
+    assert_eq!(goes_on(&mut app, &peer), kinds);
 }
 
 #[test]
 fn an_error_after_a_partial_reply_keeps_what_came() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let exchange = asked(&mut house, &peer, "tell");
+    let mut app = app(&peer);
+    let exchange = asked(&mut app, &peer, "tell");
     Script::start(&exchange).reasoning(&reasoning(1, "Hm.")).open_text("so far").fail("server_error", "Boom.");
-    house.turn_until_idle();
-    assert!(house.last_error(0).contains("Boom."), "{}", house.last_error(0));
-    assert_eq!(house.partial_replies(0), ["so far"]);
-    assert_eq!(goes_on(&mut house, &peer), ["user", "reasoning", "assistant", "user"]);
+    app.turn_until_idle();
+    assert!(app.last_error(0).contains("Boom."), "{}", app.last_error(0));
+    assert_eq!(app.partial_replies(0), ["so far"]);
+    assert_eq!(goes_on(&mut app, &peer), ["user", "reasoning", "assistant", "user"]);
 }
 
 #[test]
 fn a_model_that_does_not_reason_is_not_asked_to() {
     let peer = Peer::start();
-    let mut house = house_with(&peer, "gpt-4o");
-    let request = asked(&mut house, &peer, "hello").request().json();
+    let mut app = house_with(&peer, "gpt-4o");
+    let request = asked(&mut app, &peer, "hello").request().json();
     assert_eq!((request.get("include"), request.get("reasoning")), (None, None));
 }

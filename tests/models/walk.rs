@@ -8,7 +8,7 @@ use polylogue::domain::endpoint::ProviderEntry;
 use polylogue::domain::flow::Change;
 use polylogue::domain::history::History;
 use polylogue::domain::message::Message;
-use polylogue::repl::Why;
+use polylogue::repl::WakeReason;
 
 use crate::support::PATIENCE;
 use crate::support::dice::Dice;
@@ -61,35 +61,35 @@ fn plan(peers: &[Peer; 3], places: usize) -> Plan {
 }
 
 /// One thing that a person, the machine or time does.
-fn step(mut house: Harness, dice: &mut Dice) -> Harness {
-    let n = dice.below(house.repl.roster().len());
-    let id = house.id(n);
+fn step(mut app: Harness, dice: &mut Dice) -> Harness {
+    let n = dice.below(app.repl.roster().len());
+    let id = app.id(n);
     match dice.below(12) {
-        0..=2 => house.say(n, "words"),
-        3 => type_to(&mut house, n, TEXTS[dice.below(TEXTS.len())]),
-        4..=5 => type_to(&mut house, n, &format!("/model {}", MODELS[dice.below(MODELS.len())])),
-        6..=7 => type_to(&mut house, n, COMMANDS[dice.below(COMMANDS.len())]),
-        8 => house.ask(n, if dice.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
-        9 if n > 0 && dice.below(2) == 0 => house.ask(0, Change::Kill { who: id, cascade: dice.below(2) == 0 }),
-        9 if dice.below(3) == 0 => house = house.crash_and_restart(),
-        10 => drop(house.advance(Duration::from_millis(dice.below(9000) as u64))),
-        _ => answer_questions(&mut house, |dice| dice.below(3) > 0, dice),
+        0..=2 => app.say(n, "words"),
+        3 => type_to(&mut app, n, TEXTS[dice.below(TEXTS.len())]),
+        4..=5 => type_to(&mut app, n, &format!("/model {}", MODELS[dice.below(MODELS.len())])),
+        6..=7 => type_to(&mut app, n, COMMANDS[dice.below(COMMANDS.len())]),
+        8 => app.ask(n, if dice.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
+        9 if n > 0 && dice.below(2) == 0 => app.ask(0, Change::Kill { agent_id: id, cascade: dice.below(2) == 0 }),
+        9 if dice.below(3) == 0 => app = app.crash_and_restart(),
+        10 => drop(app.advance(Duration::from_millis(dice.below(9000) as u64))),
+        _ => answer_questions(&mut app, |dice| dice.below(3) > 0, dice),
     }
-    house
+    app
 }
 
 /// What is refused does not stay in the draft.
-fn type_to(house: &mut Harness, n: usize, line: &str) {
-    house.switch(n);
-    house.enter(line);
-    house.type_bytes(b"\x15");
+fn type_to(app: &mut Harness, n: usize, line: &str) {
+    app.switch(n);
+    app.enter(line);
+    app.type_bytes(b"\x15");
 }
 
-fn answer_questions(house: &mut Harness, allows: fn(&mut Dice) -> bool, dice: &mut Dice) {
-    for id in house.repl.roster().asking().clone() {
-        let question = house.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
+fn answer_questions(app: &mut Harness, allows: fn(&mut Dice) -> bool, dice: &mut Dice) {
+    for id in app.repl.roster().asking().clone() {
+        let question = app.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
         let change = question.map(|question| Change::Answer { question, allowed: allows(dice) });
-        change.map_or(Ok(()), |change| house.repl.ask(id, change)).expect("an answer");
+        change.map_or(Ok(()), |change| app.repl.ask(id, change)).expect("an answer");
     }
 }
 
@@ -109,31 +109,31 @@ fn play(exchange: &Exchange, dice: &mut Dice) {
 }
 
 /// From now on all servers answer and all is allowed: everybody comes to rest.
-fn come_to_rest(house: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, dice: &mut Dice) {
+fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, dice: &mut Dice) {
     let (mut restless, start) = (0, Instant::now());
     for turn in 0.. {
         open.drain(..).chain(peers.iter().filter_map(Peer::try_accept)).for_each(|exchange| {
             exchange.stream().text("fine").finish("stop").done();
         });
-        answer_questions(house, |_| true, dice);
-        let timeout = house.timeout();
-        if timeout.why == Why::Nothing && house.repl.roster().busy().is_empty() {
+        answer_questions(app, |_| true, dice);
+        let timeout = app.timeout();
+        if timeout.why == WakeReason::Nothing && app.repl.roster().busy().is_empty() {
             return;
         }
         restless = if timeout.after == Some(Duration::ZERO) { restless + 1 } else { 0 };
-        assert!(restless < RESTLESS, "it turns without end: {timeout:?}\n{}", house.screen_text());
+        assert!(restless < RESTLESS, "it turns without end: {timeout:?}\n{}", app.screen_text());
         // Commands take the machine's time, which says nothing about how many turns that is.
-        assert!(start.elapsed() < PATIENCE, "somebody waits for ever: {timeout:?}\n{}", house.screen_text());
-        house.turn_within(Duration::from_millis(1));
+        assert!(start.elapsed() < PATIENCE, "somebody waits for ever: {timeout:?}\n{}", app.screen_text());
+        app.turn_within(Duration::from_millis(1));
         if turn % 6 == 0 {
-            house.clock.advance(Duration::from_secs(3));
+            app.clock.advance(Duration::from_secs(3));
         }
     }
 }
 
 /// What the store has to have of an agent, apart from what was said.
-fn facts(house: &Harness, n: usize) -> String {
-    let agent = house.agent(n);
+fn facts(app: &Harness, n: usize) -> String {
+    let agent = app.agent(n);
     let talk = &agent.talk;
     let runs_on = (talk.endpoint.full_name(), talk.thinking, &talk.environment.spec, &talk.system);
     format!("{} {:?} {:?} {runs_on:?}", agent.id(), agent.state(), agent.queue)
@@ -145,26 +145,26 @@ fn told(history: &History) -> Vec<Message> {
 
 fn walk(seed: u64) {
     let (mut dice, peers) = (Dice(seed), [Peer::start(), Peer::start(), Peer::start()]);
-    let mut house = house_of(4, plan(&peers, 1 + (seed % 4) as usize));
+    let mut app = house_of(4, plan(&peers, 1 + (seed % 4) as usize));
     let mut open = Vec::new();
     for _ in 0..150 {
-        house = step(house, &mut dice);
-        house.turn_within(Duration::from_millis(2));
+        app = step(app, &mut dice);
+        app.turn_within(Duration::from_millis(2));
         open.extend(peers.iter().filter_map(Peer::try_accept));
         if !open.is_empty() && dice.below(3) == 0 {
             play(&open.swap_remove(dice.below(open.len())), &mut dice);
         }
     }
-    come_to_rest(&mut house, &peers, open, &mut dice);
-    let agents = 0..house.repl.roster().len();
-    assert!(agents.clone().all(|n| house.state(n) == State::Idle && !house.agent(n).view.is_spinning()));
-    assert!(house.repl.roster().at_work().is_empty() && house.repl.unsaved() == 0);
-    let before: Vec<_> = agents.clone().map(|n| facts(&house, n)).collect();
-    let known: Vec<_> = agents.clone().map(|n| house.agent(n).talk.history.as_ref().map(told)).collect();
-    let house = house.crash_and_restart();
-    assert_eq!(agents.clone().map(|n| facts(&house, n)).collect::<Vec<_>>(), before);
+    come_to_rest(&mut app, &peers, open, &mut dice);
+    let agents = 0..app.repl.roster().len();
+    assert!(agents.clone().all(|n| app.state(n) == State::Idle && !app.agent(n).view.is_spinning()));
+    assert!(app.repl.roster().at_work().is_empty() && app.repl.unsaved() == 0);
+    let before: Vec<_> = agents.clone().map(|n| facts(&app, n)).collect();
+    let known: Vec<_> = agents.clone().map(|n| app.agent(n).talk.history.as_ref().map(told)).collect();
+    let app = app.crash_and_restart();
+    assert_eq!(agents.clone().map(|n| facts(&app, n)).collect::<Vec<_>>(), before);
     for (n, known) in known.into_iter().enumerate().filter_map(|(n, known)| Some((n, known?))) {
-        assert_eq!(told(&History::from_messages(house.log(n))), known);
+        assert_eq!(told(&History::from_messages(app.log(n))), known);
     }
 }
 

@@ -52,7 +52,8 @@ fn the_projects_files_are_used_once_they_are_trusted_and_not_when_one_has_change
     write(&home, ".config/polylogue/templates/duo.toml", &template(&["ann"]));
     write(&home, ".polylogue/templates/duo.toml", &template(&["bob"]));
     write(&home, ".polylogue/workflows/flow.toml", "[[steps]]\nname = \"one\"\n");
-    let answers = |who: &str| run(&home, "run hello --template duo").err.contains(&format!("{who} has answered"));
+    let answers =
+        |agent_id: &str| run(&home, "run hello --template duo").err.contains(&format!("{agent_id} has answered"));
     assert!(answers("ann"));
     assert_eq!(run(&home, "run-workflow flow hello").code, 2);
     let trusted = home.run(&["config", "trust"]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Home, PROGRAM, Program, texts};
 use crate::support::PATIENCE;
 use crate::support::peer::Peer;
-use crate::support::program::Told;
+use crate::support::program::Response;
 use crate::support::pty::Pty;
 
 /// A server, which does not outlive the test.
@@ -24,7 +24,7 @@ impl Server {
         Self(Some(program))
     }
 
-    fn ends_by(mut self, signal: Signal) -> Told {
+    fn ends_by(mut self, signal: Signal) -> Response {
         let program = self.0.take().expect("it serves");
         program.signal(signal);
         program.ends()

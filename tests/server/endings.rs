@@ -5,7 +5,7 @@ use std::net::Shutdown;
 
 use polylogue::domain::flow::Change;
 use polylogue::repl::Turn;
-use polylogue::server;
+use polylogue::socket;
 use polylogue::store::Store;
 use serde_json::json;
 
@@ -32,72 +32,72 @@ fn lines() -> Vec<String> {
 
 #[test]
 fn a_client_may_vanish_at_any_point_and_leaves_nothing_behind() {
-    let mut house = serve(Plan::default());
-    house.say(0, "!hang");
+    let mut app = serve(Plan::default());
+    app.say(0, "!hang");
     for line in lines() {
         for turns in 0..3 {
             for part in [line.len() / 2, line.len()] {
-                let mut caller = Caller::knock(&house);
+                let mut caller = Caller::knock(&app);
                 caller.write(&line[..part]);
                 if part == line.len() {
                     caller.write("\n");
                 }
-                (0..turns).for_each(|_| caller::turn(&mut house));
+                (0..turns).for_each(|_| caller::turn(&mut app));
                 drop(caller);
-                turn_until_alone(&mut house);
-                assert_eq!(house.repl.seat_ids(), []);
+                turn_until_alone(&mut app);
+                assert_eq!(app.repl.terminal_ids(), []);
             }
         }
     }
-    Caller::knock(&house).is_served(&mut house);
+    Caller::knock(&app).is_served(&mut app);
 }
 
 #[test]
 fn who_closes_its_writing_side_is_still_answered_what_can_be_answered_at_once() {
-    let mut house = serve(Plan::default());
-    let mut caller = Caller::knock(&house);
+    let mut app = serve(Plan::default());
+    let mut caller = Caller::knock(&app);
     caller.ask("ps", json!({}));
     caller.ask("sessions", json!({}));
     caller.stream.shutdown(Shutdown::Write).expect("a socket");
-    let lines = caller.hear_out(&mut house);
+    let lines = caller.hear_out(&mut app);
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert_eq!(house.repl.clients(), 0);
+    assert_eq!(app.repl.clients(), 0);
 }
 
 #[test]
 fn a_client_that_does_not_take_its_answers_is_not_heard_further_until_it_does() {
-    let mut house = serve(Plan::default());
+    let mut app = serve(Plan::default());
     for n in 0..50 {
-        house.ask(0, Change::Fork { prompt: None, name: Some(format!("child-{n}")), model: None });
+        app.ask(0, Change::Fork { prompt: None, name: Some(format!("child-{n}")), model: None });
     }
-    let mut caller = Caller::knock(&house);
+    let mut caller = Caller::knock(&app);
     let ask = request("ps", json!({})) + "\n";
     let mut asked = 0;
     while caller.stream.write(ask.as_bytes()).is_ok_and(|count| count == ask.len()) && asked < 100 {
         asked += 1;
-        house.turn();
+        app.turn();
     }
-    house.turn_until("nothing is left to do", |house| house.timeout().after.is_none());
+    app.turn_until("nothing is left to do", |app| app.timeout().after.is_none());
     for _ in 0..asked {
-        assert_eq!(caller.hear(&mut house)["ok"].as_array().map(Vec::len), Some(51));
+        assert_eq!(caller.hear(&mut app)["ok"].as_array().map(Vec::len), Some(51));
     }
 }
 
 #[test]
 fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
-    let mut house = serve(Plan::default());
-    house.say(0, "!hang");
-    let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Caller::knock(&house));
+    let mut app = serve(Plan::default());
+    app.say(0, "!hang");
+    let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Caller::knock(&app));
     follows.ask("logs", json!({"who": "0", "follow": true, "last": 0}));
     waits.ask("wait", json!({"who": "0"}));
-    house.turn_until("they are there", |house| house.repl.clients() == 4);
+    app.turn_until("they are there", |app| app.repl.clients() == 4);
     stops.ask("stop", json!({}));
-    assert_eq!(house.turn(), Turn::Exit);
+    assert_eq!(app.turn(), Turn::Exit);
     assert_eq!(stops.heard(), Some(json!({"ok": null})));
-    house.repl.leave().expect("it leaves");
-    assert!(server::connect(house.directory()).expect("no stranger").is_none(), "the socket is gone");
+    app.repl.leave().expect("it leaves");
+    assert!(socket::connect(app.directory()).expect("no stranger").is_none(), "the socket is gone");
     assert!(!stops.has_ended, "the store is still held");
-    let directory = house.close();
+    let directory = app.close();
     let store = Store::open(directory.path());
     let (last, ended) = (stops.heard(), stops.has_ended);
     assert!(store.is_ok() && last.is_none() && ended, "who reads to the end finds the store free");
@@ -113,36 +113,36 @@ fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
 
 #[test]
 fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
-    let mut house = serve(Plan::default());
-    house.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
-    house.turn_until_idle();
-    let mut caller = Caller::knock(&house);
+    let mut app = serve(Plan::default());
+    app.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
+    app.turn_until_idle();
+    let mut caller = Caller::knock(&app);
     caller.ask("logs", json!({"who": "0", "follow": true}));
-    house.turn_until("it takes no more", |house| house.repl.clients() == 1 && house.timeout().after.is_none());
+    app.turn_until("it takes no more", |app| app.repl.clients() == 1 && app.timeout().after.is_none());
     let start = std::time::Instant::now();
-    house.repl.leave().expect("it leaves");
+    app.repl.leave().expect("it leaves");
     assert!(start.elapsed() < std::time::Duration::from_secs(10));
 }
 
 #[test]
 fn the_socket_of_a_server_that_died_is_taken_over_and_that_of_a_living_one_never() {
-    let house = serve(Plan::default());
-    let refused = Store::open(house.directory()).err().expect("the store is held").message;
+    let app = serve(Plan::default());
+    let refused = Store::open(app.directory()).err().expect("the store is held").message;
     assert!(refused.contains("`polylogue attach`"), "{refused}");
-    let socket = house.directory().join("server/socket");
-    let kept = house.directory().join("kept");
+    let socket = app.directory().join("server/socket");
+    let kept = app.directory().join("kept");
     std::fs::hard_link(&socket, &kept).expect("a link");
     // What SIGKILL leaves: the file, and nobody who listens.
-    let directory = house.close();
+    let directory = app.close();
     std::fs::rename(directory.path().join("kept"), directory.path().join("server/socket")).expect("a name");
-    assert!(server::connect(directory.path()).expect("ours").is_none(), "nobody answers");
-    let mut house = Harness::open(Plan { size: None, ..Plan::default() }, directory);
-    open_to_clients(&mut house);
-    Caller::knock(&house).is_served(&mut house);
+    assert!(socket::connect(directory.path()).expect("ours").is_none(), "nobody answers");
+    let mut app = Harness::open(Plan { size: None, ..Plan::default() }, directory);
+    open_to_clients(&mut app);
+    Caller::knock(&app).is_served(&mut app);
 }
 
 #[test]
 fn a_house_that_does_not_serve_has_no_socket() {
-    let house = Harness::new(Plan::default());
-    assert!(server::connect(house.directory()).expect("nothing strange").is_none());
+    let app = Harness::new(Plan::default());
+    assert!(socket::connect(app.directory()).expect("nothing strange").is_none());
 }

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use polylogue::repl::{Timeout, Why};
+use polylogue::repl::{Timeout, WakeReason};
 use serde_json::json;
 
 use crate::support::caller::{Caller, Terminal, refusal, request, serve, turn_until_alone};
@@ -12,8 +12,8 @@ use crate::support::harness::{Harness, Plan};
 
 #[test]
 fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_full() {
-    let mut house = serve(Plan::default());
-    let mut caller = Caller::knock(&house);
+    let mut app = serve(Plan::default());
+    let mut caller = Caller::knock(&app);
     let mut writing = caller.stream.try_clone().expect("a socket");
     let writer = std::thread::spawn(move || {
         let (block, mut taken) = ([b'x'; 1 << 16], 0);
@@ -26,20 +26,20 @@ fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_fu
         }
         taken >> 20
     });
-    let mut other = Caller::knock(&house);
-    house.turn_until("the writer is stopped", |_| writer.is_finished());
+    let mut other = Caller::knock(&app);
+    app.turn_until("the writer is stopped", |_| writer.is_finished());
     let taken = writer.join().expect("the writer ends");
     assert!((16..=32).contains(&taken), "{taken} MiB were taken of 100");
-    let lines = caller.hear_out(&mut house);
+    let lines = caller.hear_out(&mut app);
     assert!(refusal(&lines[0]).1.contains("16777216 bytes"), "{lines:?}");
-    other.is_served(&mut house);
-    assert_eq!(house.repl.clients(), 1);
+    other.is_served(&mut app);
+    assert_eq!(app.repl.clients(), 1);
 }
 
 #[test]
 fn a_prompt_of_some_megabytes_is_no_line_too_long() {
-    let mut house = serve(Plan::default());
-    let mut caller = Caller::knock(&house);
+    let mut app = serve(Plan::default());
+    let mut caller = Caller::knock(&app);
     let line = request("send", json!({"who": "0", "text": "x".repeat(3 << 20)})) + "\n";
     let mut writing = caller.stream.try_clone().expect("a socket");
     let writer = std::thread::spawn(move || {
@@ -51,57 +51,57 @@ fn a_prompt_of_some_megabytes_is_no_line_too_long() {
             }
         }
     });
-    assert_eq!(caller.hear(&mut house), json!({"ok": {"queued": 0}}));
+    assert_eq!(caller.hear(&mut app), json!({"ok": {"queued": 0}}));
     writer.join().expect("the writer ends");
 }
 
 #[test]
 fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
-    let mut house = serve(Plan::default());
+    let mut app = serve(Plan::default());
     let mut callers = Vec::new();
     for _ in 0..200 {
-        callers.push(Caller::knock(&house));
-        house.turn();
+        callers.push(Caller::knock(&app));
+        app.turn();
         if callers.len() > 64 {
-            let lines = callers.remove(0).hear_out(&mut house);
+            let lines = callers.remove(0).hear_out(&mut app);
             assert_eq!(lines.len(), 1, "{lines:?}");
             assert!(refusal(&lines[0]).1.contains("silent longest"), "{lines:?}");
         }
-        assert_eq!(house.repl.clients(), callers.len());
+        assert_eq!(app.repl.clients(), callers.len());
     }
     // Who speaks is not silent.
-    callers[0].is_served(&mut house);
-    callers.push(Caller::knock(&house));
-    house.turn();
-    callers[0].is_served(&mut house);
-    assert!(refusal(&callers[1].hear(&mut house)).1.contains("silent longest"));
+    callers[0].is_served(&mut app);
+    callers.push(Caller::knock(&app));
+    app.turn();
+    callers[0].is_served(&mut app);
+    assert!(refusal(&callers[1].hear(&mut app)).1.contains("silent longest"));
 }
 
 #[test]
 fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
-    let mut house = serve(Plan::default());
-    house.say(0, "!hang");
+    let mut app = serve(Plan::default());
+    app.say(0, "!hang");
     let mut waiting: Vec<Caller> = Vec::new();
     for _ in 0..64 {
-        let mut caller = Caller::knock(&house);
+        let mut caller = Caller::knock(&app);
         caller.ask("wait", json!({"who": "0"}));
         waiting.push(caller);
-        house.turn();
+        app.turn();
     }
-    let mut late = Caller::knock(&house);
-    let lines = late.hear_out(&mut house);
+    let mut late = Caller::knock(&app);
+    let lines = late.hear_out(&mut app);
     assert!(refusal(&lines[0]).1.contains("64 clients"), "{lines:?}");
-    assert_eq!(house.repl.clients(), 64);
+    assert_eq!(app.repl.clients(), 64);
     drop(waiting);
-    turn_until_alone(&mut house);
-    Caller::knock(&house).is_served(&mut house);
+    turn_until_alone(&mut app);
+    Caller::knock(&app).is_served(&mut app);
 }
 
 #[test]
 fn lines_without_an_end_from_many_clients_are_bounded_together() {
-    let mut house = serve(Plan::default());
-    let mut callers: Vec<Caller> = (0..8).map(|_| Caller::knock(&house)).collect();
-    house.turn();
+    let mut app = serve(Plan::default());
+    let mut callers: Vec<Caller> = (0..8).map(|_| Caller::knock(&app)).collect();
+    app.turn();
     let block = vec![b'x'; 1 << 16];
     let mut sent = 0;
     // Eight lines of 15 MiB are less than the longest each, and more than all together may have.
@@ -109,22 +109,22 @@ fn lines_without_an_end_from_many_clients_are_bounded_together() {
         for caller in &mut callers {
             sent += caller.stream.write(&block).unwrap_or(0);
         }
-        house.turn();
+        app.turn();
         for caller in &mut callers {
             caller.heard();
         }
-        if house.repl.clients() < 8 {
+        if app.repl.clients() < 8 {
             break;
         }
     }
     // What the sockets hold comes on top.
     assert!(sent < 90 << 20, "{sent} bytes were taken");
-    assert_eq!(house.repl.clients(), 7);
+    assert_eq!(app.repl.clients(), 7);
 }
 
 /// Each with something else under way.
-fn three_clients(house: &mut Harness) -> [Caller; 3] {
-    let [silent, mut follows, mut waits] = std::array::from_fn(|_| Caller::knock(house));
+fn three_clients(app: &mut Harness) -> [Caller; 3] {
+    let [silent, mut follows, mut waits] = std::array::from_fn(|_| Caller::knock(app));
     follows.ask("logs", json!({"who": "0", "follow": true}));
     waits.ask("wait", json!({"who": "0"}));
     [silent, follows, waits]
@@ -132,16 +132,16 @@ fn three_clients(house: &mut Harness) -> [Caller; 3] {
 
 #[test]
 fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
-    let mut house = serve(Plan::default());
-    house.say(0, "!tool bash {\"command\":\"ls\"}");
-    house.turn_until_asked(0);
-    let callers = three_clients(&mut house);
-    house.turn_until("nothing is left to do", |house| {
-        house.repl.clients() == 3 && house.timeout() == Timeout { after: None, why: Why::Nothing }
+    let mut app = serve(Plan::default());
+    app.say(0, "!tool bash {\"command\":\"ls\"}");
+    app.turn_until_asked(0);
+    let callers = three_clients(&mut app);
+    app.turn_until("nothing is left to do", |app| {
+        app.repl.clients() == 3 && app.timeout() == Timeout { after: None, why: WakeReason::Nothing }
     });
     let mut rests = 0;
-    house.turn_until("several turns end without news", |house| {
-        assert_eq!(house.timeout(), Timeout { after: None, why: Why::Nothing });
+    app.turn_until("several turns end without news", |app| {
+        assert_eq!(app.timeout(), Timeout { after: None, why: WakeReason::Nothing });
         rests += 1;
         rests > 5
     });
@@ -150,48 +150,49 @@ fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
 
 #[test]
 fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_it_reads_nothing() {
-    let mut house = serve(Plan::default());
-    let mut terminal = Terminal::attach(&house, (80, 24), json!({}));
-    terminal.sees(&mut house, "agent 0");
-    let takes_more =
-        |house: &mut Harness| house.repl.seat().and_then(|seat| seat.remote()).is_some_and(|one| one.takes_more);
-    while takes_more(&mut house) {
-        house.say(0, &format!("!repeat 60\n{}", "word".repeat(40)));
-        house.turn_until_idle();
+    let mut app = serve(Plan::default());
+    let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
+    terminal.sees(&mut app, "agent 0");
+    let takes_more = |app: &mut Harness| {
+        app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
+    };
+    while takes_more(&mut app) {
+        app.say(0, &format!("!repeat 60\n{}", "word".repeat(40)));
+        app.turn_until_idle();
     }
     let block = vec![b'x'; 1 << 16];
-    house.turn_until("the seat is free", |house| {
+    app.turn_until("the seat is free", |app| {
         while terminal.caller.stream.write(&block).is_ok() {}
-        house.repl.seat_ids().is_empty()
+        app.repl.terminal_ids().is_empty()
     });
 }
 
 #[test]
 fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_out_although_it_goes() {
-    let mut house = serve(Plan::default());
-    house.say(0, "!hang");
-    let mut terminal = Terminal::attach(&house, (80, 24), json!({}));
-    terminal.sees(&mut house, "agent 0");
-    let mut other = Caller::knock(&house);
+    let mut app = serve(Plan::default());
+    app.say(0, "!hang");
+    let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
+    terminal.sees(&mut app, "agent 0");
+    let mut other = Caller::knock(&app);
     terminal.type_bytes("x\r".repeat(200).as_bytes());
     terminal.caller.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
     other.ask("ps", json!({}));
-    other.hear(&mut house);
-    assert!(house.agent(0).queue.len() <= 32, "{} lines before the other one was answered", house.agent(0).queue.len());
-    house.turn_until("the terminal is gone", |house| house.repl.seat_ids().is_empty());
-    assert_eq!(house.agent(0).queue.len(), 200);
+    other.hear(&mut app);
+    assert!(app.agent(0).queue.len() <= 32, "{} lines before the other one was answered", app.agent(0).queue.len());
+    app.turn_until("the terminal is gone", |app| app.repl.terminal_ids().is_empty());
+    assert_eq!(app.agent(0).queue.len(), 200);
 }
 
 #[test]
 fn keys_that_wait_and_pastes_without_an_end_are_bounded_together() {
-    let mut house = serve(Plan::default());
+    let mut app = serve(Plan::default());
     let line = |keys: &[u8]| request("keys", json!({"keys": BASE64.encode(keys)})) + "\n";
     let keys = line(&[b"\x1b[200~", "x".repeat(11 << 20).as_bytes()].concat());
-    let mut terminals: Vec<Terminal> = (0..7).map(|_| Terminal::attach(&house, (80, 24), json!({}))).collect();
-    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut house, "agent 0"));
+    let mut terminals: Vec<Terminal> = (0..7).map(|_| Terminal::attach(&app, (80, 24), json!({}))).collect();
+    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut app, "agent 0"));
     for terminal in &mut terminals {
         let mut left = keys.as_bytes();
-        house.turn_until("it was read", |_| {
+        app.turn_until("it was read", |_| {
             match terminal.caller.stream.write(left) {
                 Ok(count) => left = &left[count..],
                 // Who was sent away for all is not heard out.
@@ -202,6 +203,6 @@ fn keys_that_wait_and_pastes_without_an_end_are_bounded_together() {
         });
     }
     // What five have typed is kept; with the line of one more it is too much.
-    house.turn_until("two had to go", |house| house.repl.clients() <= 5);
-    assert_eq!((house.repl.clients(), house.repl.seat_ids().len()), (5, 5));
+    app.turn_until("two had to go", |app| app.repl.clients() <= 5);
+    assert_eq!((app.repl.clients(), app.repl.terminal_ids().len()), (5, 5));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{House, eventually, has_ended};
+use super::{CommandContext, eventually, has_ended};
 use crate::support::openai;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::pty::{Pty, TerminalLeft, died_of};
@@ -25,8 +25,8 @@ fn child(pty: &mut Pty, peer: &Peer, name: &str) -> Exchange {
 #[test]
 fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_agents_stream() {
     let peer = Peer::start();
-    let house = House::served_with(&peer.url());
-    let mut first = house.attach(&[], (80, 24));
+    let app = CommandContext::served_with(&peer.url());
+    let mut first = app.attach(&[], (80, 24));
     let names = ["ann", "bob", "cid"];
     let streams: Vec<Exchange> = names.iter().map(|name| child(&mut first, &peer, name)).collect();
     for (stream, name) in streams.iter().zip(names) {
@@ -39,7 +39,7 @@ fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_
         stream.text(&format!("unseen words of {name} "));
     }
 
-    let mut second = house.attach(&["cid"], (100, 30));
+    let mut second = app.attach(&["cid"], (100, 30));
     second.wait_for_text("> a question to cid");
     second.wait_for_text("first words of cid unseen words of cid");
     for (stream, name) in streams.iter().zip(names) {
@@ -50,18 +50,18 @@ fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_
         second.send(format!("/switch {name}\r"));
         second.wait_for_text(&format!("first words of {name} unseen words of {name} last words of {name}"));
     }
-    assert_eq!(house.get(&["wait", "ann"]), "idle\n");
+    assert_eq!(app.get(&["wait", "ann"]), "idle\n");
 }
 
 #[test]
 fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
-    let house = House::served();
-    let mut one = house.attach(&["0"], (80, 24));
+    let app = CommandContext::served();
+    let mut one = app.attach(&["0"], (80, 24));
     one.send("/fork --name bea\r");
     one.wait_for_text("── bea ");
-    let mut other = house.attach(&["0"], (60, 20));
+    let mut other = app.attach(&["0"], (60, 20));
     other.wait_for_text("── agent 0 ");
-    let mut watching = house.attach(&["bea", "--read-only"], (70, 22));
+    let mut watching = app.attach(&["bea", "--read-only"], (70, 22));
     watching.wait_for_text("── bea ");
     say(&mut one, "to bea");
     say(&mut other, "to the root");
@@ -71,15 +71,15 @@ fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
     assert!(!one.screen_text().contains("to the root") && !other.screen_text().contains("to bea"));
     say(&mut watching, "not to be sent");
     watching.wait_for_text("this terminal is read-only");
-    assert!(!house.get(&["logs", "bea"]).contains("not to be sent"));
-    assert_eq!(house.get(&["sessions", "--json"]).lines().count(), 3);
+    assert!(!app.get(&["logs", "bea"]).contains("not to be sent"));
+    assert_eq!(app.get(&["sessions", "--json"]).lines().count(), 3);
 }
 
 #[test]
 fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back() {
     let peer = Peer::start();
-    let house = House::served_with(&peer.url());
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served_with(&peer.url());
+    let mut pty = app.attach(&[], (80, 24));
     let stream = child(&mut pty, &peer, "ann");
     stream.stream().text("words ");
     pty.wait_for_text("words");
@@ -90,52 +90,52 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
     assert!(words.contains("detached: 2 agents go on. To go on: polylogue"), "the way back is told once:\n{words}");
     assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
     stream.text("to the end").finish("stop").done();
-    assert_eq!(house.get(&["wait", "ann"]), "idle\n");
-    assert!(house.get(&["logs", "ann"]).contains("words to the end"));
+    assert_eq!(app.get(&["wait", "ann"]), "idle\n");
+    assert!(app.get(&["logs", "ann"]).contains("words to the end"));
 }
 
 #[test]
 fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
-    let house = House::served();
+    let app = CommandContext::served();
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let mut pty = house.attach(&[], (80, 24));
+        let mut pty = app.attach(&[], (80, 24));
         pty.kill(signal);
         assert_eq!(pty.wait_exit().code(), Some(0), "{signal:?}");
         assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN, "{signal:?}");
     }
-    let mut closed = house.attach(&[], (80, 24));
+    let mut closed = app.attach(&[], (80, 24));
     assert_eq!(closed.hang_up().code(), Some(0));
-    house.get(&["ps"]);
+    app.get(&["ps"]);
 }
 
 #[test]
 fn a_server_that_dies_gives_the_terminal_back_with_words() {
-    let mut house = House::served();
-    let mut pty = house.attach(&[], (120, 24));
-    house.signal(Signal::KILL);
+    let mut app = CommandContext::served();
+    let mut pty = app.attach(&[], (120, 24));
+    app.signal(Signal::KILL);
     assert_eq!(pty.wait_exit().code(), Some(1));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     assert!(pty.screen_text().contains("the server has ended"), "{}", pty.screen_text());
-    house.server_ends();
+    app.server_ends();
 }
 
 #[test]
 fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
-    let mut house = House::served();
-    let mut ptys = [house.attach(&[], (80, 24)), house.attach(&["--read-only"], (90, 20))];
-    house.get(&["stop"]);
+    let mut app = CommandContext::served();
+    let mut ptys = [app.attach(&[], (80, 24)), app.attach(&["--read-only"], (90, 20))];
+    app.get(&["stop"]);
     for pty in &mut ptys {
         assert_eq!(pty.wait_exit().code(), Some(0));
         assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
         assert!(pty.screen_text().contains("the server has ended"), "{}", pty.screen_text());
     }
-    house.server_ends();
+    app.server_ends();
 }
 
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_size_afterwards() {
-    let house = House::served();
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served();
+    let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "before");
     pty.wait_for_text("> before\n\n  before\n");
     pty.send("\x1a");
@@ -154,8 +154,8 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_si
 
 #[test]
 fn another_size_is_drawn_at_once() {
-    let house = House::served();
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served();
+    let mut pty = app.attach(&[], (80, 24));
     pty.resize(40, 10);
     pty.wait_for(
         |screen| screen.rows(0, 40).nth(7).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
@@ -166,8 +166,8 @@ fn another_size_is_drawn_at_once() {
 #[test]
 fn a_paste_of_ten_megabytes_arrives_complete() {
     let peer = Peer::start();
-    let house = House::served_with(&peer.url());
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served_with(&peer.url());
+    let mut pty = app.attach(&[], (80, 24));
     let text: String = (0..500_000).map(|line| format!("line {line} of a paste\n")).collect();
     assert!(text.len() > 10_000_000);
     say(&mut pty, &format!("{text}the end"));
@@ -180,35 +180,35 @@ fn a_paste_of_ten_megabytes_arrives_complete() {
 
 #[test]
 fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
-    let house = House::served();
-    let mut slow = house.attach(&["0"], (80, 24));
+    let app = CommandContext::served();
+    let mut slow = app.attach(&["0"], (80, 24));
     // Nobody reads what is drawn from here on.
-    house.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
-    assert_eq!(house.get(&["wait", "0", "--timeout", "60"]), "idle\n");
-    house.get(&["send", "0", "and now?"]);
-    assert_eq!(house.get(&["wait", "0", "--timeout", "60"]), "idle\n");
+    app.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
+    assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
+    app.get(&["send", "0", "and now?"]);
+    assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     slow.wait_for_text("> and now?\n\n  and now?\n");
 }
 
 #[test]
 fn a_terminal_at_rest_costs_nothing() {
-    let house = House::served();
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served();
+    let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "hello");
     pty.wait_for_text("> hello\n\n  hello\n");
     let mut last = u64::MAX;
     // Until what is to be done after the answer is done: kept, drawn, and a connection let go.
     eventually("both to sleep", || {
-        let before = std::mem::replace(&mut last, wake_ups(&pty, &house));
+        let before = std::mem::replace(&mut last, wake_ups(&pty, &app));
         pty.bytes_within(Duration::from_millis(300));
         before == last
     });
     let bytes = pty.bytes_within(Duration::from_secs(2));
-    assert_eq!((bytes, wake_ups(&pty, &house) - last), (0, 0), "bytes written and wake-ups of both");
+    assert_eq!((bytes, wake_ups(&pty, &app) - last), (0, 0), "bytes written and wake-ups of both");
 }
 
 /// How often client and server were put on a processor so far.
-fn wake_ups(pty: &Pty, house: &House) -> u64 {
+fn wake_ups(pty: &Pty, app: &CommandContext) -> u64 {
     let of = |process: String| {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
         let count = |task: std::fs::DirEntry| {
@@ -217,14 +217,14 @@ fn wake_ups(pty: &Pty, house: &House) -> u64 {
         };
         tasks.map(count).sum::<u64>()
     };
-    of(pty.pid().to_string()) + of(house.pid().to_string())
+    of(pty.pid().to_string()) + of(app.pid().to_string())
 }
 
 #[test]
 fn a_command_of_a_tool_outlives_the_terminal_and_not_the_server() {
-    let mut house = House::served();
-    let mut pty = house.attach(&["0"], (80, 24));
-    let mark = house.path().join("mark");
+    let mut app = CommandContext::served();
+    let mut pty = app.attach(&["0"], (80, 24));
+    let mark = app.path().join("mark");
     say(&mut pty, &format!("!tool bash {{\"command\":\"echo $$ > {}; exec sleep 86400\"}}", mark.display()));
     pty.wait_for_text("may this run");
     pty.send("y");
@@ -234,10 +234,10 @@ fn a_command_of_a_tool_outlives_the_terminal_and_not_the_server() {
     let process = rustix::process::pidfd_open(number, PidfdFlags::empty()).expect("the command runs");
     pty.kill(Signal::KILL);
     pty.wait_exit();
-    assert!(house.get(&["ps"]).contains("running"));
-    house.get(&["stop"]);
+    assert!(app.get(&["ps"]).contains("running"));
+    app.get(&["stop"]);
     assert!(has_ended(&process), "it outlived the server");
-    house.server_ends();
+    app.server_ends();
 }
 
 /// The state in which the kernel has the client: `T` is stopped.

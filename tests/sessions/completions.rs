@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{House, PROGRAM};
+use super::{CommandContext, PROGRAM};
 
 /// Whether there is such a shell here.
 fn is_there(shell: &str) -> bool {
@@ -11,12 +11,12 @@ fn is_there(shell: &str) -> bool {
 
 #[test]
 fn every_shell_that_is_here_can_read_its_script() {
-    let house = House::new();
+    let app = CommandContext::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = house.get(&["completions", shell]);
+        let script = app.get(&["completions", shell]);
         assert!(script.contains("polylogue"), "{shell}");
         if is_there(shell) {
-            let file = house.path().join(shell);
+            let file = app.path().join(shell);
             std::fs::write(&file, script).expect("a file");
             let read = Command::new(shell).arg("-n").arg(&file).output().expect("it runs");
             assert!(read.status.success() && read.stderr.is_empty(), "{read:?}");
@@ -25,7 +25,7 @@ fn every_shell_that_is_here_can_read_its_script() {
 }
 
 /// What bash offers behind these words.
-fn offers(house: &House, words: &[&str]) -> Vec<String> {
+fn offers(app: &CommandContext, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let last = words.len() - 1;
     let script = format!(
@@ -35,8 +35,8 @@ fn offers(house: &House, words: &[&str]) -> Vec<String> {
         quoted.join(" ")
     );
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", &script]).current_dir(house.path()).env("HOME", house.path());
-    let told = bash.env("POLYLOGUE_DATA_DIR", house.path()).output().expect("bash runs");
+    bash.args(["--norc", "-c", &script]).current_dir(app.path()).env("HOME", app.path());
+    let told = bash.env("POLYLOGUE_DATA_DIR", app.path()).output().expect("bash runs");
     assert!(told.stderr.is_empty(), "{words:?}: {told:?}");
     let told = String::from_utf8(told.stdout).expect("UTF-8");
     told.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -47,13 +47,13 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
     if !is_there("bash") {
         return;
     }
-    let house = House::served();
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served();
+    let mut pty = app.attach(&[], (80, 24));
     for name in ["scout", "scribe"] {
         pty.send(format!("/fork --name {name}\r"));
         pty.wait_for_text(&format!("── {name} "));
     }
-    std::fs::create_dir(house.path().join("some place")).expect("a directory");
+    std::fs::create_dir(app.path().join("some place")).expect("a directory");
     let table: [(&[&str], &[&str]); 12] = [
         (&["polylogue", "se"], &["serve", "send", "sessions"]),
         (&["polylogue", "kill", "sc"], &["scout", "scribe"]),
@@ -69,6 +69,6 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
         (&["polylogue", "--", "ki"], &[]),
     ];
     for (words, offered) in table {
-        assert_eq!(offers(&house, words), offered, "{words:?}");
+        assert_eq!(offers(&app, words), offered, "{words:?}");
     }
 }

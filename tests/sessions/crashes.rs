@@ -5,18 +5,18 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
 use polylogue::domain::message::Body;
-use polylogue::server;
+use polylogue::socket;
 use polylogue::store::Store;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{House, eventually};
+use super::{CommandContext, eventually};
 use crate::support::caller::request;
 use crate::support::dice::Dice;
 
 /// A connection to the server of this house.
-fn connect(house: &House) -> BufReader<UnixStream> {
-    BufReader::new(server::connect(house.path()).expect("a socket of ours").expect("somebody serves"))
+fn connect(app: &CommandContext) -> BufReader<UnixStream> {
+    BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("somebody serves"))
 }
 
 /// The next line; none when the connection has ended.
@@ -27,8 +27,8 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
 }
 
 /// What the store has of what was said to agent 0: in its log, and in its queue.
-fn kept(house: &House) -> BTreeSet<String> {
-    let store = Store::open(house.path()).expect("nobody holds it");
+fn kept(app: &CommandContext) -> BTreeSet<String> {
+    let store = Store::open(app.path()).expect("nobody holds it");
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
     assert!(damaged.is_empty(), "{damaged:?}");
@@ -38,12 +38,12 @@ fn kept(house: &House) -> BTreeSet<String> {
 
 #[test]
 fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
-    let mut house = House::new();
+    let mut app = CommandContext::new();
     let mut dice = Dice(5);
     let mut acknowledged = BTreeSet::new();
     for life in 0..50 {
-        house.serve();
-        let mut connection = connect(&house);
+        app.serve();
+        let mut connection = connect(&app);
         let text = |n: usize| format!("text {n} of life {life}");
         let asks = (0..12).map(|n| request("send", json!({"who": "0", "text": text(n)})) + "\n");
         connection.get_mut().write_all(asks.collect::<String>().as_bytes()).expect("it reads");
@@ -53,33 +53,33 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(n));
         }
-        house.signal(Signal::KILL);
-        house.server_ends();
+        app.signal(Signal::KILL);
+        app.server_ends();
         // What was on its way when it died may be acknowledged too.
         while let Some(answer) = line(&mut connection) {
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(heard));
             heard += 1;
         }
-        let kept = kept(&house);
+        let kept = kept(&app);
         let lost: Vec<&String> = acknowledged.difference(&kept).collect();
         assert!(lost.is_empty(), "life {life}: {lost:?}");
     }
 }
 
-fn descriptors(house: &House) -> usize {
-    let pid = house.pid().as_raw_nonzero();
+fn descriptors(app: &CommandContext) -> usize {
+    let pid = app.pid().as_raw_nonzero();
     std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
 }
 
 #[test]
 fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
-    let house = House::served();
+    let app = CommandContext::served();
     let mut dice = Dice(7);
-    let before = descriptors(&house);
-    house.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
+    let before = descriptors(&app);
+    app.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
     for n in 0..100 {
-        let mut connection = connect(&house);
+        let mut connection = connect(&app);
         // How much of it is read before it vanishes; a second frame may take a second.
         let (ask, most) = match n % 3 {
             0 => (request("attach", json!({"columns": 80, "rows": 24})), 2),
@@ -91,7 +91,7 @@ fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behi
             line(&mut connection).expect("it goes on");
         }
     }
-    eventually("all descriptors are closed", || descriptors(&house) == before);
-    assert_eq!(house.get(&["sessions", "--json"]).trim(), "");
-    house.get(&["interrupt", "0"]);
+    eventually("all descriptors are closed", || descriptors(&app) == before);
+    assert_eq!(app.get(&["sessions", "--json"]).trim(), "");
+    app.get(&["interrupt", "0"]);
 }

@@ -2,102 +2,102 @@
 
 use rustix::process::Signal;
 
-use super::House;
+use super::CommandContext;
 
 #[test]
 fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
-    let house = House::served();
+    let app = CommandContext::served();
     for words in [&["serve"][..], &["serve", "--background"]] {
-        let told = house.run(words);
+        let told = app.run(words);
         assert_eq!(told.code, Some(1), "{told:?}");
         assert_eq!(told.out, "");
-        let words = format!("process {} serves", house.pid());
+        let words = format!("process {} serves", app.pid());
         assert!(told.err.contains(&words) && told.err.contains("polylogue attach --data-dir"), "{told:?}");
     }
-    house.get(&["ps"]);
+    app.get(&["ps"]);
 }
 
 #[test]
 fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
-    let mut house = House::served();
-    house.get(&["send", "0", "before"]);
-    house.get(&["wait", "0"]);
-    house.signal(Signal::KILL);
-    house.server_ends();
-    assert!(house.path().join("server/socket").exists(), "nobody could remove it");
-    let told = house.run(&["send", "0", "to nobody"]);
+    let mut app = CommandContext::served();
+    app.get(&["send", "0", "before"]);
+    app.get(&["wait", "0"]);
+    app.signal(Signal::KILL);
+    app.server_ends();
+    assert!(app.path().join("server/socket").exists(), "nobody could remove it");
+    let told = app.run(&["send", "0", "to nobody"]);
     assert_eq!(told.code, Some(1));
     assert!(told.err.contains("no server holds"), "{told:?}");
-    assert!(house.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");
-    house.serve();
-    assert!(house.get(&["logs", "0"]).contains("> before\nbefore\n"));
+    assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");
+    app.serve();
+    assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"));
 }
 
 #[test]
 fn a_server_outlives_a_hang_up_and_ends_by_a_signal_as_by_stop() {
-    let mut house = House::served();
-    house.signal(Signal::HUP);
-    house.get(&["ps"]);
-    house.signal(Signal::TERM);
-    house.server_ends();
-    assert!(!house.path().join("server/socket").exists());
-    house.serve();
-    house.get(&["stop"]);
+    let mut app = CommandContext::served();
+    app.signal(Signal::HUP);
+    app.get(&["ps"]);
+    app.signal(Signal::TERM);
+    app.server_ends();
+    assert!(!app.path().join("server/socket").exists());
+    app.serve();
+    app.get(&["stop"]);
     // The answer comes when it is over: the next one can begin at once.
-    house.serve();
+    app.serve();
 }
 
 #[test]
 fn a_server_in_the_terminal_says_how_to_reach_it_and_ends_with_ctrl_c() {
-    let house = House::new();
-    let mut pty = house.terminal(&["serve"], (200, 24));
+    let app = CommandContext::new();
+    let mut pty = app.terminal(&["serve"], (200, 24));
     pty.wait_for_text("brings a terminal to it");
-    house.get(&["ps"]);
+    app.get(&["ps"]);
     pty.send("\x03");
     assert_eq!(pty.wait_exit().code(), Some(0));
 }
 
 #[test]
 fn a_server_in_the_terminal_outlives_its_hang_up() {
-    let house = House::new();
-    let mut pty = house.terminal(&["serve"], (200, 24));
+    let app = CommandContext::new();
+    let mut pty = app.terminal(&["serve"], (200, 24));
     pty.wait_for_text("brings a terminal to it");
     pty.kill(Signal::HUP);
-    house.get(&["ps"]);
-    house.get(&["stop"]);
+    app.get(&["ps"]);
+    app.get(&["stop"]);
     assert_eq!(pty.wait_exit().code(), Some(0));
 }
 
 #[test]
 fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
-    let house = House::new();
-    std::fs::write(house.path().join("config.toml"), "working_limit = \"many\"").expect("a file");
-    let file = house.path().join("config.toml");
+    let app = CommandContext::new();
+    std::fs::write(app.path().join("config.toml"), "working_limit = \"many\"").expect("a file");
+    let file = app.path().join("config.toml");
     let file = file.to_str().expect("UTF-8");
     for words in [&["--config", file, "serve"][..], &["--config", file, "serve", "--background"]] {
-        let told = house.run(words);
+        let told = app.run(words);
         assert_eq!(told.code, Some(2), "{told:?}");
         assert!(told.err.contains("working_limit: expected a whole number"), "{told:?}");
     }
-    let told = house.run(&["--ephemeral", "serve"]);
+    let told = app.run(&["--ephemeral", "serve"]);
     assert_eq!(told.code, Some(2));
     assert!(told.err.contains("where nothing is kept"), "{told:?}");
 }
 
 #[test]
 fn where_an_ordinary_chat_holds_the_directory_that_is_said_with_what_to_do() {
-    let house = House::new();
-    let mut chat = house.terminal(&[], (80, 24));
+    let app = CommandContext::new();
+    let mut chat = app.terminal(&[], (80, 24));
     chat.wait_for_text("one person, many agents");
     for words in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
-        let told = house.run(words);
+        let told = app.run(words);
         assert_eq!(told.code, Some(1), "{told:?}");
         let process = format!("an ordinary chat (process {})", chat.pid());
         assert!(told.err.contains(&process) && told.err.contains("serve --background"), "{told:?}");
     }
-    let served = house.run(&["serve", "--background"]);
+    let served = app.run(&["serve", "--background"]);
     assert_eq!(served.code, Some(1), "{served:?}");
     assert!(served.err.contains("is held by another polylogue"), "{served:?}");
-    assert!(house.get(&["ps"]).contains("idle"), "what is kept can be looked at");
+    assert!(app.get(&["ps"]).contains("idle"), "what is kept can be looked at");
     chat.leave();
 }

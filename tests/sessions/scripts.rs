@@ -5,12 +5,12 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::{House, Told};
+use super::{CommandContext, Response};
 use crate::support::peer::Peer;
 
 #[test]
 fn each_refusal_has_its_words_and_its_exit_code() {
-    let house = House::served();
+    let app = CommandContext::served();
     let table: [(&[&str], i32, &str); 15] = [
         (&["send", "nobody", "text"], 2, "no agent \"nobody\""),
         (&["send", "0", " "], 2, "nothing to send"),
@@ -29,11 +29,11 @@ fn each_refusal_has_its_words_and_its_exit_code() {
         (&["explain", "--stay", "ps"], 2, "put -- before it"),
     ];
     for (words, code, told) in table {
-        let said = house.run(words);
+        let said = app.run(words);
         assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{words:?}: {said:?}");
         assert!(said.err.contains(told), "{words:?}: {said:?}");
     }
-    let mut pty = house.terminal(&["attach", "nobody"], (80, 24));
+    let mut pty = app.terminal(&["attach", "nobody"], (80, 24));
     assert_eq!(pty.wait_exit().code(), Some(2));
     assert!(pty.screen_text().contains("no agent \"nobody\""), "{}", pty.screen_text());
     assert!(!pty.raw_output().windows(6).any(|bytes| bytes == b"\x1b[?104"), "the screen was never taken");
@@ -41,7 +41,7 @@ fn each_refusal_has_its_words_and_its_exit_code() {
 
 #[test]
 fn without_a_server_what_needs_one_says_how_to_start_it() {
-    let house = House::new();
+    let app = CommandContext::new();
     for words in [
         &["attach"][..],
         &["send", "0", "x"],
@@ -52,7 +52,7 @@ fn without_a_server_what_needs_one_says_how_to_start_it() {
         &["stop"],
         &["logs", "0", "--follow"],
     ] {
-        let told = house.run(words);
+        let told = app.run(words);
         assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{words:?}: {told:?}");
         assert!(told.err.contains("polylogue serve --background"), "{words:?}: {told:?}");
     }
@@ -60,43 +60,43 @@ fn without_a_server_what_needs_one_says_how_to_start_it() {
 
 #[test]
 fn a_text_is_sent_waited_for_and_read_also_from_the_standard_input_and_without_the_server() {
-    let house = House::served();
-    assert_eq!(house.get(&["send", "0", "two", "words"]), "");
-    assert_eq!(house.get(&["wait", "0", "--timeout", "60"]), "idle\n");
-    let mut child = house.command(&["send", "0", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    let app = CommandContext::served();
+    assert_eq!(app.get(&["send", "0", "two", "words"]), "");
+    assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
+    let mut child = app.command(&["send", "0", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
     child.stdin.take().expect("a pipe").write_all(b"from\nbelow").expect("it reads");
     assert!(child.wait().expect("it ends").success());
-    house.get(&["wait", "0"]);
-    let logs = house.get(&["logs", "0"]);
+    app.get(&["wait", "0"]);
+    let logs = app.get(&["logs", "0"]);
     assert!(logs.ends_with("> two words\ntwo words\n> from\n> below\nfrom\nbelow\n"), "{logs}");
 
-    let agents: Value = serde_json::from_str(&house.get(&["ps", "--json"])).expect("one object");
+    let agents: Value = serde_json::from_str(&app.get(&["ps", "--json"])).expect("one object");
     assert_eq!((&agents["number"], &agents["status"]), (&0.into(), &"idle".into()));
     let id = agents["id"].as_str().expect("an id");
-    house.get(&["stop"]);
-    let kept: Value = serde_json::from_str(&house.get(&["ps", "--json"])).expect("one object");
+    app.get(&["stop"]);
+    let kept: Value = serde_json::from_str(&app.get(&["ps", "--json"])).expect("one object");
     assert_eq!((&kept["id"], &kept["status"]), (&agents["id"], &agents["status"]));
-    for who in ["0", id, &id[..6]] {
+    for agent_id in ["0", id, &id[..6]] {
         // An id may begin with a hyphen.
-        assert!(house.get(&["logs", "--", who]).ends_with("> two words\ntwo words\n> from\n> below\nfrom\nbelow\n"));
+        assert!(app.get(&["logs", "--", agent_id]).ends_with("> two words\ntwo words\n> from\n> below\nfrom\nbelow\n"));
     }
-    assert_eq!(house.run(&["logs", "nobody"]).code, Some(2));
+    assert_eq!(app.run(&["logs", "nobody"]).code, Some(2));
 }
 
 #[test]
 fn lines_of_json_go_on_where_an_earlier_look_ended() {
-    let house = House::served();
+    let app = CommandContext::served();
     let lines = |words: &[&str]| -> Vec<Value> {
-        house.get(words).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        app.get(words).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
-    house.get(&["send", "0", "one"]);
-    house.get(&["wait", "0"]);
+    app.get(&["send", "0", "one"]);
+    app.get(&["wait", "0"]);
     let first = lines(&["logs", "0", "--json"]);
     let last = first.last().expect("a line");
     let next = format!("{}:{}", last["epoch"].as_str().expect("text"), last["n"].as_u64().expect("a number") + 1);
     assert_eq!(lines(&["logs", "0", "--json", "--from", &next]), [] as [Value; 0]);
-    house.get(&["send", "0", "two"]);
-    house.get(&["wait", "0"]);
+    app.get(&["send", "0", "two"]);
+    app.get(&["wait", "0"]);
     let then = lines(&["logs", "0", "--json", "--from", &next]);
     assert_eq!((&then[0]["v"], then[0]["n"].as_u64()), (&1.into(), last["n"].as_u64().map(|n| n + 1)));
     assert!(then.iter().any(|line| line["type"] == "user" && line["text"] == "two"));
@@ -107,65 +107,65 @@ fn lines_of_json_go_on_where_an_earlier_look_ended() {
 #[test]
 fn whoever_follows_reads_on_until_the_agent_dies() {
     let peer = Peer::start();
-    let house = House::served_with(&peer.url());
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served_with(&peer.url());
+    let mut pty = app.attach(&[], (80, 24));
     pty.send("/fork --name ann\r");
     pty.wait_for_text("── ann ");
-    let mut follower = house.command(&["logs", "ann", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
-    house.get(&["send", "ann", "a question"]);
+    let mut follower = app.command(&["logs", "ann", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
+    app.get(&["send", "ann", "a question"]);
     let exchange = peer.accept();
     exchange.stream().text("half ");
-    assert_eq!(house.run(&["wait", "ann", "--timeout", "0.2"]).code, Some(4));
+    assert_eq!(app.run(&["wait", "ann", "--timeout", "0.2"]).code, Some(4));
     exchange.text("and whole").finish("stop").done();
-    assert_eq!(house.get(&["wait", "ann"]), "idle\n");
+    assert_eq!(app.get(&["wait", "ann"]), "idle\n");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
     assert!(lines.by_ref().any(|line| line == "> a question") && lines.next().as_deref() == Some("half and whole"));
-    house.get(&["kill", "ann"]);
+    app.get(&["kill", "ann"]);
     assert_eq!(follower.wait().expect("it ends with the agent").code(), Some(0));
 }
 
 #[test]
 fn whoever_waits_is_told_by_the_exit_code_how_it_ended() {
-    let house = House::served();
-    house.get(&["send", "0", "words\n!hang"]);
-    let late = house.run(&["wait", "0", "--timeout", "0.2"]);
+    let app = CommandContext::served();
+    app.get(&["send", "0", "words\n!hang"]);
+    let late = app.run(&["wait", "0", "--timeout", "0.2"]);
     assert_eq!(late.code, Some(4), "{late:?}");
-    let waiting = house.command(&["wait", "0"]).stdout(Stdio::piped()).spawn().expect("it runs");
-    house.get(&["interrupt", "0"]);
-    let told = Told::of(waiting.wait_with_output().expect("it ends"));
+    let waiting = app.command(&["wait", "0"]).stdout(Stdio::piped()).spawn().expect("it runs");
+    app.get(&["interrupt", "0"]);
+    let told = Response::of(waiting.wait_with_output().expect("it ends"));
     assert_eq!((told.code, told.out.as_str()), (Some(130), "interrupted\n"));
-    let mut pty = house.attach(&["0"], (80, 24));
+    let mut pty = app.attach(&["0"], (80, 24));
     pty.send("/fork --name ann\r");
     pty.wait_for_text("── ann ");
-    let agents = house.get(&["ps", "--json"]);
+    let agents = app.get(&["ps", "--json"]);
     let ann: Value = serde_json::from_str(agents.lines().last().expect("two")).expect("JSON");
-    house.get(&["kill", "ann"]);
-    let dead = house.run(&["wait", "--", ann["id"].as_str().expect("an id")]);
+    app.get(&["kill", "ann"]);
+    let dead = app.run(&["wait", "--", ann["id"].as_str().expect("an id")]);
     assert_eq!((dead.code, dead.out.as_str()), (Some(1), "dead\n"), "{dead:?}");
 }
 
 #[test]
 fn descendants_die_with_a_cascade() {
-    let house = House::served();
-    let mut pty = house.attach(&[], (80, 24));
+    let app = CommandContext::served();
+    let mut pty = app.attach(&[], (80, 24));
     for name in ["ann", "bob"] {
         pty.send(format!("/fork --name {name}\r"));
         pty.wait_for_text(&format!("── {name} "));
     }
-    house.get(&["kill", "ann", "--cascade"]);
-    assert_eq!(house.get(&["ps", "--json"]).lines().count(), 1);
+    app.get(&["kill", "ann", "--cascade"]);
+    assert_eq!(app.get(&["ps", "--json"]).lines().count(), 1);
 }
 
 #[test]
 fn whoever_closes_the_pipe_has_read_enough() {
-    let house = House::served();
-    house.get(&["send", "0", "!repeat 3000\nmany words"]);
-    house.get(&["wait", "0"]);
-    let mut follower = house.command(&["logs", "0", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
+    let app = CommandContext::served();
+    app.get(&["send", "0", "!repeat 3000\nmany words"]);
+    app.get(&["wait", "0"]);
+    let mut follower = app.command(&["logs", "0", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
     let mut first = [0; 1];
     let mut out = follower.stdout.take().expect("a pipe");
     std::io::Read::read_exact(&mut out, &mut first).expect("it prints");
     drop(out);
-    house.get(&["send", "0", "!repeat 3000\nmore words"]);
+    app.get(&["send", "0", "!repeat 3000\nmore words"]);
     assert_eq!(follower.wait().expect("it ends").code(), Some(0));
 }

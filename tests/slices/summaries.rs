@@ -12,107 +12,107 @@ use super::{conversation, talk};
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{answered, assert_refused, assert_shows, house, let_pass, texts_in, told};
+use crate::support::scene::{answered, app, assert_refused, assert_shows, let_pass, texts_in, told};
 
 /// A house whose failed requests are not sent again, with a talk of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
     let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
-    let mut house = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
+    let mut app = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
     for n in 1..=4 {
-        told(&mut house, peer, 0, &format!("q{n}"), &format!("r{n}"));
+        told(&mut app, peer, 0, &format!("q{n}"), &format!("r{n}"));
     }
-    house
+    app
 }
 
 /// What the server does.
 type Play = fn(&Exchange);
 
 /// The person asks for a cut with a summary; the request for it.
-fn asked_for(house: &mut Harness, peer: &Peer, spec: &str) -> Exchange {
-    house.enter(&format!("/slice {spec}"));
-    house.accept(peer)
+fn asked_for(app: &mut Harness, peer: &Peer, spec: &str) -> Exchange {
+    app.enter(&format!("/slice {spec}"));
+    app.accept(peer)
 }
 
 /// There is no child, nobody works, the agent shows no work, and the line is in the draft.
-fn assert_nothing_came(house: &mut Harness, agents: usize, line: &str) {
-    assert_eq!(house.repl.roster().len(), agents);
-    assert_eq!(house.repl.store().load_agents().expect("the agents").agents.len(), agents);
-    assert!(house.repl.roster().busy().is_empty() && house.repl.roster().at_work().is_empty());
-    assert!(!house.agent(0).view.is_spinning());
-    assert_eq!(house.agent(0).view.draft.text(), line);
-    house.type_bytes(b"\x15");
+fn assert_nothing_came(app: &mut Harness, agents: usize, line: &str) {
+    assert_eq!(app.repl.roster().len(), agents);
+    assert_eq!(app.repl.store().load_agents().expect("the agents").agents.len(), agents);
+    assert!(app.repl.roster().busy().is_empty() && app.repl.roster().at_work().is_empty());
+    assert!(!app.agent(0).view.is_spinning());
+    assert_eq!(app.agent(0).view.draft.text(), line);
+    app.type_bytes(b"\x15");
 }
 
 #[test]
 fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_paid_for_by_the_child() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    talk(&mut house, &peer, 0);
-    let before = (conversation(&house, 0), house.agent(0).used);
-    let exchange = asked_for(&mut house, &peer, "inject:'before',summarize:0:-2:'the plot',-2:");
+    let mut app = app(&peer);
+    talk(&mut app, &peer, 0);
+    let before = (conversation(&app, 0), app.agent(0).used);
+    let exchange = asked_for(&mut app, &peer, "inject:'before',summarize:0:-2:'the plot',-2:");
     let request = exchange.request().json();
     assert!(request.get("tools").is_none(), "{request}");
     let asked = last_user_text(&request);
     assert!(asked.contains("the plot") && asked.contains("read_file") && asked.contains("r1"), "{asked}");
     assert!(!asked.contains("r2") && !asked.contains("before\n"), "{asked}");
-    assert_shows(&mut house, "a summary: waiting for test");
-    assert_eq!((house.repl.roster().len(), house.state(0)), (1, State::Idle));
+    assert_shows(&mut app, "a summary: waiting for test");
+    assert_eq!((app.repl.roster().len(), app.state(0)), (1, State::Idle));
     exchange.stream().text("They ").text("met.").finish("stop").usage(100, 7).done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
-    assert_eq!(house.focus(), 1);
-    assert_shows(&mut house, "[Summary of 6 earlier messages, made for: the plot]");
-    let texts = texts_in(&told(&mut house, &peer, 1, "go", "gone"));
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
+    assert_eq!(app.focus(), 1);
+    assert_shows(&mut app, "[Summary of 6 earlier messages, made for: the plot]");
+    let texts = texts_in(&told(&mut app, &peer, 1, "go", "gone"));
     let summary = "before\n\n[Summary of 6 earlier messages, made for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
-    assert!(matches!(house.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
-    assert_eq!(house.agent(1).used.input, 100);
-    assert_eq!((conversation(&house, 0), house.agent(0).used), before);
-    assert!(!house.agent(0).view.is_spinning());
+    assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
+    assert_eq!(app.agent(1).used.input, 100);
+    assert_eq!((conversation(&app, 0), app.agent(0).used), before);
+    assert!(!app.agent(0).view.is_spinning());
 }
 
 #[test]
 fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_asked_for() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    let summary = asked_for(&mut house, &peer, "summarize::");
-    told(&mut house, &peer, 0, "meanwhile", "as ever");
-    house.enter("/clear");
-    assert_refused(&mut house, "/slice summarize::", "there is no message in this range");
-    house.enter("/slice inject:'x'");
-    assert_eq!((house.focus(), house.repl.roster().len()), (1, 2));
+    let mut app = without_retries(&peer);
+    let summary = asked_for(&mut app, &peer, "summarize::");
+    told(&mut app, &peer, 0, "meanwhile", "as ever");
+    app.enter("/clear");
+    assert_refused(&mut app, "/slice summarize::", "there is no message in this range");
+    app.enter("/slice inject:'x'");
+    assert_eq!((app.focus(), app.repl.roster().len()), (1, 2));
     summary.stream().text("short").finish("stop").done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 3);
-    assert_eq!(house.focus(), 1, "the person is elsewhere and stays there");
-    assert_eq!(conversation(&house, 2), [Body::User("[Summary of 8 earlier messages]\n\nshort".into())]);
-    house.switch(0);
-    assert_shows(&mut house, "the slice is there: agent 2");
+    app.turn_until("the child", |app| app.repl.roster().len() == 3);
+    assert_eq!(app.focus(), 1, "the person is elsewhere and stays there");
+    assert_eq!(conversation(&app, 2), [Body::User("[Summary of 8 earlier messages]\n\nshort".into())]);
+    app.switch(0);
+    assert_shows(&mut app, "the slice is there: agent 2");
 }
 
 #[test]
 fn several_summaries_come_in_any_order_and_stand_in_theirs() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    let one = asked_for(&mut house, &peer, "summarize:0:2,2:3,summarize:4:6");
-    let other = house.accept(&peer);
-    assert_refused(&mut house, "/slice summarize::", "a slice already waits for its summaries");
+    let mut app = without_retries(&peer);
+    let one = asked_for(&mut app, &peer, "summarize:0:2,2:3,summarize:4:6");
+    let other = app.accept(&peer);
+    assert_refused(&mut app, "/slice summarize::", "a slice already waits for its summaries");
     for exchange in [other, one] {
-        assert_eq!(house.repl.roster().len(), 1);
+        assert_eq!(app.repl.roster().len(), 1);
         let asked = last_user_text(&exchange.request().json());
         let words = if asked.contains("q1") { "the first" } else { "the second" };
         exchange.stream().text(words).finish("stop").done();
-        let_pass(&mut house);
+        let_pass(&mut app);
     }
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
     let heading = "[Summary of 2 earlier messages]\n\n";
     let [first, second] = ["the first", "the second"].map(|words| Body::User(format!("{heading}{words}")));
-    assert_eq!(conversation(&house, 1), [first, Body::User("q2".into()), second]);
+    assert_eq!(conversation(&app, 1), [first, Body::User("q2".into()), second]);
 }
 
 #[test]
 fn a_summary_that_fails_is_empty_or_cut_leaves_no_child_and_gives_the_line_back() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
+    let mut app = without_retries(&peer);
     let script: [(Play, &str); 4] = [
         (|it| _ = it.error(500, "server_error", "out of order"), "out of order"),
         (|it| _ = it.stream().text("half of").finish("length").done(), "was cut at the length limit"),
@@ -120,160 +120,160 @@ fn a_summary_that_fails_is_empty_or_cut_leaves_no_child_and_gives_the_line_back(
         (|it| it.stream().text("half").hang_up(), "no slice was made"),
     ];
     for (play, words) in script {
-        let exchange = asked_for(&mut house, &peer, "summarize:0:4,4:");
+        let exchange = asked_for(&mut app, &peer, "summarize:0:4,4:");
         play(&exchange);
-        house.turn_until("the failure", |house| house.agent(0).summaries() == 0);
-        assert_shows(&mut house, words);
-        assert_nothing_came(&mut house, 1, "/slice summarize:0:4,4:");
+        app.turn_until("the failure", |app| app.agent(0).summaries() == 0);
+        assert_shows(&mut app, words);
+        assert_nothing_came(&mut app, 1, "/slice summarize:0:4,4:");
     }
-    let kinds = house.kinds(0);
+    let kinds = app.kinds(0);
     assert_eq!(kinds, ["user", "assistant"].repeat(4), "nothing of it is in the log");
 }
 
 #[test]
 fn one_failed_summary_ends_the_others_and_what_was_paid_is_counted_with_the_agent() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    house.enter("/slice summarize:0:2,summarize:2:4,summarize:4:6");
-    let [paid, failed, open] = [(); 3].map(|()| house.accept(&peer));
+    let mut app = without_retries(&peer);
+    app.enter("/slice summarize:0:2,summarize:2:4,summarize:4:6");
+    let [paid, failed, open] = [(); 3].map(|()| app.accept(&peer));
     paid.stream().text("fine").finish("stop").usage(50, 5).done();
-    house.turn_until("the first", |house| house.agent(0).summaries() == 2);
+    app.turn_until("the first", |app| app.agent(0).summaries() == 2);
     failed.error(500, "server_error", "out of order");
-    house.turn_until("the failure", |house| house.agent(0).summaries() == 0);
+    app.turn_until("the failure", |app| app.agent(0).summaries() == 0);
     open.wait_for_close();
-    assert_nothing_came(&mut house, 1, "/slice summarize:0:2,summarize:2:4,summarize:4:6");
-    assert!(matches!(house.log(0).last().map(|last| last.body.clone()), Some(Body::Usage(usage)) if usage.input == 50));
-    assert_eq!(house.agent(0).used.input, 50);
+    assert_nothing_came(&mut app, 1, "/slice summarize:0:2,summarize:2:4,summarize:4:6");
+    assert!(matches!(app.log(0).last().map(|last| last.body.clone()), Some(Body::Usage(usage)) if usage.input == 50));
+    assert_eq!(app.agent(0).used.input, 50);
 }
 
 #[test]
 fn a_server_that_is_out_of_breath_is_asked_again_and_the_person_sees_the_wait() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan::peer(&peer.url()));
-    told(&mut house, &peer, 0, "q1", "r1");
-    let exchange = asked_for(&mut house, &peer, "summarize::");
+    let mut app = Harness::new(Plan::peer(&peer.url()));
+    told(&mut app, &peer, 0, "q1", "r1");
+    let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.error(503, "overloaded", "too many");
-    house.turn_until("the wait", |house| house.screen_text().contains("a summary: again in"));
-    house.advance(Duration::from_secs(2));
-    house.accept(&peer).stream().text("short").finish("stop").done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
+    app.turn_until("the wait", |app| app.screen_text().contains("a summary: again in"));
+    app.advance(Duration::from_secs(2));
+    app.accept(&peer).stream().text("short").finish("stop").done();
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
 }
 
 #[test]
 fn a_summary_of_which_no_byte_comes_has_stalled() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    let exchange = asked_for(&mut house, &peer, "summarize::");
-    house.advance(Duration::from_secs(121));
-    assert_shows(&mut house, "no byte from openai/test for 120 s");
+    let mut app = without_retries(&peer);
+    let exchange = asked_for(&mut app, &peer, "summarize::");
+    app.advance(Duration::from_secs(121));
+    assert_shows(&mut app, "no byte from openai/test for 120 s");
     exchange.wait_for_close();
-    assert_nothing_came(&mut house, 1, "/slice summarize::");
+    assert_nothing_came(&mut app, 1, "/slice summarize::");
 }
 
 #[test]
 fn esc_and_interrupt_on_the_idle_agent_cancel_its_slice_and_on_a_busy_one_stop_only_its_turn() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    for cancel in [|house: &mut Harness| house.escape(), |house: &mut Harness| _ = house.enter("/interrupt")] {
-        let exchange = asked_for(&mut house, &peer, "summarize::");
+    let mut app = without_retries(&peer);
+    for cancel in [|app: &mut Harness| app.escape(), |app: &mut Harness| _ = app.enter("/interrupt")] {
+        let exchange = asked_for(&mut app, &peer, "summarize::");
         exchange.stream().text("half of");
-        let_pass(&mut house);
-        cancel(&mut house);
+        let_pass(&mut app);
+        cancel(&mut app);
         exchange.wait_for_close();
-        assert_shows(&mut house, "no slice was made: cancelled");
-        assert_nothing_came(&mut house, 1, "/slice summarize::");
+        assert_shows(&mut app, "no slice was made: cancelled");
+        assert_nothing_came(&mut app, 1, "/slice summarize::");
     }
-    let summary = asked_for(&mut house, &peer, "summarize::");
-    house.say(0, "a long one");
-    let turn = house.accept(&peer);
-    house.escape();
+    let summary = asked_for(&mut app, &peer, "summarize::");
+    app.say(0, "a long one");
+    let turn = app.accept(&peer);
+    app.escape();
     turn.wait_for_close();
     assert!(!summary.is_closed_by_client());
     summary.stream().text("short").finish("stop").done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
 }
 
 #[test]
 fn the_death_of_the_agent_is_the_end_of_its_slice() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    house.fork(0);
-    let exchange = asked_for(&mut house, &peer, "summarize::");
-    house.enter("/kill");
+    let mut app = without_retries(&peer);
+    app.fork(0);
+    let exchange = asked_for(&mut app, &peer, "summarize::");
+    app.enter("/kill");
     exchange.wait_for_close();
     exchange.stream().text("too late").finish("stop").done();
-    let_pass(&mut house);
-    assert_nothing_came(&mut house, 1, "");
+    let_pass(&mut app);
+    assert_nothing_came(&mut app, 1, "");
 }
 
 #[test]
 fn after_a_restart_nothing_is_left_of_a_summary() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    let exchange = asked_for(&mut house, &peer, "summarize::");
+    let mut app = without_retries(&peer);
+    let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.stream().text("half of");
-    let_pass(&mut house);
-    let before = house.log(0);
-    let mut house = house.crash_and_restart();
-    let_pass(&mut house);
-    assert_eq!(house.log(0), before);
-    assert_nothing_came(&mut house, 1, "");
+    let_pass(&mut app);
+    let before = app.log(0);
+    let mut app = app.crash_and_restart();
+    let_pass(&mut app);
+    assert_eq!(app.log(0), before);
+    assert_nothing_came(&mut app, 1, "");
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
 fn a_summary_waits_for_its_place_like_everybody_and_nobody_can_name_or_list_its_writer() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
-    told(&mut house, &peer, 0, "q1", "r1");
-    house.fork(0);
-    house.say(1, "a long one");
-    let long = house.accept(&peer);
-    house.switch(0);
-    house.enter("/slice summarize::");
-    assert_shows(&mut house, "waits for a place: 0 before it");
-    house.enter("/agents");
-    assert_shows(&mut house, "waiting for a summary");
-    assert_refused(&mut house, "/switch summary for agent 0", "there is no agent");
-    assert_eq!((house.repl.roster().len(), house.repl.roster().iter().count()), (2, 2));
+    let mut app = Harness::new(Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
+    told(&mut app, &peer, 0, "q1", "r1");
+    app.fork(0);
+    app.say(1, "a long one");
+    let long = app.accept(&peer);
+    app.switch(0);
+    app.enter("/slice summarize::");
+    assert_shows(&mut app, "waits for a place: 0 before it");
+    app.enter("/agents");
+    assert_shows(&mut app, "waiting for a summary");
+    assert_refused(&mut app, "/switch summary for agent 0", "there is no agent");
+    assert_eq!((app.repl.roster().len(), app.repl.roster().iter().count()), (2, 2));
     assert!(peer.try_accept().is_none());
     long.stream().text("done").finish("stop").done();
-    house.accept(&peer).stream().text("short").finish("stop").done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 3);
-    assert_eq!(house.focus(), 2);
+    app.accept(&peer).stream().text("short").finish("stop").done();
+    app.turn_until("the child", |app| app.repl.roster().len() == 3);
+    assert_eq!(app.focus(), 2);
 }
 
 #[test]
 fn the_built_in_model_can_be_asked_for_a_summary_too() {
-    let mut house = Harness::new(Plan::default());
-    house.enter("hello");
-    house.turn_until_idle();
-    house.enter("/slice summarize::,-1:");
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
-    let Body::User(summary) = &conversation(&house, 1)[0] else { panic!("a summary") };
+    let mut app = Harness::new(Plan::default());
+    app.enter("hello");
+    app.turn_until_idle();
+    app.enter("/slice summarize::,-1:");
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
+    let Body::User(summary) = &conversation(&app, 1)[0] else { panic!("a summary") };
     assert!(summary.starts_with("[Summary of 2 earlier messages]\n\n") && summary.contains("hello"), "{summary}");
 }
 
 #[test]
 fn a_slice_with_a_summary_can_be_cut_again() {
     let peer = Peer::start();
-    let mut house = without_retries(&peer);
-    asked_for(&mut house, &peer, "summarize:0:-2,-2:").stream().text("short").finish("stop").done();
-    house.turn_until("the child", |house| house.repl.roster().len() == 2);
-    house.enter("/slice :1");
-    house.say(2, "go");
-    let body: Value = serde_json::from_slice(&answered(&mut house, &peer, 2, "gone")).expect("JSON");
+    let mut app = without_retries(&peer);
+    asked_for(&mut app, &peer, "summarize:0:-2,-2:").stream().text("short").finish("stop").done();
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
+    app.enter("/slice :1");
+    app.say(2, "go");
+    let body: Value = serde_json::from_slice(&answered(&mut app, &peer, 2, "gone")).expect("JSON");
     assert_eq!(last_user_text(&body), "[Summary of 6 earlier messages]\n\nshort\n\ngo");
 }
 
 #[test]
 fn the_screen_stays_where_forks_do_not_move_it() {
-    let mut house = Harness::new(Plan { follows_forks: false, ..Plan::default() });
-    house.enter("hello");
-    house.turn_until_idle();
-    house.enter("/slice :");
-    assert_eq!(house.focus(), 0);
-    assert_shows(&mut house, "the slice is there: agent 1");
-    house.ask(1, Change::Switch(house.id(1)));
-    assert_shows(&mut house, "2 messages from agent 0");
+    let mut app = Harness::new(Plan { follows_forks: false, ..Plan::default() });
+    app.enter("hello");
+    app.turn_until_idle();
+    app.enter("/slice :");
+    assert_eq!(app.focus(), 0);
+    assert_shows(&mut app, "the slice is there: agent 1");
+    app.ask(1, Change::Switch(app.id(1)));
+    assert_shows(&mut app, "2 messages from agent 0");
 }

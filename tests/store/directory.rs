@@ -160,8 +160,8 @@ fn a_database_of_version_2_opens_and_becomes_one_of_today() {
     let lines: Vec<(String, bool)> = queued.iter().map(|entry| (entry.line(), entry.is_command)).collect();
     let expected = [("and then this", false), ("/mark after it", true), ("//etc/hosts is a file", false)];
     assert_eq!(lines, expected.map(|(line, is_command)| (line.to_owned(), is_command)));
-    let spent = store.spent(Some(root.id)).unwrap();
-    assert_eq!((spent.requests, spent.input, spent.output, spent.cost, spent.priced), (2, 30, 12, 1500, 1));
+    let usage = store.usage(Some(root.id)).unwrap();
+    assert_eq!((usage.requests, usage.input, usage.output, usage.cost, usage.priced), (2, 30, 12, 1500, 1));
     drop(store);
 
     let today = tempfile::tempdir().unwrap();

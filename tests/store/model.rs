@@ -38,53 +38,55 @@ impl World {
     }
 
     fn step(&mut self) {
-        let who = self.dice.below(self.agents.len());
+        let agent_id = self.dice.below(self.agents.len());
         match self.dice.below(40) {
-            _ if !self.agents[who].is_alive => self.refuse(who),
-            0 => self.write(who, vec![Body::Clear]),
-            1..=3 => self.write(who, vec![Body::Mark("m".into())]),
-            4..=6 => self.rewind(who),
-            7..=12 => self.fork(who),
-            13 if who > 0 => self.kill(who),
+            _ if !self.agents[agent_id].is_alive => self.refuse(agent_id),
+            0 => self.write(agent_id, vec![Body::Clear]),
+            1..=3 => self.write(agent_id, vec![Body::Mark("m".into())]),
+            4..=6 => self.rewind(agent_id),
+            7..=12 => self.fork(agent_id),
+            13 if agent_id > 0 => self.kill(agent_id),
             14 => self.reopen(),
-            15..=18 => self.write(who, vec![answered("calls"), called("1"), called("2"), result("1"), result("2")]),
-            step => self.write(who, vec![said(&format!("{step} of {who}"))]),
+            15..=18 => {
+                self.write(agent_id, vec![answered("calls"), called("1"), called("2"), result("1"), result("2")])
+            }
+            step => self.write(agent_id, vec![said(&format!("{step} of {agent_id}"))]),
         }
     }
 
-    fn refuse(&self, who: usize) {
-        assert!(self.store().append(self.agents[who].id, vec![said("from beyond")], 0).is_err());
+    fn refuse(&self, agent_id: usize) {
+        assert!(self.store().append(self.agents[agent_id].id, vec![said("from beyond")], 0).is_err());
     }
 
-    fn write(&mut self, who: usize, bodies: Vec<Body>) {
-        let written = self.store().append(self.agents[who].id, bodies, 0).unwrap();
-        self.agents[who].history.extend(written);
+    fn write(&mut self, agent_id: usize, bodies: Vec<Body>) {
+        let written = self.store().append(self.agents[agent_id].id, bodies, 0).unwrap();
+        self.agents[agent_id].history.extend(written);
     }
 
-    fn rewind(&mut self, who: usize) {
-        let length = self.agents[who].history.len();
+    fn rewind(&mut self, agent_id: usize) {
+        let length = self.agents[agent_id].history.len();
         if length > 0 {
-            let to = self.agents[who].history[self.dice.below(length)].id;
-            self.write(who, vec![Body::Rewind(to)]);
+            let to = self.agents[agent_id].history[self.dice.below(length)].id;
+            self.write(agent_id, vec![Body::Rewind(to)]);
         }
     }
 
-    fn fork(&mut self, who: usize) {
-        let Twin { inherited, ref history, .. } = self.agents[who];
+    fn fork(&mut self, agent_id: usize) {
+        let Twin { inherited, ref history, .. } = self.agents[agent_id];
         let kept = inherited + self.dice.below(history.len() - inherited + 1);
         let history = history[..kept].to_vec();
         let point = if kept > inherited { history[kept - 1].id } else { MessageId(0) };
-        let forked = fork_at(self.store(), self.agents[who].id, point);
-        self.agents[who].history.push(forked.in_parent);
+        let forked = fork_at(self.store(), self.agents[agent_id].id, point);
+        self.agents[agent_id].history.push(forked.in_parent);
         let mut child = Twin { id: forked.row.id, history, inherited: kept, is_alive: true };
         child.history.push(forked.in_child);
         self.agents.push(child);
     }
 
-    fn kill(&mut self, who: usize) {
-        let events = self.store().kill(&[self.agents[who].id], 0).unwrap();
-        self.agents[who].history.extend(events);
-        self.agents[who].is_alive = false;
+    fn kill(&mut self, agent_id: usize) {
+        let events = self.store().kill(&[self.agents[agent_id].id], 0).unwrap();
+        self.agents[agent_id].history.extend(events);
+        self.agents[agent_id].is_alive = false;
     }
 
     fn reopen(&mut self) {
@@ -92,17 +94,17 @@ impl World {
         self.store = Some(Store::open(self.dir.path()).unwrap());
     }
 
-    fn check(&mut self, who: usize) {
-        let twin = &self.agents[who];
+    fn check(&mut self, agent_id: usize) {
+        let twin = &self.agents[agent_id];
         let (messages, damaged) = self.store().replay(twin.id).unwrap();
         assert_eq!(damaged, Vec::<String>::new());
         let clear = twin.history.iter().rposition(|message| message.body == Body::Clear);
         assert_eq!(messages, twin.history[clear.map_or(0, |at| at + 1)..]);
         let (limit, cut) = (self.dice.below(12), self.dice.below(messages.len() + 1));
         let before = messages.get(cut).map(|message| message.id);
-        let tail = self.store().tail(self.agents[who].id, before, limit).unwrap();
+        let tail = self.store().tail(self.agents[agent_id].id, before, limit).unwrap();
         assert_eq!(tail, messages[cut.saturating_sub(limit)..cut]);
-        let model = History::from_messages(self.agents[who].history.clone());
+        let model = History::from_messages(self.agents[agent_id].history.clone());
         assert_eq!(History::from_messages(messages).conversation(), model.conversation());
     }
 }
@@ -113,11 +115,11 @@ fn every_history_is_what_a_full_copy_at_each_fork_would_be() {
         let mut world = World::new(seed * 0x9E37_79B9);
         for _ in 0..250 {
             world.step();
-            let who = world.dice.below(world.agents.len());
-            world.check(who);
+            let agent_id = world.dice.below(world.agents.len());
+            world.check(agent_id);
         }
         world.reopen();
-        (0..world.agents.len()).for_each(|who| world.check(who));
+        (0..world.agents.len()).for_each(|agent_id| world.check(agent_id));
         let living = world.agents.iter().filter(|twin| twin.is_alive).map(|twin| twin.id);
         let roll = world.store().load_agents().unwrap();
         assert!(living.eq(roll.agents.iter().map(|row| row.id)), "seed {seed}");

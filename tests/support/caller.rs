@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use polylogue::repl::Turn;
-use polylogue::server;
+use polylogue::socket;
 use serde_json::{Value, json};
 
 use super::harness::Harness;
@@ -22,15 +22,15 @@ pub struct Caller {
 
 /// A house that serves, without a terminal of its own.
 pub fn serve(plan: super::harness::Plan) -> Harness {
-    let mut house = Harness::new(super::harness::Plan { size: None, ..plan });
-    open_to_clients(&mut house);
-    house
+    let mut app = Harness::new(super::harness::Plan { size: None, ..plan });
+    open_to_clients(&mut app);
+    app
 }
 
 /// This house serves from now on.
-pub fn open_to_clients(house: &mut Harness) {
-    let listener = server::Listener::bind(house.directory()).expect("a socket");
-    house.repl.serve(listener);
+pub fn open_to_clients(app: &mut Harness) {
+    let listener = socket::Listener::bind(app.directory()).expect("a socket");
+    app.repl.serve(listener);
 }
 
 /// A request of this version.
@@ -42,8 +42,8 @@ pub fn request(what: &str, mut fields: Value) -> String {
 
 impl Caller {
     /// Knocks; the house lets it in with its next turn.
-    pub fn knock(house: &Harness) -> Self {
-        let stream = server::connect(house.directory()).expect("a socket of ours").expect("somebody serves");
+    pub fn knock(app: &Harness) -> Self {
+        let stream = socket::connect(app.directory()).expect("a socket of ours").expect("somebody serves");
         stream.set_nonblocking(true).expect("a socket");
         Self { stream, unread: Vec::new(), has_ended: false }
     }
@@ -80,9 +80,9 @@ impl Caller {
     }
 
     /// Turns the house until the next line.
-    pub fn hear(&mut self, house: &mut Harness) -> Value {
+    pub fn hear(&mut self, app: &mut Harness) -> Value {
         let mut heard = None;
-        house.turn_until("an answer", |_| {
+        app.turn_until("an answer", |_| {
             heard = heard.take().or_else(|| self.heard());
             assert!(heard.is_some() || !self.has_ended, "the server hung up instead of answering");
             heard.is_some()
@@ -91,9 +91,9 @@ impl Caller {
     }
 
     /// Turns the house until the server hangs up, and gives the lines before that.
-    pub fn hear_out(&mut self, house: &mut Harness) -> Vec<Value> {
+    pub fn hear_out(&mut self, app: &mut Harness) -> Vec<Value> {
         let mut lines = Vec::new();
-        house.turn_until("the end of the connection", |_| {
+        app.turn_until("the end of the connection", |_| {
             lines.extend(std::iter::from_fn(|| self.heard()));
             self.has_ended
         });
@@ -101,22 +101,22 @@ impl Caller {
     }
 
     /// Asks, and gives the value with which it was done.
-    pub fn done(&mut self, house: &mut Harness, what: &str, fields: Value) -> Value {
+    pub fn done(&mut self, app: &mut Harness, what: &str, fields: Value) -> Value {
         self.ask(what, fields);
-        let mut answer = self.hear(house);
+        let mut answer = self.hear(app);
         assert!(answer.get("ok").is_some(), "{what} was refused: {answer}");
         answer["ok"].take()
     }
 
     /// Asks, and gives kind and words with which it was refused.
-    pub fn refused(&mut self, house: &mut Harness, what: &str, fields: Value) -> (String, String) {
+    pub fn refused(&mut self, app: &mut Harness, what: &str, fields: Value) -> (String, String) {
         self.ask(what, fields);
-        refusal(&self.hear(house))
+        refusal(&self.hear(app))
     }
 
     /// Asks for nothing in particular: a client that is still served is answered.
-    pub fn is_served(&mut self, house: &mut Harness) {
-        assert!(self.done(house, "ps", json!({})).is_array());
+    pub fn is_served(&mut self, app: &mut Harness) {
+        assert!(self.done(app, "ps", json!({})).is_array());
     }
 }
 
@@ -133,11 +133,11 @@ pub struct Terminal {
 
 impl Terminal {
     /// A terminal of this size that attaches with these further fields.
-    pub fn attach(house: &Harness, (columns, rows): (u16, u16), mut fields: Value) -> Self {
+    pub fn attach(app: &Harness, (columns, rows): (u16, u16), mut fields: Value) -> Self {
         let facts =
             [("columns", json!(columns)), ("rows", json!(rows)), ("unicode", true.into()), ("color", true.into())];
         facts.into_iter().for_each(|(name, value)| fields[name] = value);
-        let mut caller = Caller::knock(house);
+        let mut caller = Caller::knock(app);
         caller.ask("attach", fields);
         Self { caller, screen: vt100::Parser::new(rows, columns, 0), told: Vec::new(), frames: 0 }
     }
@@ -182,13 +182,13 @@ impl Terminal {
     }
 
     /// Turns the house until these words are on the screen.
-    pub fn sees(&mut self, house: &mut Harness, words: &str) {
-        house.turn_until(words, |_| self.text().contains(words));
+    pub fn sees(&mut self, app: &mut Harness, words: &str) {
+        app.turn_until(words, |_| self.text().contains(words));
     }
 
     /// Turns the house until something beside frames is told, and gives that.
-    pub fn is_told(&mut self, house: &mut Harness) -> Value {
-        house.turn_until("something is told", |_| {
+    pub fn is_told(&mut self, app: &mut Harness) -> Value {
+        app.turn_until("something is told", |_| {
             self.look();
             !self.told.is_empty()
         });
@@ -203,11 +203,11 @@ pub fn refusal(answer: &Value) -> (String, String) {
 }
 
 /// Turns until nobody is connected any more.
-pub fn turn_until_alone(house: &mut Harness) {
-    house.turn_until("nobody is connected", |house| house.repl.clients() == 0);
+pub fn turn_until_alone(app: &mut Harness) {
+    app.turn_until("nobody is connected", |app| app.repl.clients() == 0);
 }
 
 /// One turn, which goes on.
-pub fn turn(house: &mut Harness) {
-    assert_eq!(house.turn(), Turn::Continue);
+pub fn turn(app: &mut Harness) {
+    assert_eq!(app.turn(), Turn::Continue);
 }

@@ -176,7 +176,7 @@ impl Harness {
     pub fn turn_within(&mut self, limit: Duration) -> Turn {
         let timeout = self.repl.compute_timeout();
         if !self.plan.real_time
-            && let (Some(after), polylogue::repl::Why::Agent(_, "curl timer")) = (timeout.after, timeout.why)
+            && let (Some(after), polylogue::repl::WakeReason::Agent(_, "curl timer")) = (timeout.after, timeout.why)
             && after < Duration::from_secs(1)
         {
             self.clock.advance(after);
@@ -212,7 +212,7 @@ impl Harness {
 
     /// Turns until nobody is busy.
     pub fn turn_until_idle(&mut self) {
-        self.turn_until("everybody is idle", |house| house.repl.roster().busy().is_empty());
+        self.turn_until("everybody is idle", |app| app.repl.roster().busy().is_empty());
     }
 
     /// The clock moves on, and the loop turns once.
@@ -231,7 +231,7 @@ impl Harness {
         self.type_bytes(b"\x1b");
         let deadline = self.clock.now() + ESCAPE_PATIENCE;
         if self.plan.real_time {
-            self.turn_until("the patience with Esc has ended", |house| house.clock.now() > deadline);
+            self.turn_until("the patience with Esc has ended", |app| app.clock.now() > deadline);
             // The last turn may have looked at the clock before that moment, and this thread have been held up behind it.
             self.turn();
         } else {
@@ -262,7 +262,7 @@ impl Harness {
 
     /// The terminal has another size from now on; the loop is told as by SIGWINCH.
     pub fn terminal(&mut self) -> &mut RemoteTerminal {
-        self.repl.seat().and_then(|seat| seat.remote()).expect("a house with a terminal in memory")
+        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a house with a terminal in memory")
     }
 
     fn take_output(&mut self) {
@@ -270,7 +270,7 @@ impl Harness {
             // The terminals of others are theirs.
             return;
         }
-        if let Some(memory) = self.repl.seat().and_then(|seat| seat.remote()) {
+        if let Some(memory) = self.repl.terminal().and_then(|terminal| terminal.remote()) {
             let output = std::mem::take(&mut memory.output);
             self.screen.process(&output);
             self.sent.extend_from_slice(&output);
@@ -290,7 +290,7 @@ impl Harness {
 
     /// Who is on the screen.
     pub fn focus(&mut self) -> usize {
-        let focus = self.repl.seat().expect("a house with a terminal").focus;
+        let focus = self.repl.terminal().expect("a house with a terminal").focus;
         self.repl.roster().ids().iter().position(|id| *id == focus).expect("who is on the screen lives")
     }
 
@@ -385,7 +385,7 @@ impl Harness {
 
     /// Turns until the `n`th agent has a question, and gives its number.
     pub fn turn_until_asked(&mut self, n: usize) -> u64 {
-        self.turn_until("a question", |house| house.agent(n).question().is_some());
+        self.turn_until("a question", |app| app.agent(n).question().is_some());
         self.agent(n).question().expect("there is one").number
     }
 

@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub mod anthropic;
+pub mod attached;
 pub mod caller;
 pub mod dice;
 pub mod flood;
@@ -18,7 +19,6 @@ pub mod program;
 pub mod pty;
 pub mod responses;
 pub mod scene;
-pub mod sitter;
 pub mod validity;
 
 use std::time::Duration;

@@ -28,12 +28,12 @@ use super::{PATIENCE, openai, validity};
 pub struct Peer {
     address: SocketAddr,
     arrivals: Receiver<Exchange>,
-    house: Arc<House>,
+    app: Arc<CommandContext>,
 }
 
 /// What the listening thread and the test share.
 #[derive(Default)]
-struct House {
+struct CommandContext {
     closed: AtomicBool,
     links: Mutex<Vec<Arc<Link>>>,
 }
@@ -44,10 +44,10 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (announce, arrivals) = mpsc::channel();
-        let house = Arc::new(House::default());
-        let listening = Arc::clone(&house);
+        let app = Arc::new(CommandContext::default());
+        let listening = Arc::clone(&app);
         thread::spawn(move || listening.listen(&listener, &announce));
-        Peer { address, arrivals, house }
+        Peer { address, arrivals, app }
     }
 
     /// The base URL for an `openai` endpoint.
@@ -75,12 +75,12 @@ impl Peer {
 
     /// How many connections have been opened so far.
     pub fn connections(&self) -> usize {
-        locked(&self.house.links).len()
+        locked(&self.app.links).len()
     }
 
     /// Every connection with its requests and what has come of an unfinished one.
     pub fn describe(&self) -> String {
-        let links = locked(&self.house.links);
+        let links = locked(&self.app.links);
         let lines: Vec<String> = links.iter().map(|link| link.describe()).collect();
         if lines.is_empty() { "no connection".to_owned() } else { lines.join("\n") }
     }
@@ -88,16 +88,16 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.house.closed.store(true, Ordering::SeqCst);
+        self.app.closed.store(true, Ordering::SeqCst);
         // The listening thread sits in accept(): a last connection makes it look at the flag.
         let _ = TcpStream::connect(self.address);
-        for link in locked(&self.house.links).iter() {
+        for link in locked(&self.app.links).iter() {
             link.order(Order::HangUp);
         }
     }
 }
 
-impl House {
+impl CommandContext {
     fn listen(&self, listener: &TcpListener, announce: &Sender<Exchange>) {
         for stream in listener.incoming() {
             if self.closed.load(Ordering::SeqCst) {

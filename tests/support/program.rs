@@ -63,12 +63,12 @@ impl Home {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, words: &[&str]) -> Told {
+    pub fn run(&self, words: &[&str]) -> Response {
         self.start(words).ends()
     }
 
     /// Runs a shell script, in which `"$0"` is the program.
-    pub fn shell(&self, script: &str) -> Told {
+    pub fn shell(&self, script: &str) -> Response {
         Program::start(self.command("sh", &["-c", script, PROGRAM])).ends()
     }
 
@@ -144,12 +144,12 @@ impl Program {
     }
 
     /// Ends its input, and waits for its end.
-    pub fn ends(mut self) -> Told {
+    pub fn ends(mut self) -> Response {
         drop(self.input.take());
         let status = self.exit.recv_timeout(PATIENCE).expect("it ends");
         let all = |lines: Receiver<Vec<u8>>| String::from_utf8(lines.iter().flatten().collect()).expect("text");
         let signal = status.signal().map(|number| 128 + number);
-        Told { code: status.code().or(signal).unwrap_or(-1), out: all(self.out), err: all(self.err) }
+        Response { code: status.code().or(signal).unwrap_or(-1), out: all(self.out), err: all(self.err) }
     }
 }
 
@@ -172,13 +172,13 @@ fn lines(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 
 /// What a program wrote, and how it ended: as a shell tells it.
 #[derive(Debug)]
-pub struct Told {
+pub struct Response {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Told {
+impl Response {
     /// The object in the last line that was written.
     pub fn result(&self) -> Value {
         serde_json::from_str(self.out.lines().last().expect("a line")).expect("JSON")

@@ -12,36 +12,36 @@ use super::openai::last_user_text;
 use super::peer::{Exchange, Peer};
 
 /// Agent 0 alone, on the screen; tools take real time.
-pub fn house(peer: &Peer) -> Harness {
+pub fn app(peer: &Peer) -> Harness {
     Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
 /// Agent 0 and children of it, all of which were on the screen before; agent 0 is.
 pub fn house_of(count: usize, plan: Plan) -> Harness {
-    let mut house = Harness::new(plan);
+    let mut app = Harness::new(plan);
     for _ in 1..count {
-        house.fork(0);
+        app.fork(0);
     }
-    house.switch(0);
-    house
+    app.switch(0);
+    app
 }
 
 /// These words are on the screen, in one row or wrapped: where depends on the paths among them.
-pub fn assert_shows(house: &mut Harness, words: &str) {
-    let screen = house.screen_text();
+pub fn assert_shows(app: &mut Harness, words: &str) {
+    let screen = app.screen_text();
     let is_shown = screen.contains(words) || screen.replace("\n  ", " ").contains(words);
     assert!(is_shown, "{words:?} is not on the screen:\n{screen}");
 }
 
 /// The line is refused with these words, changes nothing, and is the person's again.
-pub fn assert_refused(house: &mut Harness, line: &str, words: &str) {
-    let focus = house.focus();
-    let before = house.kinds(focus);
-    house.enter(line);
-    assert_shows(house, words);
-    assert_eq!((house.kinds(focus), house.agent(focus).view.draft.text()), (before, line));
-    assert_eq!(house.focus(), focus);
-    house.type_bytes(b"\x15");
+pub fn assert_refused(app: &mut Harness, line: &str, words: &str) {
+    let focus = app.focus();
+    let before = app.kinds(focus);
+    app.enter(line);
+    assert_shows(app, words);
+    assert_eq!((app.kinds(focus), app.agent(focus).view.draft.text()), (before, line));
+    assert_eq!(app.focus(), focus);
+    app.type_bytes(b"\x15");
 }
 
 /// The arguments of a command.
@@ -50,23 +50,23 @@ pub fn bash(command: &str) -> String {
 }
 
 /// An agent is told something and answers; the body of its request.
-pub fn told(house: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
-    house.say(n, text);
-    answered(house, peer, n, reply)
+pub fn told(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
+    app.say(n, text);
+    answered(app, peer, n, reply)
 }
 
 /// The next request is this agent's and ends its turn; the body of the request.
-pub fn answered(house: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
-    let exchange = house.accept(peer);
+pub fn answered(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
+    let exchange = app.accept(peer);
     exchange.stream().text(reply).finish("stop").done();
-    house.turn_until("the reply", |house| house.state(n) == State::Idle);
-    assert_eq!(house.replies(n).last().map(String::as_str), Some(reply));
+    app.turn_until("the reply", |app| app.state(n) == State::Idle);
+    assert_eq!(app.replies(n).last().map(String::as_str), Some(reply));
     exchange.request().body.clone()
 }
 
 /// The requests whose newest words of a person are these, in this order, in whatever order they come.
-pub fn accept_these<const N: usize>(house: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
-    let mut came: Vec<Exchange> = texts.iter().map(|_| house.accept(peer)).collect();
+pub fn accept_these<const N: usize>(app: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
+    let mut came: Vec<Exchange> = texts.iter().map(|_| app.accept(peer)).collect();
     texts.map(|text| {
         let at = came.iter().position(|exchange| last_user_text(&exchange.request().json()) == text);
         came.swap_remove(at.unwrap_or_else(|| panic!("nobody was told {text:?}")))
@@ -91,8 +91,8 @@ pub fn results_in(request: &Value) -> Vec<(String, String)> {
 }
 
 /// The results of the next request, which is answered with these words and ends the turn of that agent.
-pub fn results_then(house: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<String> {
-    let body: Value = serde_json::from_slice(&answered(house, peer, n, reply)).expect("JSON");
+pub fn results_then(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&answered(app, peer, n, reply)).expect("JSON");
     results_in(&body).into_iter().map(|(_, content)| content).collect()
 }
 
@@ -111,9 +111,9 @@ pub fn texts_in(body: &[u8]) -> Vec<String> {
 }
 
 /// Some turns in which nothing is expected to happen: whatever is under way would.
-pub fn let_pass(house: &mut Harness) {
+pub fn let_pass(app: &mut Harness) {
     for _ in 0..10 {
-        house.turn_within(Duration::from_millis(5));
+        app.turn_within(Duration::from_millis(5));
     }
 }
 

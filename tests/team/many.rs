@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use polylogue::repl::Why;
+use polylogue::repl::WakeReason;
 use polylogue::team::coordinator::member::Member;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
@@ -19,16 +19,16 @@ fn parallel() -> Settings {
 
 #[test]
 fn a_hundred_members_work_at_once() {
-    let mut house = Harness::new(Plan { size: None, ..Plan::default() });
-    let run = start(&mut house, &Member::numbered(100).expect("members"), "!slow 50\nhello", parallel());
-    house.turn_until("all of them", |house| house.repl.roster().at_work().len() == 100);
-    house.turn_until("their answers", |house| {
-        house.advance(Duration::from_millis(50));
-        house.repl.outcome(&run).is_some()
+    let mut app = Harness::new(Plan { size: None, ..Plan::default() });
+    let run = start(&mut app, &Member::numbered(100).expect("members"), "!slow 50\nhello", parallel());
+    app.turn_until("all of them", |app| app.repl.roster().at_work().len() == 100);
+    app.turn_until("their answers", |app| {
+        app.advance(Duration::from_millis(50));
+        app.repl.outcome(&run).is_some()
     });
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert!(outcome.results.iter().all(|result| result.is_success()));
-    assert_eq!((house.repl.roster().len(), house.timeout().why), (1, Why::Nothing));
+    assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
 }
 
 /// What this process holds: threads, descriptors, and bytes of memory in pages of 4 KiB (proc(5)).
@@ -58,12 +58,12 @@ fn serve(listener: &TcpListener) {
 }
 
 /// So many tasks, one after the other, for the same ten.
-fn give_tasks(house: &mut Harness, count: usize) {
+fn give_tasks(app: &mut Harness, count: usize) {
     let ten: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
     let ten = members(&ten.iter().map(String::as_str).collect::<Vec<_>>());
     for _ in 0..count {
-        let run = start(house, &ten, "hello", parallel());
-        assert!(finish(house, &run).results.iter().all(|result| result.is_success()));
+        let run = start(app, &ten, "hello", parallel());
+        assert!(finish(app, &run).results.iter().all(|result| result.is_success()));
     }
 }
 
@@ -72,15 +72,15 @@ fn watch_growth() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     std::thread::spawn(move || serve(&listener));
-    let mut house = Harness::new(Plan { size: None, ..Plan::peer(&url) });
-    give_tasks(&mut house, 20);
+    let mut app = Harness::new(Plan { size: None, ..Plan::peer(&url) });
+    give_tasks(&mut app, 20);
     let before = held();
-    give_tasks(&mut house, 80);
+    give_tasks(&mut app, 80);
     // The server may still be closing the last connection.
-    house.turn_until("no more than before", |_| held().0 <= before.0 && held().1 <= before.1);
+    app.turn_until("no more than before", |_| held().0 <= before.0 && held().1 <= before.1);
     assert!(held().2 < before.2 + (8 << 20), "{} KiB more", (held().2 - before.2) >> 10);
-    assert_eq!((house.repl.roster().len(), house.timeout().why), (1, Why::Nothing));
-    assert_eq!(house.repl.store().runs(1_000).expect("the runs").len(), 100);
+    assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
+    assert_eq!(app.repl.store().runs(1_000).expect("the runs").len(), 100);
 }
 
 #[test]

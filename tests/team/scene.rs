@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use polylogue::repl::{RunId, Timeout, Why};
+use polylogue::repl::{RunId, Timeout, WakeReason};
 use polylogue::team::coordinator::member::Member;
 use polylogue::team::coordinator::outcome::Outcome;
 use polylogue::team::coordinator::result::{Ending, MemberResult};
@@ -13,7 +13,7 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 
 /// Agent 0 without a terminal.
-pub fn house(peer: &Peer) -> Harness {
+pub fn app(peer: &Peer) -> Harness {
     Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) })
 }
 
@@ -23,9 +23,9 @@ pub fn members(names: &[&str]) -> Vec<Member> {
 }
 
 /// Agent 0 gives these members a task.
-pub fn start(house: &mut Harness, members: &[Member], text: &str, settings: Settings) -> RunId {
-    let root = house.id(0);
-    house.repl.run_task(root, members.to_vec(), text, settings).expect("a run")
+pub fn start(app: &mut Harness, members: &[Member], text: &str, settings: Settings) -> RunId {
+    let root = app.id(0);
+    app.repl.run_task(root, members.to_vec(), text, settings).expect("a run")
 }
 
 /// Whose request this is.
@@ -35,8 +35,8 @@ pub fn role_in(exchange: &Exchange) -> String {
 }
 
 /// The requests of these members, in whatever order they come.
-pub fn accept_members<const N: usize>(house: &mut Harness, peer: &Peer, names: [&str; N]) -> [Exchange; N] {
-    let mut came: Vec<Exchange> = names.iter().map(|_| house.accept(peer)).collect();
+pub fn accept_members<const N: usize>(app: &mut Harness, peer: &Peer, names: [&str; N]) -> [Exchange; N] {
+    let mut came: Vec<Exchange> = names.iter().map(|_| app.accept(peer)).collect();
     names.map(|name| {
         let at = came.iter().position(|exchange| role_in(exchange) == name);
         came.swap_remove(at.unwrap_or_else(|| panic!("{name} has not asked")))
@@ -49,9 +49,9 @@ pub fn answer(exchange: &Exchange, text: &str) {
 }
 
 /// Turns until the run is over.
-pub fn finish(house: &mut Harness, run: &RunId) -> Rc<Outcome> {
-    house.turn_until("the end of the run", |house| house.repl.outcome(run).is_some());
-    house.repl.outcome(run).expect("it is over")
+pub fn finish(app: &mut Harness, run: &RunId) -> Rc<Outcome> {
+    app.turn_until("the end of the run", |app| app.repl.outcome(run).is_some());
+    app.repl.outcome(run).expect("it is over")
 }
 
 /// How each member has ended, in order.
@@ -67,15 +67,15 @@ pub fn ending_names(outcome: &Outcome) -> Vec<&'static str> {
 }
 
 /// How long nothing happens but that a moment comes which a run has named. What has come of replies is stored before.
-pub fn time_left(house: &mut Harness) -> Duration {
-    house.turn_until("nothing but the run's own time", |house| {
-        let Timeout { after, why } = house.timeout();
-        if matches!(why, Why::Agent(_, "checkpoint")) {
-            house.clock.advance(after.expect("a moment"));
+pub fn time_left(app: &mut Harness) -> Duration {
+    app.turn_until("nothing but the run's own time", |app| {
+        let Timeout { after, why } = app.timeout();
+        if matches!(why, WakeReason::Agent(_, "checkpoint")) {
+            app.clock.advance(after.expect("a moment"));
         }
-        why == Why::Team
+        why == WakeReason::Team
     });
-    house.timeout().after.expect("a moment")
+    app.timeout().after.expect("a moment")
 }
 
 /// The server wants to be left alone for so many seconds.
@@ -87,10 +87,10 @@ pub fn limit(exchange: &Exchange, seconds: u32) {
 }
 
 /// Turns until a member is to be asked again, and gives how long it still has to wait: at most so long.
-pub fn wait_for_retry(house: &mut Harness, most: Duration) -> Duration {
-    house.turn_until("a wait", |house| {
-        let Timeout { after, why } = house.timeout();
-        why == Why::Team && after.is_some_and(|after| after <= most)
+pub fn wait_for_retry(app: &mut Harness, most: Duration) -> Duration {
+    app.turn_until("a wait", |app| {
+        let Timeout { after, why } = app.timeout();
+        why == WakeReason::Team && after.is_some_and(|after| after <= most)
     });
-    house.timeout().after.expect("a moment")
+    app.timeout().after.expect("a moment")
 }

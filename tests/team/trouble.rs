@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
-use polylogue::repl::Why;
+use polylogue::repl::WakeReason;
 use polylogue::store::RunRow;
 use polylogue::team::coordinator::event::What;
 use polylogue::team::coordinator::health::Breaker;
@@ -12,7 +12,7 @@ use polylogue::team::coordinator::outcome::RunEnding;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
 use super::scene::{
-    accept_members, answer, ending_names, finish, house, limit, members, start, time_left, wait_for_retry,
+    accept_members, answer, app, ending_names, finish, limit, members, start, time_left, wait_for_retry,
 };
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
@@ -25,37 +25,37 @@ fn parallel() -> Settings {
 }
 
 /// The state of each run in the store, the newest first.
-fn stored(house: &Harness) -> Vec<&'static str> {
-    house.repl.store().runs(9).expect("the runs").iter().map(RunRow::state).collect()
+fn stored(app: &Harness) -> Vec<&'static str> {
+    app.repl.store().runs(9).expect("the runs").iter().map(RunRow::state).collect()
 }
 
 #[test]
 fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_closes() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run_once = |house: &mut Harness, status: Option<u16>| {
-        let run = start(house, &members(&["a"]), "hello", parallel());
+    let mut app = app(&peer);
+    let run_once = |app: &mut Harness, status: Option<u16>| {
+        let run = start(app, &members(&["a"]), "hello", parallel());
         match status {
-            Some(200) => answer(&house.accept(&peer), "fine"),
-            Some(status) => drop(house.accept(&peer).error(status, "invalid_request_error", "no")),
+            Some(200) => answer(&app.accept(&peer), "fine"),
+            Some(status) => drop(app.accept(&peer).error(status, "invalid_request_error", "no")),
             None => {}
         }
-        ending_names(&finish(house, &run))[0]
+        ending_names(&finish(app, &run))[0]
     };
     for task in 1..=5 {
-        assert_eq!(house.repl.health().of("a").breaker, Breaker::Closed, "before task {task}");
-        assert_eq!(run_once(&mut house, Some(400)), "failed");
+        assert_eq!(app.repl.health().of("a").breaker, Breaker::Closed, "before task {task}");
+        assert_eq!(run_once(&mut app, Some(400)), "failed");
     }
-    let before = house.repl.health().of("a");
+    let before = app.repl.health().of("a");
     assert!(matches!(before.breaker, Breaker::Open { .. }));
-    assert_eq!(run_once(&mut house, None), "skipped");
-    assert_eq!(house.repl.health().of("a"), before, "who is skipped has not failed");
-    house.advance(60 * SECOND);
-    assert_eq!(run_once(&mut house, Some(400)), "failed");
-    assert_eq!(run_once(&mut house, None), "skipped");
-    house.advance(60 * SECOND);
-    assert_eq!(run_once(&mut house, Some(200)), "answered");
-    let after = house.repl.health().of("a");
+    assert_eq!(run_once(&mut app, None), "skipped");
+    assert_eq!(app.repl.health().of("a"), before, "who is skipped has not failed");
+    app.advance(60 * SECOND);
+    assert_eq!(run_once(&mut app, Some(400)), "failed");
+    assert_eq!(run_once(&mut app, None), "skipped");
+    app.advance(60 * SECOND);
+    assert_eq!(run_once(&mut app, Some(200)), "answered");
+    let after = app.repl.health().of("a");
     assert_eq!((after.breaker, after.failures_in_row, after.successes, after.failures), (Breaker::Closed, 0, 1, 6));
     assert!(peer.try_accept().is_none());
 }
@@ -63,97 +63,97 @@ fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_c
 #[test]
 fn the_time_of_a_member_counts_from_its_place_and_waiting_for_one_wakes_nobody() {
     let peer = Peer::start();
-    let mut house = Harness::new(Plan { size: None, working_limit: 2, ..Plan::peer(&peer.url()) });
-    let run = start(&mut house, &members(&["a", "b", "c", "d", "e"]), "hello", parallel());
+    let mut app = Harness::new(Plan { size: None, working_limit: 2, ..Plan::peer(&peer.url()) });
+    let run = start(&mut app, &members(&["a", "b", "c", "d", "e"]), "hello", parallel());
     let mut count = 0;
     for pair in [&["a", "b"][..], &["c", "d"], &["e"]] {
-        let exchanges: Vec<_> = pair.iter().map(|_| house.accept(&peer)).collect();
-        let_pass(&mut house);
+        let exchanges: Vec<_> = pair.iter().map(|_| app.accept(&peer)).collect();
+        let_pass(&mut app);
         assert!(peer.try_accept().is_none(), "no more than two at once");
-        let left = time_left(&mut house);
-        assert_eq!(house.repl.roster().at_work().len(), pair.len());
+        let left = time_left(&mut app);
+        assert_eq!(app.repl.roster().at_work().len(), pair.len());
         // More than a third of the time of each: three in a row would be too much for one deadline of all.
-        house.advance(left - SECOND);
+        app.advance(left - SECOND);
         exchanges.iter().for_each(|exchange| answer(exchange, "late and in time"));
         count += pair.len();
-        house.turn_until("the pair is over", |house| {
-            house.repl.players(&run).len() == 5 - count || house.repl.outcome(&run).is_some()
+        app.turn_until("the pair is over", |app| {
+            app.repl.players(&run).len() == 5 - count || app.repl.outcome(&run).is_some()
         });
     }
-    assert_eq!(ending_names(&finish(&mut house, &run)), ["answered"; 5]);
+    assert_eq!(ending_names(&finish(&mut app, &run)), ["answered"; 5]);
 }
 
 #[test]
 fn while_a_provider_pauses_nobody_asks_it_and_the_member_that_was_refused_goes_on_afterwards() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a"]), "hello", parallel());
-    let [first] = accept_members(&mut house, &peer, ["a"]);
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a"]), "hello", parallel());
+    let [first] = accept_members(&mut app, &peer, ["a"]);
     limit(&first, 7);
-    let left = wait_for_retry(&mut house, 7 * SECOND);
-    house.say(0, "meanwhile");
-    let_pass(&mut house);
+    let left = wait_for_retry(&mut app, 7 * SECOND);
+    app.say(0, "meanwhile");
+    let_pass(&mut app);
     assert!(peer.try_accept().is_none(), "the root waits, too");
-    house.advance(left);
+    app.advance(left);
     for _ in 0..2 {
-        answer(&house.accept(&peer), "done");
+        answer(&app.accept(&peer), "done");
     }
-    assert_eq!(finish(&mut house, &run).results[0].attempts, 2);
-    house.turn_until_idle();
-    assert_eq!(house.replies(0), ["done"]);
+    assert_eq!(finish(&mut app, &run).results[0].attempts, 2);
+    app.turn_until_idle();
+    assert_eq!(app.replies(0), ["done"]);
 }
 
 #[test]
 fn a_failure_after_the_first_words_is_not_tried_again_and_keeps_what_came() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a"]), "hello", parallel());
-    let [first] = accept_members(&mut house, &peer, ["a"]);
-    let (_, agent) = house.repl.players(&run).remove(0);
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a"]), "hello", parallel());
+    let [first] = accept_members(&mut app, &peer, ["a"]);
+    let (_, agent) = app.repl.players(&run).remove(0);
     first.stream().text("some wor");
-    house.turn_until("the words", |house| {
-        house.repl.roster().get(agent).is_some_and(|agent| agent.partial_text() == "some wor")
+    app.turn_until("the words", |app| {
+        app.repl.roster().get(agent).is_some_and(|agent| agent.partial_text() == "some wor")
     });
     first.reset();
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!((ending_names(&outcome), outcome.results[0].attempts), (vec!["failed"], 1));
-    let log = house.repl.store().replay(agent).expect("its log stays").0;
+    let log = app.repl.store().replay(agent).expect("its log stays").0;
     assert!(log.iter().any(|message| format!("{:?}", message.body).contains("some wor")));
 }
 
 #[test]
 fn an_interrupt_ends_a_run_with_what_there_is_and_closes_every_socket() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a", "b", "c"]), "hello", parallel());
-    let [a, b, c] = accept_members(&mut house, &peer, ["a", "b", "c"]);
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a", "b", "c"]), "hello", parallel());
+    let [a, b, c] = accept_members(&mut app, &peer, ["a", "b", "c"]);
     answer(&a, "of a");
-    house.turn_until("one is over", |house| house.repl.players(&run).len() == 2);
+    app.turn_until("one is over", |app| app.repl.players(&run).len() == 2);
     b.stream().text("half");
-    house.repl.interrupt_run(&run);
-    let outcome = finish(&mut house, &run);
+    app.repl.interrupt_run(&run);
+    let outcome = finish(&mut app, &run);
     assert_eq!((&outcome.ending, outcome.answer.as_deref()), (&RunEnding::Interrupted, Some("of a")));
     assert_eq!(ending_names(&outcome), ["answered", "cancelled", "cancelled"]);
     b.wait_for_close();
     c.wait_for_close();
-    assert_eq!((house.repl.roster().len(), stored(&house)), (1, vec!["interrupted"]));
-    assert_eq!(house.timeout().why, Why::Nothing);
-    house.repl.interrupt_run(&run);
-    house.turn();
-    assert_eq!(house.repl.outcome(&run).expect("it stays over"), outcome);
+    assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["interrupted"]));
+    assert_eq!(app.timeout().why, WakeReason::Nothing);
+    app.repl.interrupt_run(&run);
+    app.turn();
+    assert_eq!(app.repl.outcome(&run).expect("it stays over"), outcome);
 }
 
 #[test]
 fn a_member_that_somebody_kills_has_failed_and_the_others_go_on() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a", "b"]), "hello", parallel());
-    let [a, b] = accept_members(&mut house, &peer, ["a", "b"]);
-    let (_, victim) = house.repl.players(&run).remove(0);
-    house.ask(0, Change::Kill { who: victim, cascade: false });
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a", "b"]), "hello", parallel());
+    let [a, b] = accept_members(&mut app, &peer, ["a", "b"]);
+    let (_, victim) = app.repl.players(&run).remove(0);
+    app.ask(0, Change::Kill { agent_id: victim, cascade: false });
     a.wait_for_close();
     answer(&b, "of b");
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!((ending_names(&outcome), outcome.answer.as_deref()), (vec!["failed", "answered"], Some("of b")));
     assert!(outcome.results[0].error().is_some_and(|words| words.contains("killed")));
 }
@@ -162,46 +162,46 @@ fn a_member_that_somebody_kills_has_failed_and_the_others_go_on() {
 fn who_kills_the_asker_ends_the_run_whether_or_not_its_children_die_with_it() {
     for cascade in [false, true] {
         let peer = Peer::start();
-        let mut house = house(&peer);
-        let boss = house.repl.create(Some("boss"), None).expect("a child");
-        let run = house.repl.run_task(boss, members(&["a", "b"]), "hello", parallel()).expect("a run");
-        let [a, b] = accept_members(&mut house, &peer, ["a", "b"]);
-        house.ask(0, Change::Kill { who: boss, cascade });
-        let outcome = finish(&mut house, &run);
+        let mut app = app(&peer);
+        let boss = app.repl.create(Some("boss"), None).expect("a child");
+        let run = app.repl.run_task(boss, members(&["a", "b"]), "hello", parallel()).expect("a run");
+        let [a, b] = accept_members(&mut app, &peer, ["a", "b"]);
+        app.ask(0, Change::Kill { agent_id: boss, cascade });
+        let outcome = finish(&mut app, &run);
         a.wait_for_close();
         b.wait_for_close();
         assert_eq!(outcome.ending, RunEnding::Interrupted);
-        assert_eq!((house.repl.roster().len(), stored(&house)), (1, vec!["interrupted"]), "cascade: {cascade}");
-        assert!(house.repl.roster().busy().is_empty());
+        assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["interrupted"]), "cascade: {cascade}");
+        assert!(app.repl.roster().busy().is_empty());
     }
 }
 
 #[test]
 fn after_a_crash_no_member_is_left_and_the_run_was_cut() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let run = start(&mut house, &members(&["a", "b"]), "hello", parallel());
-    let [a, _b] = accept_members(&mut house, &peer, ["a", "b"]);
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a", "b"]), "hello", parallel());
+    let [a, _b] = accept_members(&mut app, &peer, ["a", "b"]);
     answer(&a, "of a");
-    house.turn_until("one is over", |house| house.repl.players(&run).len() == 1);
-    let mut house = house.crash_and_restart();
-    assert_eq!((house.repl.roster().len(), stored(&house)), (1, vec!["cut"]));
-    let again = start(&mut house, &members(&["a", "b"]), "hello", parallel());
+    app.turn_until("one is over", |app| app.repl.players(&run).len() == 1);
+    let mut app = app.crash_and_restart();
+    assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["cut"]));
+    let again = start(&mut app, &members(&["a", "b"]), "hello", parallel());
     for name in ["a", "b"] {
-        assert!(house.repl.roster().find(name).is_err(), "{name}");
+        assert!(app.repl.roster().find(name).is_err(), "{name}");
     }
-    let [_a, _b] = accept_members(&mut house, &peer, ["a", "b"]);
-    assert!(house.repl.roster().find("a").is_ok(), "its name is free again");
-    house.repl.leave().expect("an orderly end");
-    assert_eq!(house.repl.outcome(&again).expect("it has ended").ending, RunEnding::Interrupted);
-    assert_eq!(stored(&house), ["interrupted", "cut"]);
+    let [_a, _b] = accept_members(&mut app, &peer, ["a", "b"]);
+    assert!(app.repl.roster().find("a").is_ok(), "its name is free again");
+    app.repl.leave().expect("an orderly end");
+    assert_eq!(app.repl.outcome(&again).expect("it has ended").ending, RunEnding::Interrupted);
+    assert_eq!(stored(&app), ["interrupted", "cut"]);
 }
 
 #[test]
 fn what_cannot_be_begun_leaves_nothing() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let root = house.id(0);
+    let mut app = app(&peer);
+    let root = app.id(0);
     let named = |model: &str| polylogue::team::coordinator::member::Member {
         model: Some(model.into()),
         ..polylogue::team::coordinator::member::Member::new("a")
@@ -209,47 +209,47 @@ fn what_cannot_be_begun_leaves_nothing() {
     for (members, text) in
         [(vec![named("nobody/knows")], "hello"), (members(&["a", "a"]), "hello"), (members(&["a"]), " ")]
     {
-        assert!(house.repl.run_task(root, members, text, parallel()).is_err());
+        assert!(app.repl.run_task(root, members, text, parallel()).is_err());
     }
-    assert_eq!((stored(&house).len(), house.repl.roster().len(), house.timeout().why), (0, 1, Why::Nothing));
-    house.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(house.repl.run_task(root, members(&["a"]), "hello", parallel()).is_err());
-    assert_eq!((house.repl.roster().len(), house.timeout().why), (1, Why::Nothing));
+    assert_eq!((stored(&app).len(), app.repl.roster().len(), app.timeout().why), (0, 1, WakeReason::Nothing));
+    app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(app.repl.run_task(root, members(&["a"]), "hello", parallel()).is_err());
+    assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
 }
 
 #[test]
 fn a_disk_that_fills_up_in_the_middle_ends_the_run_and_not_the_loop() {
     let peer = Peer::start();
-    let mut house = house(&peer);
+    let mut app = app(&peer);
     let settings = Settings { strategy: Strategy::Sequential, ..parallel() };
-    let run = start(&mut house, &members(&["a", "b"]), "hello", settings);
-    let [a] = accept_members(&mut house, &peer, ["a"]);
-    house.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    let run = start(&mut app, &members(&["a", "b"]), "hello", settings);
+    let [a] = accept_members(&mut app, &peer, ["a"]);
+    app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
     answer(&a, "of a");
-    let outcome = finish(&mut house, &run);
+    let outcome = finish(&mut app, &run);
     assert_eq!((ending_names(&outcome), outcome.answer.as_deref()), (vec!["answered", "failed"], Some("of a")));
-    assert_eq!(house.state(0), State::Idle);
+    assert_eq!(app.state(0), State::Idle);
 }
 
 #[test]
 fn the_same_task_twice_and_at_once_is_two_runs_that_can_be_told_apart() {
     let peer = Peer::start();
-    let mut house = house(&peer);
-    let runs = [(); 2].map(|()| start(&mut house, &members(&["a"]), "hello", parallel()));
+    let mut app = app(&peer);
+    let runs = [(); 2].map(|()| start(&mut app, &members(&["a"]), "hello", parallel()));
     assert_ne!(runs[0], runs[1]);
-    let exchanges = [(); 2].map(|()| house.accept(&peer));
-    let mut names: Vec<String> = house.repl.list().into_iter().map(|one| one.label).collect();
+    let exchanges = [(); 2].map(|()| app.accept(&peer));
+    let mut names: Vec<String> = app.repl.list().into_iter().map(|one| one.label).collect();
     names.sort();
     assert_eq!(names, ["a", "a-2", "agent 0"]);
     exchanges.iter().for_each(|exchange| answer(exchange, "hi"));
     for run in &runs {
-        assert_eq!(finish(&mut house, run).run, run.as_str());
-        let events = house.repl.take_events(run);
+        assert_eq!(finish(&mut app, run).run, run.as_str());
+        let events = app.repl.take_events(run);
         let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
         assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
         assert!(matches!(events.first().map(|event| &event.what), Some(What::TaskStarted { .. })));
         assert!(matches!(events.last().map(|event| &event.what), Some(What::TaskCompleted { .. })));
-        assert!(house.repl.take_events(run).is_empty());
+        assert!(app.repl.take_events(run).is_empty());
     }
-    assert_eq!(stored(&house), ["completed", "completed"]);
+    assert_eq!(stored(&app), ["completed", "completed"]);
 }

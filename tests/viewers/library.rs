@@ -14,7 +14,7 @@ use polylogue::store::Store;
 use super::{all_of, read_all, told};
 use crate::support::harness::{Harness, Plan};
 
-fn house() -> Repl {
+fn app() -> Repl {
     let store = Store::in_memory().expect("a store");
     Repl::open(Config::default(), store, Clock::system(), None).expect("a house")
 }
@@ -27,7 +27,7 @@ fn turn_until_idle(repl: &mut Repl) {
 
 #[test]
 fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
-    let mut repl = house();
+    let mut repl = app();
     let one = repl.create(Some("one"), None).unwrap();
     let two = repl.create(None, Some("echo/echo")).unwrap();
     repl.send(one, "a").unwrap();
@@ -50,10 +50,10 @@ fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
 
 #[test]
 fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_stops() {
-    let mut repl = house();
+    let mut repl = app();
     let agents = [(); 11].map(|()| repl.create(None, None).unwrap());
-    for who in agents {
-        repl.send(who, "words\n!hang").unwrap();
+    for agent_id in agents {
+        repl.send(agent_id, "words\n!hang").unwrap();
     }
     repl.turn(Some(Duration::ZERO)).unwrap();
     let places = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();
@@ -66,12 +66,12 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
 
 #[test]
 fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
-    let mut repl = house();
-    let who = repl.create(None, None).unwrap();
+    let mut repl = app();
+    let agent_id = repl.create(None, None).unwrap();
     let heard = Rc::new(RefCell::new(Vec::new()));
     let ears = Rc::clone(&heard);
     repl.on_chunks(
-        who,
+        agent_id,
         None,
         Box::new(move |seen| {
             ears.borrow_mut().extend(seen.chunks.iter().cloned());
@@ -85,39 +85,39 @@ fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
         *count.borrow_mut() += 1;
         Err(Error::new(ErrorKind::Usage, "the pipe is closed"))
     };
-    repl.on_chunks(who, None, Box::new(fails)).unwrap();
-    repl.send(who, "hello").unwrap();
+    repl.on_chunks(agent_id, None, Box::new(fails)).unwrap();
+    repl.send(agent_id, "hello").unwrap();
     turn_until_idle(&mut repl);
     while repl.compute_timeout().after.is_some() {
         repl.turn(None).unwrap();
     }
     assert_eq!(*calls.borrow(), 1);
-    let all = all_of(&mut repl, who);
+    let all = all_of(&mut repl, agent_id);
     assert_eq!(*heard.borrow(), all);
     assert_eq!(told(&all).iter().filter(|line| *line == "[error]").count(), 1);
 }
 
 #[test]
 fn a_closed_agent_is_told_to_its_viewers_and_is_there_again_after_a_restart() {
-    let mut house = Harness::new(Plan::default());
-    let one = house.repl.create(Some("one"), None).unwrap();
-    house.repl.send(one, "hello").unwrap();
-    house.turn_until_idle();
-    let viewer = house.repl.attach_to_last(one, 0).unwrap();
-    house.switch(1);
-    assert!(house.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
-    house.fork_named(1, "child");
-    house.switch(0);
-    assert!(house.repl.close(one).unwrap_err().message.ends_with("it has living children"));
-    house.repl.close(house.id(2)).unwrap();
-    house.repl.close(one).unwrap();
-    let seen = read_all(&mut house.repl, viewer);
+    let mut app = Harness::new(Plan::default());
+    let one = app.repl.create(Some("one"), None).unwrap();
+    app.repl.send(one, "hello").unwrap();
+    app.turn_until_idle();
+    let viewer = app.repl.attach_to_last(one, 0).unwrap();
+    app.switch(1);
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
+    app.fork_named(1, "child");
+    app.switch(0);
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it has living children"));
+    app.repl.close(app.id(2)).unwrap();
+    app.repl.close(one).unwrap();
+    let seen = read_all(&mut app.repl, viewer);
     assert!(seen.is_over && told(&seen.chunks).last().map(String::as_str) == Some("[note]"));
-    assert!(house.repl.create(Some("one"), None).is_err(), "its name stays taken");
-    let mut house = house.crash_and_restart();
-    assert_eq!(house.repl.list().iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "child"]);
-    assert_eq!((house.n("one"), house.replies(1)), (1, vec!["hello".into()]));
-    house.say(2, "still there");
-    house.turn_until_idle();
-    assert_eq!(house.replies(2).len(), 2);
+    assert!(app.repl.create(Some("one"), None).is_err(), "its name stays taken");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.repl.list().iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "child"]);
+    assert_eq!((app.n("one"), app.replies(1)), (1, vec!["hello".into()]));
+    app.say(2, "still there");
+    app.turn_until_idle();
+    assert_eq!(app.replies(2).len(), 2);
 }

@@ -15,31 +15,31 @@ const PIECES: usize = 25;
 
 /// Ten agents, each with a request under way; the exchanges in the order of the agents.
 fn streaming(peer: &Peer) -> (Harness, Vec<Exchange>) {
-    let mut house = house_of(AGENTS, Plan::peer(&peer.url()));
+    let mut app = house_of(AGENTS, Plan::peer(&peer.url()));
     let exchanges = (0..AGENTS).map(|n| {
-        house.say(n, "go on");
-        let exchange = house.accept(peer);
+        app.say(n, "go on");
+        let exchange = app.accept(peer);
         exchange.stream();
         exchange
     });
     let exchanges = exchanges.collect();
-    (house, exchanges)
+    (app, exchanges)
 }
 
 /// Every agent says its next word.
-fn step(house: &mut Harness, exchanges: &[Exchange], piece: usize) {
+fn step(app: &mut Harness, exchanges: &[Exchange], piece: usize) {
     let word = |n: usize| format!("{n}.{piece} ");
     for (n, exchange) in exchanges.iter().enumerate() {
         exchange.text(&word(n));
     }
-    house.turn_until("the word", |house| (0..AGENTS).all(|n| house.agent(n).partial_text().ends_with(&word(n))));
+    app.turn_until("the word", |app| (0..AGENTS).all(|n| app.agent(n).partial_text().ends_with(&word(n))));
 }
 
-fn finish(house: &mut Harness, exchanges: &[Exchange]) {
+fn finish(app: &mut Harness, exchanges: &[Exchange]) {
     for exchange in exchanges {
         exchange.finish("stop").done();
     }
-    house.turn_until_idle();
+    app.turn_until_idle();
 }
 
 /// The replies as the viewers of a program join them.
@@ -50,14 +50,14 @@ fn text_of(chunks: &[Numbered]) -> String {
 
 /// A viewer, and what it has read.
 struct Looking {
-    who: AgentId,
+    agent_id: AgentId,
     id: ViewerId,
     read: Vec<Numbered>,
 }
 
 impl Looking {
-    fn read(&mut self, house: &mut Harness) {
-        let seen = read_all(&mut house.repl, self.id);
+    fn read(&mut self, app: &mut Harness) {
+        let seen = read_all(&mut app.repl, self.id);
         assert_eq!(seen.missed, 0);
         self.read.extend(seen.chunks);
     }
@@ -66,71 +66,71 @@ impl Looking {
 #[test]
 fn whoever_comes_at_whatever_chunk_of_ten_streams_sees_all_of_its_stream_once_and_in_order() {
     let peer = Peer::start();
-    let (mut house, exchanges) = streaming(&peer);
-    let agents: Vec<AgentId> = (0..AGENTS).map(|n| house.id(n)).collect();
+    let (mut app, exchanges) = streaming(&peer);
+    let agents: Vec<AgentId> = (0..AGENTS).map(|n| app.id(n)).collect();
     let mut looking: Vec<Looking> = Vec::new();
     for piece in 0..PIECES {
-        step(&mut house, &exchanges, piece);
-        for who in &agents {
-            let id = house.repl.attach(*who, None).unwrap();
-            looking.push(Looking { who: *who, id, read: Vec::new() });
+        step(&mut app, &exchanges, piece);
+        for agent_id in &agents {
+            let id = app.repl.attach(*agent_id, None).unwrap();
+            looking.push(Looking { agent_id: *agent_id, id, read: Vec::new() });
         }
         // Some read in every turn, some now and then, some only at the end; and some lose their connection.
         for (at, one) in looking.iter_mut().enumerate() {
             if at % 3 == 0 || at % 3 == 1 && piece % 7 == 0 {
-                one.read(&mut house);
+                one.read(&mut app);
             }
             if at % 5 == piece % 5 {
-                let place = house.repl.place_of(one.id).expect("it is attached");
-                house.repl.detach(one.id);
-                one.id = house.repl.attach(one.who, Some(&place)).unwrap();
+                let place = app.repl.place_of(one.id).expect("it is attached");
+                app.repl.detach(one.id);
+                one.id = app.repl.attach(one.agent_id, Some(&place)).unwrap();
             }
         }
     }
-    finish(&mut house, &exchanges);
+    finish(&mut app, &exchanges);
     for one in &mut looking {
-        one.read(&mut house);
-        assert_eq!(one.read, all_of(&mut house.repl, one.who));
+        one.read(&mut app);
+        assert_eq!(one.read, all_of(&mut app.repl, one.agent_id));
     }
-    for (n, who) in agents.iter().enumerate() {
+    for (n, agent_id) in agents.iter().enumerate() {
         let said: String = (0..PIECES).map(|piece| format!("{n}.{piece} ")).collect();
-        assert_eq!(text_of(&all_of(&mut house.repl, *who)), said);
-        assert_eq!(house.replies(n), [said]);
+        assert_eq!(text_of(&all_of(&mut app.repl, *agent_id)), said);
+        assert_eq!(app.replies(n), [said]);
     }
 }
 
 #[test]
 fn a_hundred_comings_and_goings_while_ten_stream_change_nothing_about_the_agents_and_the_store() {
     let peer = Peer::start();
-    let (mut house, exchanges) = streaming(&peer);
-    step(&mut house, &exchanges, 0);
-    let before: Vec<String> = (0..AGENTS).map(|n| house.fingerprint(n)).collect();
+    let (mut app, exchanges) = streaming(&peer);
+    step(&mut app, &exchanges, 0);
+    let before: Vec<String> = (0..AGENTS).map(|n| app.fingerprint(n)).collect();
     for _ in 0..100 {
-        let viewers: Vec<ViewerId> = (0..AGENTS).map(|n| house.repl.attach(house.id(n), None).unwrap()).collect();
+        let viewers: Vec<ViewerId> = (0..AGENTS).map(|n| app.repl.attach(app.id(n), None).unwrap()).collect();
         for viewer in viewers {
-            assert!(!read_all(&mut house.repl, viewer).chunks.is_empty());
-            house.repl.detach(viewer);
-            assert!(!house.repl.has_unread(viewer));
+            assert!(!read_all(&mut app.repl, viewer).chunks.is_empty());
+            app.repl.detach(viewer);
+            assert!(!app.repl.has_unread(viewer));
         }
     }
-    assert_eq!((0..AGENTS).map(|n| house.fingerprint(n)).collect::<Vec<_>>(), before);
-    finish(&mut house, &exchanges);
+    assert_eq!((0..AGENTS).map(|n| app.fingerprint(n)).collect::<Vec<_>>(), before);
+    finish(&mut app, &exchanges);
 }
 
 #[test]
 fn what_the_screen_shows_what_the_ring_keeps_and_what_the_store_has_is_one_story() {
     let peer = Peer::start();
-    let (mut house, exchanges) = streaming(&peer);
-    (0..PIECES).for_each(|piece| step(&mut house, &exchanges, piece));
-    finish(&mut house, &exchanges);
-    let said = text_of(&story(&mut house, 0));
-    assert_eq!(house.replies(0), std::slice::from_ref(&said));
-    assert_eq!(house.agent(0).partial_text(), "");
-    let screen: String = house.screen_text().split_whitespace().collect();
+    let (mut app, exchanges) = streaming(&peer);
+    (0..PIECES).for_each(|piece| step(&mut app, &exchanges, piece));
+    finish(&mut app, &exchanges);
+    let said = text_of(&story(&mut app, 0));
+    assert_eq!(app.replies(0), std::slice::from_ref(&said));
+    assert_eq!(app.agent(0).partial_text(), "");
+    let screen: String = app.screen_text().split_whitespace().collect();
     assert!(screen.contains(&said.split_whitespace().collect::<String>()), "{screen}");
-    let mut house = house.crash_and_restart();
+    let mut app = app.crash_and_restart();
     for n in 0..AGENTS {
-        let story = story(&mut house, n);
-        assert_eq!([text_of(&story)], house.replies(n)[..]);
+        let story = story(&mut app, n);
+        assert_eq!([text_of(&story)], app.replies(n)[..]);
     }
 }

@@ -89,7 +89,7 @@ struct Session {
 
 impl Session {
     fn run(mut self) -> Result<u8> {
-        self.repl.watch_guest(self.signals.fd(), true, false)?;
+        self.repl.watch_external(self.signals.fd(), true, false)?;
         loop {
             self.tell();
             if let Some(outcome) = self.repl.outcome(&self.run) {
@@ -136,19 +136,19 @@ impl Session {
     fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         let watched: Vec<(RawFd, bool)> = self.report.streams.watched().collect();
         for (fd, writable) in watched {
-            self.repl.watch_guest(fd, true, writable)?;
+            self.repl.watch_external(fd, true, writable)?;
         }
         let turn = self.repl.turn(limit)?;
-        for (who, what) in self.repl.refuse_questions() {
-            self.report.streams.refuse(&format!("{what} (of {})", self.repl.label_of(who)));
+        for (agent_id, what) in self.repl.refuse_questions() {
+            self.report.streams.refuse(&format!("{what} (of {})", self.repl.label_of(agent_id)));
         }
-        for (fd, _) in self.repl.take_guest_news() {
+        for (fd, _) in self.repl.take_external_ready() {
             if fd == self.signals.fd() {
                 let leave = |signal| if let Signal::Leave(number) = signal { Some(number) } else { None };
                 if let Some(number) = self.signals.take().into_iter().find_map(leave) {
                     self.cut(code::of_signal(number));
                 }
-                self.repl.watch_guest(fd, true, false)?;
+                self.repl.watch_external(fd, true, false)?;
             } else {
                 self.report.streams.on_news(fd);
             }

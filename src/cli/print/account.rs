@@ -22,7 +22,7 @@ impl From<Error> for Failure {
 }
 
 /// Notes of the house are told as errors too, but no turn ends with them.
-const NO_END: [&str; 3] = ["house", "tool", "stored"];
+const NO_END: [&str; 3] = ["internal", "tool", "stored"];
 
 /// The sum of what was seen.
 #[derive(Debug, Default)]
@@ -131,7 +131,7 @@ mod tests {
             (vec![Chunk::Text("a".into())], None),
             (vec![error("auth")], Some("auth")),
             (vec![error("network"), Chunk::Text("again".into())], None),
-            (vec![Chunk::Text("a".into()), error("house")], None),
+            (vec![Chunk::Text("a".into()), error("internal")], None),
             (vec![Chunk::Mark("the reply ends here".into()), error("stalled")], Some("stalled")),
         ] {
             let (account, _) = told(&turn(&middle, Status::Idle));

@@ -101,8 +101,8 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
     let signals = Signals::catch_leave()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
-    let who = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
-    let host = &mut Own::new(repl, who, arguments.max_turns)?;
+    let agent_id = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
+    let host = &mut Own::new(repl, agent_id, arguments.max_turns)?;
     let code = Run { host, desk, lines, signals, deadline }.run(prompt.as_deref())?;
     if let Some(loss) = super::loss(directory.as_deref(), 0) {
         tell(&loss);
@@ -131,20 +131,21 @@ fn open(directory: &Path) -> Result<Store> {
 /// Nobody is meant, or the model cannot be had.
 pub fn choose(repl: &mut Repl, whom: &Whom, model: Option<&str>, new: Option<&str>) -> Result<AgentId> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let who = match whom {
+    let agent_id = match whom {
         Whom::New => return repl.create(None, new),
         Whom::Last => repl.last_spoken_to()?,
-        Whom::Named(who) => repl.find(who)?,
+        Whom::Named(agent_id) => repl.find(agent_id)?,
         Whom::Unnamed => {
             let words = format!("--resume needs the name, number or id of an agent:\n{}", repl.agents(root));
             return Err(Error::new(ErrorKind::Usage, words));
         }
     };
-    let is_other = |model: &&str| repl.roster().get(who).is_some_and(|one| one.talk.endpoint.full_name() != **model);
+    let is_other =
+        |model: &&str| repl.roster().get(agent_id).is_some_and(|one| one.talk.endpoint.full_name() != **model);
     if let Some(model) = model.filter(is_other) {
-        repl.ask(who, Change::Model(model.to_owned()))?;
+        repl.ask(agent_id, Change::Model(model.to_owned()))?;
     }
-    Ok(who)
+    Ok(agent_id)
 }
 
 /// The prompt with what is read for it, or which limit was reached.

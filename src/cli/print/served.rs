@@ -16,12 +16,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, ended, line_of};
 use crate::cli::config::Surroundings;
-use crate::cli::sit;
+use crate::cli::connect;
 use crate::domain::chunk::Chunk;
-use crate::domain::wire::{Ask, Told};
+use crate::domain::wire::{Request, Response};
 use crate::reactor::{Reactor, Source};
 use crate::repl::Turn;
-use crate::server::{Connection, Line};
+use crate::socket::{Connection, Line};
 
 /// The only one at the other end of a connection.
 const SERVER: Source = Source::Client(0);
@@ -32,9 +32,9 @@ const BYTES_PER_TURN: usize = 1 << 20;
 pub struct Served {
     server: Connection,
     reactor: Reactor,
-    news: Vec<RawFd>,
+    ready: Vec<RawFd>,
     /// The agent's id.
-    who: String,
+    agent: String,
     /// What is to be said next, oldest first.
     queue: VecDeque<String>,
     /// A turn of ours was asked for, and has not ended.
@@ -50,13 +50,13 @@ impl Served {
     ///
     /// # Errors
     /// No further descriptor is to be had.
-    fn new(client: Client, who: String, most_requests: Option<u32>) -> Result<Self> {
+    fn new(client: Client, agent: String, most_requests: Option<u32>) -> Result<Self> {
         Ok(Self {
             // What an agent says in one piece may be long, and we have asked for it.
             server: Connection::new(client.into_stream(), usize::MAX)?,
             reactor: Reactor::new()?,
-            news: Vec::new(),
-            who,
+            ready: Vec::new(),
+            agent,
             queue: VecDeque::new(),
             is_under_way: false,
             most_requests,
@@ -76,7 +76,7 @@ impl Served {
             self.end = Some(Ending::out_of_requests());
             return Ok(());
         }
-        let line = line_of(&Ask::Turn { who: self.who.clone(), text, most })?;
+        let line = line_of(&Request::Turn { agent: self.agent.clone(), text, most })?;
         self.say(&line);
         self.is_under_way = true;
         Ok(())
@@ -93,12 +93,12 @@ impl Served {
         let is_there = !self.server.has_ended();
         self.reactor.watch(SERVER, self.server.fd(), is_there, is_there && !self.server.is_ready())?;
         let has_more = self.server.has_line() || self.server.wants_to_read();
-        let mut news = Vec::new();
-        self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut news)?;
-        for one in news {
+        let mut ready = Vec::new();
+        self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut ready)?;
+        for one in ready {
             match one.source {
                 SERVER => self.server.on_readable(),
-                Source::Guest(fd) => self.news.push(fd),
+                Source::External(fd) => self.ready.push(fd),
                 _ => {}
             }
         }
@@ -109,20 +109,20 @@ impl Served {
 
     fn hear(&mut self, desk: &mut Desk) -> Result<()> {
         while let Line::Whole(line) = self.server.next_line() {
-            match Told::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
-                Told::Chunk(value) => {
+            match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
+                Response::Chunk(value) => {
                     let kind = value["type"].as_str().unwrap_or_default();
                     if let Some(chunk) = Chunk::from_fields(kind, &value) {
                         desk.on_chunk(&chunk, || String::from_utf8_lossy(&line).into_owned());
                     }
                 }
-                Told::Missed(count) => desk.miss(count),
-                Told::Done(value) => self.on_turn_ended(&value),
-                Told::Refused { kind, message } => {
+                Response::Missed(count) => desk.miss(count),
+                Response::Done(value) => self.on_turn_ended(&value),
+                Response::Refused { kind, message } => {
                     self.is_under_way = false;
                     self.end = Some(Ending::Failed(Failure { kind, text: message }));
                 }
-                Told::Frame(_) | Told::Suspend | Told::End(_) => {}
+                Response::Frame(_) | Response::Suspend | Response::End(_) => {}
             }
         }
         if self.server.has_ended() && self.end.is_none() {
@@ -145,11 +145,11 @@ impl Served {
 
 impl Host for Served {
     fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.reactor.watch(Source::Guest(fd), fd, readable, writable)
+        self.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
     fn take_news(&mut self) -> Vec<RawFd> {
-        std::mem::take(&mut self.news)
+        std::mem::take(&mut self.ready)
     }
 
     fn turn(&mut self, limit: Option<Duration>, desk: &mut Desk) -> Result<Turn> {
@@ -164,7 +164,7 @@ impl Host for Served {
 
     fn interrupt(&mut self) -> Result<()> {
         if self.is_under_way {
-            self.say(&Ask::Cut.to_line());
+            self.say(&Request::Cut.to_line());
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Host for Served {
     }
 
     fn agent(&self) -> String {
-        self.who.clone()
+        self.agent.clone()
     }
 
     fn requests(&self) -> u32 {
@@ -210,9 +210,9 @@ impl Host for Served {
 /// # Errors
 /// As for [`choose`], and where it is no server of ours.
 pub fn host(arguments: &Arguments, around: &Surroundings) -> Result<Option<Box<dyn Host>>> {
-    let Some(mut client) = sit::server_of(arguments, around)? else { return Ok(None) };
-    let who = choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
-    Ok(Some(Box::new(Served::new(client, who, arguments.max_turns)?)))
+    let Some(mut client) = connect::server_of(arguments, around)? else { return Ok(None) };
+    let agent = choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
+    Ok(Some(Box::new(Served::new(client, agent, arguments.max_turns)?)))
 }
 
 /// The id of the agent that is meant; `model`, if it is to be another one from now on.
@@ -220,20 +220,20 @@ pub fn host(arguments: &Arguments, around: &Surroundings) -> Result<Option<Box<d
 /// # Errors
 /// Nobody is meant, the model cannot be had, or the server does not answer.
 fn choose(client: &mut Client, whom: &Whom, model: Option<String>) -> Result<String> {
-    let who = match whom {
-        Whom::New => return Ok(id_of(&client.ask(&Ask::New { name: None, model })?)),
+    let agent = match whom {
+        Whom::New => return Ok(id_of(&client.ask(&Request::New { name: None, model })?)),
         Whom::Last => None,
-        Whom::Named(who) => Some(who.clone()),
+        Whom::Named(agent) => Some(agent.clone()),
         Whom::Unnamed => {
             let words = "--resume needs the name, number or id of an agent: polylogue ps lists them";
             return Err(Error::new(ErrorKind::Usage, words));
         }
     };
-    let who = id_of(&client.ask(&Ask::Show { who })?);
+    let agent = id_of(&client.ask(&Request::Show { agent })?);
     if let Some(model) = model {
-        client.ask(&Ask::Model { who: who.clone(), model })?;
+        client.ask(&Request::Model { agent: agent.clone(), model })?;
     }
-    Ok(who)
+    Ok(agent)
 }
 
 fn id_of(agent: &Value) -> String {

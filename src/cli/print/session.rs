@@ -16,7 +16,7 @@ const MOST_QUEUED: usize = 64;
 
 /// Where the agent works: a house of our own, or a server.
 pub trait Host {
-    /// Watches a descriptor of the run, from now on for this, as [`crate::repl::Repl::watch_guest`] does.
+    /// Watches a descriptor of the run, from now on for this, as [`crate::repl::Repl::watch_external`] does.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -47,7 +47,7 @@ impl Whom {
     pub fn of(arguments: &Arguments) -> Self {
         match &arguments.resume {
             _ if arguments.goes_on => Self::Last,
-            Some(Some(who)) => Self::Named(who.clone()),
+            Some(Some(agent)) => Self::Named(agent.clone()),
             Some(None) => Self::Unnamed,
             None => Self::New,
         }

@@ -44,7 +44,7 @@ pub fn agents(directory: &Path) -> Result<Value> {
 /// What an agent was told and said.
 pub fn chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Result<()> {
     let store = Store::open_read_only(directory)?;
-    let agent = called(&store, &logs.who)?;
+    let agent = called(&store, &logs.agent)?;
     let (messages, damaged) = store.whole_log(agent)?;
     damaged.iter().for_each(|words| super::print::aside(words));
     let chunks: Vec<Chunk> = messages.iter().flat_map(|message| Chunk::of_body(&message.body)).collect();
@@ -61,19 +61,19 @@ pub fn chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Result<()
 }
 
 /// Who is meant: by name, number or the beginning of an id.
-fn called(store: &Store, who: &str) -> Result<AgentId> {
-    let words = match store.find(who)? {
+fn called(store: &Store, agent: &str) -> Result<AgentId> {
+    let words = match store.find(agent)? {
         Found::One(id) => return Ok(id),
         Found::Ambiguous(ids) => {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            format!("{who:?} may be any of {}: type more of it", ids.join(", "))
+            format!("{agent:?} may be any of {}: type more of it", ids.join(", "))
         }
         Found::None => {
-            let number = who.parse::<i64>().ok();
+            let number = agent.parse::<i64>().ok();
             let rows = store.load_agents()?.agents;
             match rows.iter().find(|row| Some(row.ordinal) == number) {
                 Some(row) => return Ok(row.id),
-                None => format!("there is no agent {who:?}: polylogue ps lists them"),
+                None => format!("there is no agent {agent:?}: polylogue ps lists them"),
             }
         }
     };

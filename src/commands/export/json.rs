@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::commands::House;
+use crate::commands::CommandContext;
 use crate::domain::message::{Body, Message};
 
 /// The whole log.
-pub(super) fn of(house: &House, messages: &[Message], damaged: &[String]) -> String {
-    let agent = house.agent().ok().map(|agent| {
+pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
+    let agent = context.agent().ok().map(|agent| {
         let identity = &agent.identity;
         json!({
             "id": identity.id.to_string(),
@@ -19,7 +19,7 @@ pub(super) fn of(house: &House, messages: &[Message], damaged: &[String]) -> Str
         })
     });
     let messages: Vec<Value> = messages.iter().map(of_message).collect();
-    let whole = json!({"agent": agent, "exported_at": house.unix_ms, "messages": messages, "damaged": damaged});
+    let whole = json!({"agent": agent, "exported_at": context.unix_ms, "messages": messages, "damaged": damaged});
     format!("{whole:#}\n")
 }
 

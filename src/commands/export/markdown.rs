@@ -1,16 +1,16 @@
 //! A log as Markdown: who spoke, what was called and answered. What was said keeps its own form.
 
 use super::date;
-use crate::commands::House;
+use crate::commands::CommandContext;
 use crate::domain::message::{Body, Message, Reply};
 
 /// The whole log.
-pub(super) fn of(house: &House, messages: &[Message], damaged: &[String]) -> String {
-    let (label, model) = match house.agent() {
+pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
+    let (label, model) = match context.agent() {
         Ok(agent) => (agent.identity.label(), agent.talk.endpoint.full_name()),
-        Err(_) => (house.current.to_string(), String::new()),
+        Err(_) => (context.current.to_string(), String::new()),
     };
-    let mut text = format!("# {label}\n\n{model}, {}\n", date(house.unix_ms));
+    let mut text = format!("# {label}\n\n{model}, {}\n", date(context.unix_ms));
     for part in messages.iter().filter_map(|message| part(&message.body)) {
         text.push('\n');
         text.push_str(part.trim_end());
@@ -46,10 +46,10 @@ fn part(body: &Body) -> Option<String> {
 }
 
 fn of_reply(reply: &Reply) -> String {
-    let who = if reply.by.is_empty() { "Model" } else { &reply.by };
+    let agent_id = if reply.by.is_empty() { "Model" } else { &reply.by };
     let thinking = reply.thinking.lines().map(|line| format!("> {line}\n")).collect::<String>();
     let gap = if thinking.is_empty() || reply.text.is_empty() { "" } else { "\n" };
-    format!("## {who}\n\n{thinking}{gap}{}", reply.text)
+    format!("## {agent_id}\n\n{thinking}{gap}{}", reply.text)
 }
 
 /// A block whose fence is longer than any run of backticks inside (CommonMark 0.31, section 4.5).

@@ -6,7 +6,7 @@ mod markdown;
 use std::path::{Path, PathBuf};
 
 use super::complete::behind_first;
-use super::{CommandSpec, House, WhenBusy, nothing, unquoted, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, nothing, unquoted, usage};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
@@ -19,19 +19,20 @@ pub const EXPORT: CommandSpec = CommandSpec {
     about: "the conversation as a new file",
     busy: WhenBusy::Runs,
     run,
-    complete: |house, typed| behind_first(typed, vec!["md ".into(), "json ".into()], |word| nothing(house, word)),
+    complete: |context, typed| behind_first(typed, vec!["md ".into(), "json ".into()], |word| nothing(context, word)),
 };
 
-fn run(house: &House, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let (is_json, file) = match word {
         "md" => (false, rest.trim()),
         "json" => (true, rest.trim()),
         _ => (arguments.ends_with(".json"), arguments),
     };
-    let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(house, is_json));
-    let (messages, damaged) = house.store.whole_log(house.current)?;
-    let text = if is_json { json::of(house, &messages, &damaged) } else { markdown::of(house, &messages, &damaged) };
+    let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, is_json));
+    let (messages, damaged) = context.store.whole_log(context.current)?;
+    let text =
+        if is_json { json::of(context, &messages, &damaged) } else { markdown::of(context, &messages, &damaged) };
     let is = if messages.len() == 1 { "is" } else { "are" };
     let note = format!("{} {is} in {}", text::counted(messages.len(), "message", "messages"), path.display());
     Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))
@@ -52,9 +53,9 @@ fn path_of(file: &str) -> Result<Option<PathBuf>> {
 }
 
 /// `scout-2026-03-01.md`
-fn default_path(house: &House, is_json: bool) -> PathBuf {
-    let label = house.agent().map(|agent| agent.identity.label().replace(' ', "-")).unwrap_or_default();
-    format!("{label}-{}.{}", date(house.unix_ms), if is_json { "json" } else { "md" }).into()
+fn default_path(context: &CommandContext, is_json: bool) -> PathBuf {
+    let label = context.agent().map(|agent| agent.identity.label().replace(' ', "-")).unwrap_or_default();
+    format!("{label}-{}.{}", date(context.unix_ms), if is_json { "json" } else { "md" }).into()
 }
 
 /// The day in UTC, as ISO 8601 has it. Counts in eras of 400 years that begin in March, so that the leap day is the last

@@ -30,7 +30,7 @@ pub(super) fn request(rows: &[&Message], goal: Option<&str>) -> String {
 }
 
 fn entry(body: &Body) -> String {
-    let (who, said) = match body {
+    let (agent_id, said) = match body {
         Body::System(text) => ("system".to_owned(), text),
         Body::User(text) => ("person".to_owned(), text),
         Body::Assistant(reply) => {
@@ -42,7 +42,7 @@ fn entry(body: &Body) -> String {
         }
         _ => return String::new(),
     };
-    format!("[{who}]\n{said}\n\n")
+    format!("[{agent_id}]\n{said}\n\n")
 }
 
 /// What stands above the summary of these messages.

@@ -6,7 +6,7 @@ use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
-use crate::repl::doing::one_line;
+use crate::repl::activity::one_line;
 
 /// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
@@ -37,9 +37,9 @@ pub(super) struct Painter<'a> {
     /// What is typed at this terminal alone; none: what is typed to the agent.
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
-    pub surroundings: Surroundings,
+    pub screen_info: Surroundings,
     /// What is done, in words.
-    pub doing: String,
+    pub activity: String,
 }
 
 impl Painter<'_> {
@@ -90,12 +90,12 @@ impl Painter<'_> {
         }
         let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
         let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
-        row.push(self.doing.as_str(), Style::DIM);
+        row.push(self.activity.as_str(), Style::DIM);
         Some(self.row(row))
     }
 
     fn separator(&self, agent: &Agent) -> Row {
-        let around = &self.surroundings;
+        let around = &self.screen_info;
         let mut parts = Vec::new();
         parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
         let counts = [
@@ -112,8 +112,9 @@ impl Painter<'_> {
         for part in parts {
             row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
         }
-        if let [first, rest @ ..] = around.asking.as_slice() {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        if let [first, keep_connection @ ..] = around.asking.as_slice() {
+            let more =
+                if keep_connection.is_empty() { String::new() } else { format!(" and {} more", keep_connection.len()) };
             row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
         }
         let used = text::width(&row.text());
@@ -172,7 +173,7 @@ impl Painter<'_> {
         rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
         rows.push(Row::of(
             match (is_whole, is_typing) {
-                _ if self.surroundings.is_read_only => "  it is answered at another terminal",
+                _ if self.screen_info.is_read_only => "  it is answered at another terminal",
                 (true, false) => "  y runs it, n refuses it",
                 (true, true) => "  Alt+Y runs it, Alt+N refuses it (something is typed)",
                 (false, _) => "  Alt+Y runs it, Alt+N refuses it (read all of it first)",
@@ -202,7 +203,7 @@ impl Painter<'_> {
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
         }
-        if self.surroundings.is_read_only {
+        if self.screen_info.is_read_only {
             left.push_str("  read-only");
         }
         let right = "/help ";

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::turns::AskedTurn;
+use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::wire::Told;
+use crate::domain::wire::Response;
 use crate::reactor::{Reactor, Source};
-use crate::repl::seats::Seats;
-use crate::repl::{Seat, SeatId, ViewerId};
-use crate::server::{Connection, Listener};
+use crate::repl::terminals::Terminals;
+use crate::repl::{Terminal, TerminalId, ViewerId};
+use crate::socket::{Connection, Listener};
 
 /// So many clients may be there at once. For one more, the one goes that has been silent longest.
 pub(super) const MOST_CLIENTS: usize = 64;
@@ -22,7 +22,7 @@ const MOST_KEPT: usize = 64 << 20;
 /// One client.
 pub(super) struct Client {
     pub connection: Connection,
-    pub doing: Doing,
+    pub state: ClientState,
     /// When it last said something, as a count of all that was said.
     heard_at: u64,
     /// What the poll was asked for: also to tell when it takes more. None: nothing yet.
@@ -32,7 +32,7 @@ pub(super) struct Client {
 }
 
 /// What is under way for a client.
-pub(super) enum Doing {
+pub(super) enum ClientState {
     /// Nothing: it may ask for something.
     Nothing,
     /// It is told what an agent says.
@@ -45,23 +45,23 @@ pub(super) enum Doing {
     /// It is answered when an agent is at rest.
     Waiting {
         /// For whom.
-        who: AgentId,
+        agent_id: AgentId,
         /// And no longer than until then.
         until: Option<Moment>,
     },
     /// It is told what comes of its text.
-    Turn(AskedTurn),
+    Turn(ClientTurn),
     /// A terminal.
-    Sitting(SeatId),
+    Terminal(TerminalId),
 }
 
-impl Doing {
+impl ClientState {
     /// Who reads for it, and the number of the chunk before which that ends.
     pub fn reading(&self) -> Option<(ViewerId, u64)> {
         match self {
             Self::Reading { viewer, until } => Some((*viewer, *until)),
             Self::Turn(turn) => turn.reading(),
-            Self::Nothing | Self::Waiting { .. } | Self::Sitting(_) => None,
+            Self::Nothing | Self::Waiting { .. } | Self::Terminal(_) => None,
         }
     }
 }
@@ -83,13 +83,13 @@ pub(in crate::repl) struct Serving {
 
 impl Client {
     /// Queues a line, and sends what it takes of it.
-    pub fn tell(&mut self, told: &Told) {
+    pub fn tell(&mut self, told: &Response) {
         self.connection.queue(&told.to_line());
         self.connection.flush();
     }
 
     /// Its last line; then it goes.
-    pub fn dismiss(&mut self, told: &Told) {
+    pub fn dismiss(&mut self, told: &Response) {
         self.tell(told);
         self.is_dismissed = true;
     }
@@ -97,23 +97,23 @@ impl Client {
     /// Whether the next line that it has said may be looked at. One whose request is under way, or who has not taken its
     /// last answer, waits; but keys are heard from a terminal that takes nothing, and so is whoever wants a turn cut.
     pub fn may_speak(&self) -> bool {
-        match self.doing {
+        match self.state {
             _ if self.is_dismissed => false,
-            Doing::Nothing => self.connection.is_ready(),
-            Doing::Sitting(_) | Doing::Turn(_) => true,
-            Doing::Reading { .. } | Doing::Waiting { .. } => false,
+            ClientState::Nothing => self.connection.is_ready(),
+            ClientState::Terminal(_) | ClientState::Turn(_) => true,
+            ClientState::Reading { .. } | ClientState::Waiting { .. } => false,
         }
     }
 
     /// Whether there is nothing more to be done for it.
     pub fn is_over(&self) -> bool {
         let is_heard_out = !self.connection.has_line() && self.connection.is_ready();
-        match self.doing {
+        match self.state {
             _ if self.is_dismissed => self.connection.is_ready(),
             _ if !self.connection.has_ended() => false,
-            Doing::Nothing => is_heard_out,
-            Doing::Sitting(_) => !self.connection.has_line(),
-            Doing::Reading { .. } | Doing::Waiting { .. } | Doing::Turn(_) => true,
+            ClientState::Nothing => is_heard_out,
+            ClientState::Terminal(_) => !self.connection.has_line(),
+            ClientState::Reading { .. } | ClientState::Waiting { .. } | ClientState::Turn(_) => true,
         }
     }
 
@@ -137,7 +137,7 @@ impl Serving {
     }
 
     pub fn next_deadline(&self) -> Option<Moment> {
-        let until = |client: &Client| if let Doing::Waiting { until, .. } = client.doing { until } else { None };
+        let until = |client: &Client| if let ClientState::Waiting { until, .. } = client.state { until } else { None };
         self.clients.values().filter_map(until).min()
     }
 
@@ -149,7 +149,7 @@ impl Serving {
         self.count += 1;
         self.said += 1;
         let heard_at = self.said;
-        let client = Client { connection, doing: Doing::Nothing, heard_at, watched: None, is_dismissed: false };
+        let client = Client { connection, state: ClientState::Nothing, heard_at, watched: None, is_dismissed: false };
         self.clients.insert(self.count, client);
     }
 
@@ -180,16 +180,16 @@ impl Serving {
     /// Who has to go so that one more can come in: one who is going anyhow, else who has been silent longest. None: nobody,
     /// for something is under way for all of them.
     pub(super) fn most_silent(&self) -> Option<u64> {
-        let is_silent = |client: &Client| client.is_dismissed || matches!(client.doing, Doing::Nothing);
+        let is_silent = |client: &Client| client.is_dismissed || matches!(client.state, ClientState::Nothing);
         let silent = self.clients.iter().filter(|(_, client)| is_silent(client));
         silent.min_by_key(|(_, client)| (!client.is_dismissed, client.heard_at)).map(|(number, _)| *number)
     }
 
     /// For whom most is kept, if too much is.
-    pub(super) fn greediest(&self, seats: &Seats) -> Option<u64> {
+    pub(super) fn greediest(&self, terminals: &Terminals) -> Option<u64> {
         let typed = |client: &Client| {
-            let Doing::Sitting(at) = client.doing else { return 0 };
-            seats.get(at).map_or(0, Seat::kept)
+            let ClientState::Terminal(at) = client.state else { return 0 };
+            terminals.get(at).map_or(0, Terminal::kept)
         };
         let kept = |client: &Client| client.connection.kept() + typed(client);
         let all: usize = self.clients.values().map(kept).sum();
@@ -199,6 +199,6 @@ impl Serving {
 }
 
 /// The words for one who has to go, or cannot come in.
-pub(super) fn refusal(words: &str) -> Told {
-    Told::from(&Error::new(ErrorKind::System, words))
+pub(super) fn refusal(words: &str) -> Response {
+    Response::from(&Error::new(ErrorKind::System, words))
 }

@@ -11,21 +11,21 @@
 
 use serde_json::{Value, json};
 
-use super::asks::usage;
-use super::client::{Doing, Serving};
+use super::client::{ClientState, Serving};
+use super::requests::usage;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::Change;
-use crate::domain::wire::Told;
-use crate::repl::apply::nobody;
+use crate::domain::wire::Response;
+use crate::repl::apply::agent_gone;
 use crate::repl::{Repl, ViewerId};
 use crate::store::QueueId;
 
 /// A turn that a client has asked for.
-pub(super) struct AskedTurn {
-    who: AgentId,
+pub(super) struct ClientTurn {
+    agent_id: AgentId,
     stage: Stage,
     /// The most requests that it may make.
     most: Option<u32>,
@@ -46,7 +46,7 @@ enum Stage {
     Over(ViewerId, u64),
 }
 
-impl AskedTurn {
+impl ClientTurn {
     /// Who reads for it, and the number of the chunk before which that ends.
     pub fn reading(&self) -> Option<(ViewerId, u64)> {
         match self.stage {
@@ -61,36 +61,38 @@ impl AskedTurn {
         json!({"requests": self.requests, "limited": self.is_limited})
     }
 
-    fn is_under_way(&self, who: AgentId) -> bool {
-        self.who == who && matches!(self.stage, Stage::UnderWay(_))
+    fn is_under_way(&self, agent_id: AgentId) -> bool {
+        self.agent_id == agent_id && matches!(self.stage, Stage::UnderWay(_))
     }
 }
 
 impl Serving {
     /// Whether this agent works for a client whose turn may make no further request.
-    pub fn is_spent(&self, who: AgentId) -> bool {
-        self.turns().any(|turn| turn.is_under_way(who) && turn.most.is_some_and(|most| turn.requests >= most))
+    pub fn is_spent(&self, agent_id: AgentId) -> bool {
+        self.turns().any(|turn| turn.is_under_way(agent_id) && turn.most.is_some_and(|most| turn.requests >= most))
     }
 
     /// This agent makes a request: not one that is sent again.
-    pub fn count_request(&mut self, who: AgentId) {
-        self.turns_mut().filter(|turn| turn.is_under_way(who)).for_each(|turn| turn.requests += 1);
+    pub fn count_request(&mut self, agent_id: AgentId) {
+        self.turns_mut().filter(|turn| turn.is_under_way(agent_id)).for_each(|turn| turn.requests += 1);
     }
 
-    fn turns(&self) -> impl Iterator<Item = &AskedTurn> {
-        self.clients.values().filter_map(|client| if let Doing::Turn(turn) = &client.doing { Some(turn) } else { None })
+    fn turns(&self) -> impl Iterator<Item = &ClientTurn> {
+        self.clients
+            .values()
+            .filter_map(|client| if let ClientState::Turn(turn) = &client.state { Some(turn) } else { None })
     }
 
-    fn turns_mut(&mut self) -> impl Iterator<Item = &mut AskedTurn> {
-        self.clients.values_mut().filter_map(|client| match &mut client.doing {
-            Doing::Turn(turn) => Some(turn),
+    fn turns_mut(&mut self) -> impl Iterator<Item = &mut ClientTurn> {
+        self.clients.values_mut().filter_map(|client| match &mut client.state {
+            ClientState::Turn(turn) => Some(turn),
             _ => None,
         })
     }
 
-    fn turn_of(&mut self, number: u64) -> Option<&mut AskedTurn> {
-        match &mut self.clients.get_mut(&number)?.doing {
-            Doing::Turn(turn) => Some(turn),
+    fn turn_of(&mut self, number: u64) -> Option<&mut ClientTurn> {
+        match &mut self.clients.get_mut(&number)?.state {
+            ClientState::Turn(turn) => Some(turn),
             _ => None,
         }
     }
@@ -98,19 +100,24 @@ impl Serving {
 
 impl Repl {
     pub(super) fn has_turn(&self, number: u64) -> bool {
-        self.serving.clients.get(&number).is_some_and(|client| matches!(client.doing, Doing::Turn(_)))
+        self.serving.clients.get(&number).is_some_and(|client| matches!(client.state, ClientState::Turn(_)))
     }
 
     /// As [`Repl::submit`] does it, but never a command: a text that begins with a slash is said as it stands.
-    pub(super) fn begin_turn_for_client(&mut self, who: &str, text: String, most: Option<u32>) -> Result<Doing> {
-        let who = commands::agent_called(&self.roster, who)?;
+    pub(super) fn begin_turn_for_client(
+        &mut self,
+        agent_id: &str,
+        text: String,
+        most: Option<u32>,
+    ) -> Result<ClientState> {
+        let agent_id = commands::agent_called(&self.roster, agent_id)?;
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
-        let newest = |repl: &Self| repl.roster.get(who).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
-        let viewer = self.attach_to_last(who, 0)?;
+        let newest = |repl: &Self| repl.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
+        let viewer = self.attach_to_last(agent_id, 0)?;
         let before = newest(self);
-        if let Err(error) = self.apply_change(None, who, Change::Submit(text)) {
+        if let Err(error) = self.apply_change(None, agent_id, Change::Submit(text)) {
             self.detach(viewer);
             return Err(error);
         }
@@ -121,26 +128,28 @@ impl Repl {
             }
             None => Stage::UnderWay(viewer),
         };
-        Ok(Doing::Turn(AskedTurn { who, stage, most, requests: 0, is_limited: false }))
+        Ok(ClientState::Turn(ClientTurn { agent_id, stage, most, requests: 0, is_limited: false }))
     }
 
     /// What this agent has in its queue under this name is said in a moment.
-    pub(in crate::repl) fn on_turn_begins(&mut self, who: AgentId, id: QueueId) {
-        let is_it = |turn: &AskedTurn| turn.who == who && matches!(turn.stage, Stage::Queued(queued) if queued == id);
+    pub(in crate::repl) fn on_turn_begins(&mut self, agent_id: AgentId, id: QueueId) {
+        let is_it = |turn: &ClientTurn| {
+            turn.agent_id == agent_id && matches!(turn.stage, Stage::Queued(queued) if queued == id)
+        };
         if !self.serving.turns().any(is_it) {
             return;
         }
         // Nothing is read for that, so it cannot fail.
-        let Ok(viewer) = self.attach_to_last(who, 0) else { return };
+        let Ok(viewer) = self.attach_to_last(agent_id, 0) else { return };
         self.serving.turns_mut().filter(|turn| is_it(turn)).for_each(|turn| turn.stage = Stage::UnderWay(viewer));
     }
 
     /// A turn of this agent has ended; the next one has not begun.
-    pub(in crate::repl) fn on_turn_ended(&mut self, who: AgentId) {
+    pub(in crate::repl) fn on_turn_ended(&mut self, agent_id: AgentId) {
         // The news of an earlier end may come when the next turn is under way already.
-        let Some(agent) = self.roster.get(who).filter(|agent| agent.state() == State::Idle) else { return };
+        let Some(agent) = self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle) else { return };
         let next = agent.output.next();
-        for turn in self.serving.turns_mut().filter(|turn| turn.who == who) {
+        for turn in self.serving.turns_mut().filter(|turn| turn.agent_id == agent_id) {
             if let Stage::UnderWay(viewer) = turn.stage {
                 turn.stage = Stage::Over(viewer, next);
             }
@@ -157,8 +166,8 @@ impl Repl {
     }
 
     /// Entries of a queue have other names now: from the old ones to the new ones.
-    pub(in crate::repl) fn on_queue_renamed(&mut self, who: AgentId, name: impl Fn(QueueId) -> QueueId) {
-        for turn in self.serving.turns_mut().filter(|turn| turn.who == who) {
+    pub(in crate::repl) fn on_queue_renamed(&mut self, agent_id: AgentId, name: impl Fn(QueueId) -> QueueId) {
+        for turn in self.serving.turns_mut().filter(|turn| turn.agent_id == agent_id) {
             if let Stage::Queued(id) = &mut turn.stage {
                 *id = name(*id);
             }
@@ -168,22 +177,22 @@ impl Repl {
     /// Does what there is to do for it, and tells the client what is new.
     pub(super) fn tell_turn(&mut self, number: u64) {
         let Some(turn) = self.serving.turn_of(number) else { return };
-        let who = turn.who;
+        let agent_id = turn.agent_id;
         match turn.stage {
             Stage::Queued(id) => {
-                if let Err(error) = self.push_queue(number, who, id) {
-                    self.answer_client(number, &Told::from(&error));
+                if let Err(error) = self.push_queue(number, agent_id, id) {
+                    self.answer_client(number, &Response::from(&error));
                 }
             }
             Stage::UnderWay(_) => {
-                let is_refused = self.refuse_question(who).is_some();
-                let is_limited = self.wants_too_much(who);
+                let is_refused = self.refuse_question(agent_id).is_some();
+                let is_limited = self.wants_too_much(agent_id);
                 if is_limited {
                     self.serving
                         .turns_mut()
-                        .filter(|turn| turn.is_under_way(who))
+                        .filter(|turn| turn.is_under_way(agent_id))
                         .for_each(|turn| turn.is_limited = true);
-                    self.with_agent(who, Agent::interrupt);
+                    self.with_agent(agent_id, Agent::interrupt);
                 }
                 if is_refused || is_limited {
                     self.apply_outbox();
@@ -198,15 +207,15 @@ impl Repl {
     ///
     /// # Errors
     /// Its turn will never come.
-    fn push_queue(&mut self, number: u64, who: AgentId, id: QueueId) -> Result<()> {
-        if !self.waits_in_vain(who, id) {
+    fn push_queue(&mut self, number: u64, agent_id: AgentId, id: QueueId) -> Result<()> {
+        if !self.waits_in_vain(agent_id, id) {
             return Ok(());
         }
-        self.resume(who);
-        if self.serving.turn_of(number).is_some_and(|turn| turn.is_under_way(who)) {
+        self.resume(agent_id);
+        if self.serving.turn_of(number).is_some_and(|turn| turn.is_under_way(agent_id)) {
             return Ok(());
         }
-        let Some(agent) = self.roster.get(who) else { return Err(nobody()) };
+        let Some(agent) = self.roster.get(agent_id) else { return Err(agent_gone()) };
         let words = if agent.queue.iter().all(|entry| entry.id != id) {
             "somebody took the text out of the queue of this agent before its turn came"
         } else if agent.state() == State::Idle {
@@ -217,29 +226,29 @@ impl Repl {
         Err(Error::new(ErrorKind::System, words))
     }
 
-    fn waits_in_vain(&self, who: AgentId, id: QueueId) -> bool {
+    fn waits_in_vain(&self, agent_id: AgentId, id: QueueId) -> bool {
         self.roster
-            .get(who)
+            .get(agent_id)
             .is_none_or(|agent| agent.state() == State::Idle || agent.queue.iter().all(|entry| entry.id != id))
     }
 
     /// Whether it waits to make a request that is one too many.
-    fn wants_too_much(&self, who: AgentId) -> bool {
-        let waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(who);
-        self.serving.is_spent(who) && self.roster.get(who).is_some_and(waits)
+    fn wants_too_much(&self, agent_id: AgentId) -> bool {
+        let mail_waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(agent_id);
+        self.serving.is_spent(agent_id) && self.roster.get(agent_id).is_some_and(mail_waits)
     }
 
     /// Whether something is to be done for it, without news and whether or not the client takes anything.
-    pub(super) fn has_to_do_for_turn(&self, turn: &AskedTurn) -> bool {
+    pub(super) fn has_to_do_for_turn(&self, turn: &ClientTurn) -> bool {
         match turn.stage {
-            Stage::Queued(id) => self.waits_in_vain(turn.who, id),
-            Stage::UnderWay(_) => self.roster.asking().contains(&turn.who) || self.wants_too_much(turn.who),
+            Stage::Queued(id) => self.waits_in_vain(turn.agent_id, id),
+            Stage::UnderWay(_) => self.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id),
             Stage::Forsaken(_) | Stage::Over(..) => false,
         }
     }
 
     /// Whether there is something to tell the client.
-    pub(super) fn has_to_tell_of(&self, turn: &AskedTurn) -> bool {
+    pub(super) fn has_to_tell_of(&self, turn: &ClientTurn) -> bool {
         match turn.stage {
             Stage::Queued(_) => false,
             Stage::UnderWay(viewer) | Stage::Forsaken(viewer) => self.has_unread(viewer),
@@ -250,23 +259,23 @@ impl Repl {
     /// Interrupts it. One that has not begun never will.
     pub(super) fn cut_turn(&mut self, number: u64) -> Result<()> {
         let Some(turn) = self.serving.turn_of(number) else { return Ok(()) };
-        let who = turn.who;
+        let agent_id = turn.agent_id;
         match turn.stage {
             Stage::Queued(id) => {
-                let queue = self.roster.get(who).ok_or_else(nobody)?.queue.iter();
+                let queue = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
                 let entry: Vec<_> = queue.filter(|entry| entry.id == id).cloned().collect();
-                self.drop_queued(who, &entry)?;
+                self.drop_queued(agent_id, &entry)?;
                 let words = "it was cut before its turn came: nothing was said";
-                self.answer_client(number, &Told::from(&Error::new(ErrorKind::System, words)));
+                self.answer_client(number, &Response::from(&Error::new(ErrorKind::System, words)));
                 Ok(())
             }
-            Stage::UnderWay(_) => self.apply_change(None, who, Change::Interrupt),
+            Stage::UnderWay(_) => self.apply_change(None, agent_id, Change::Interrupt),
             Stage::Forsaken(_) | Stage::Over(..) => Ok(()),
         }
     }
 
     /// The client leaves.
-    pub(super) fn leave_turn(&mut self, turn: &AskedTurn) {
+    pub(super) fn leave_turn(&mut self, turn: &ClientTurn) {
         if let Some((viewer, _)) = turn.reading() {
             self.detach(viewer);
         }

@@ -19,7 +19,7 @@ use crate::team::coordinator::task::{JUDGE, Task, Who};
 /// One whose part is over.
 struct Leaving {
     agent: AgentId,
-    asker: AgentId,
+    origin: AgentId,
     /// The run belongs to a chat, and this one is not its judge.
     is_in_chat: bool,
     /// The run was interrupted.
@@ -34,7 +34,7 @@ impl Team {
 
     /// Whether a run that goes on needs this agent in memory.
     pub(in crate::repl) fn needs(&self, agent: AgentId) -> bool {
-        self.plays(agent) || self.open_runs().any(|run| run.asker == agent)
+        self.plays(agent) || self.open_runs().any(|run| run.origin == agent)
     }
 
     pub(super) fn open_runs(&self) -> impl Iterator<Item = &Run> {
@@ -54,10 +54,10 @@ impl Team {
         let run = self.run_mut(run)?;
         let place = run.task.members().iter().position(|one| one.name == member);
         run.over += usize::from(place.is_some());
-        let who = if member == JUDGE { Who::Judge } else { Who::Member(place?) };
-        let agent = run.agents.remove(&who)?;
-        let is_in_chat = run.knows.is_some() && who != Who::Judge;
-        let leaving = Leaving { agent, asker: run.asker, is_in_chat, is_interrupted: run.is_interrupted };
+        let agent_id = if member == JUDGE { Who::Judge } else { Who::Member(place?) };
+        let agent = run.agents.remove(&agent_id)?;
+        let is_in_chat = run.knows.is_some() && agent_id != Who::Judge;
+        let leaving = Leaving { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
         self.parts.remove(&agent);
         Some(leaving)
     }
@@ -108,7 +108,7 @@ impl Repl {
                 Some(Ending::Skipped(_)) | None => false,
             };
         if !stays && let Err(error) = self.kill(agent, true) {
-            self.note(leaving.asker, LineKind::Error, &error.message);
+            self.note(leaving.origin, LineKind::Error, &error.message);
         }
     }
 
@@ -117,13 +117,13 @@ impl Repl {
         if let Some(pipeline) = self.team.run_mut(run).and_then(|run| run.pipeline.as_mut()) {
             *pipeline = Some(member.agent);
         }
-        let has_reader = self.roster.get(member.asker).is_some();
+        let has_reader = self.roster.get(member.origin).is_some();
         if member.is_in_chat
             && has_reader
             && !answer.trim().is_empty()
-            && let Err(error) = self.send_mail(member.agent, member.asker, answer)
+            && let Err(error) = self.send_mail(member.agent, member.origin, answer)
         {
-            self.note(member.asker, LineKind::Error, &error.message);
+            self.note(member.origin, LineKind::Error, &error.message);
         }
     }
 
@@ -131,32 +131,32 @@ impl Repl {
     pub(super) fn end_run(&mut self, run: &RunId, outcome: Rc<Outcome>) {
         let stored = self.shared.store.end_run(run.as_str(), &outcome.json(), self.shared.clock.unix_ms());
         let Some(ended) = self.team.run_mut(run) else { return };
-        let (asker, is_in_chat) = (ended.asker, ended.knows.is_some());
+        let (origin, is_in_chat) = (ended.origin, ended.knows.is_some());
         (ended.has_news, ended.wait) = (false, None);
         ended.outcome = Some(Rc::clone(&outcome));
         self.team.forget_oldest();
-        self.count_tasks(asker);
+        self.count_tasks(origin);
         if let Err(error) = stored {
-            self.note(asker, LineKind::Error, &format!("what became of the task is only in memory: {error}"));
+            self.note(origin, LineKind::Error, &format!("what became of the task is only in memory: {error}"));
         }
-        if is_in_chat && self.roster.get(asker).is_some() {
-            self.tell_outcome(asker, words(&outcome));
+        if is_in_chat && self.roster.get(origin).is_some() {
+            self.tell_outcome(origin, words(&outcome));
         }
     }
 
     /// The asker is told, and its log has it.
-    fn tell_outcome(&mut self, asker: AgentId, words: String) {
+    fn tell_outcome(&mut self, origin: AgentId, words: String) {
         let now = self.shared.clock.unix_ms();
-        match self.shared.store.append(asker, vec![Body::Command(words.clone())], now) {
-            Ok(stored) => self.show_logged(asker, stored),
-            Err(_) => self.note(asker, LineKind::Note, &words),
+        match self.shared.store.append(origin, vec![Body::Command(words.clone())], now) {
+            Ok(stored) => self.show_logged(origin, stored),
+            Err(_) => self.note(origin, LineKind::Note, &words),
         }
     }
 
     /// An agent for which others work shows that something is under way.
-    pub(super) fn count_tasks(&mut self, asker: AgentId) {
-        let open = self.team.open_runs().filter(|run| run.asker == asker).count();
-        self.roster.with(asker, |agent| agent.set_tasks(open));
+    pub(super) fn count_tasks(&mut self, origin: AgentId) {
+        let open = self.team.open_runs().filter(|run| run.origin == origin).count();
+        self.roster.with(origin, |agent| agent.set_tasks(open));
     }
 
     /// The end of the program: every run ends with what there is.
@@ -171,8 +171,8 @@ impl Repl {
     }
 
     /// How far the work for this agent is, for a person; none if nobody works for it.
-    pub(in crate::repl) fn team_words(&self, asker: AgentId) -> Option<String> {
-        let open = self.team.open_runs().filter(|run| run.asker == asker);
+    pub(in crate::repl) fn team_words(&self, origin: AgentId) -> Option<String> {
+        let open = self.team.open_runs().filter(|run| run.origin == origin);
         let (over, all) = open.fold((0, 0), |(over, all), run| (over + run.over, all + run.task.members().len()));
         (all > 0).then(|| format!("team: {over} of {all} are done (Esc stops it)"))
     }

@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Settings as Limits;
-use crate::repl::{Repl, SeatId};
+use crate::repl::{Repl, TerminalId};
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
@@ -76,7 +76,7 @@ impl Repl {
         Err(Error::left_out("coordinator"))
     }
 
-    pub(super) fn show_team(&mut self, _: Option<SeatId>, _: AgentId) -> Result<()> {
+    pub(super) fn show_team(&mut self, _: Option<TerminalId>, _: AgentId) -> Result<()> {
         Err(Error::left_out("coordinator"))
     }
 

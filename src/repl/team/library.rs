@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
 use crate::repl::team::RunId;
-use crate::repl::team::births::Work;
+use crate::repl::team::members::Work;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
@@ -15,7 +15,7 @@ use crate::team::coordinator::settings::Settings;
 use crate::team::coordinator::workflow::Workflow;
 
 impl Repl {
-    /// Sets these members on a task. Each is an agent of its own when it is first asked: a child of `asker` that knows
+    /// Sets these members on a task. Each is an agent of its own when it is first asked: a child of `origin` that knows
     /// nothing of its conversation, and dies when its part is over; its conversation stays in the store. Who kills the
     /// asker interrupts the run.
     ///
@@ -48,8 +48,8 @@ impl Repl {
     /// # Errors
     /// The asker does not live, there is no task, a setting is out of bounds, two members have one name, a model is not
     /// configured, or nothing may be written; nothing has happened then.
-    pub fn run_task(&mut self, asker: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
-        self.begin_run(asker, None, Work::Members(members), text, settings)
+    pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
+        self.begin_run(origin, None, Work::Members(members), text, settings)
     }
 
     /// The same for a workflow, whose steps are the members. The strategy of the settings does not matter.
@@ -58,12 +58,12 @@ impl Repl {
     /// As for [`Repl::run_task`].
     pub fn run_workflow(
         &mut self,
-        asker: AgentId,
+        origin: AgentId,
         workflow: &Workflow,
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.begin_run(asker, None, Work::Workflow(workflow), text, settings)
+        self.begin_run(origin, None, Work::Workflow(workflow), text, settings)
     }
 
     /// What has happened in a run since this was last asked. Empties; nothing for a run that is not remembered.
@@ -79,7 +79,7 @@ impl Repl {
     /// Which agents play now in a run, with the names of their members; members before the judge.
     pub fn players(&self, run: &RunId) -> Vec<(String, AgentId)> {
         let Some(run) = self.team.run(run) else { return Vec::new() };
-        run.agents.iter().map(|(who, agent)| (run.task.member(*who).name.clone(), *agent)).collect()
+        run.agents.iter().map(|(agent_id, agent)| (run.task.member(*agent_id).name.clone(), *agent)).collect()
     }
 
     /// Ends a run with what there is: its members are stopped in the next turn. One that has ended stays as it is.

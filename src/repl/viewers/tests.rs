@@ -12,16 +12,16 @@ use crate::domain::message::{Body, Reply};
 use crate::domain::slice::Spec;
 use crate::store::Store;
 
-fn house() -> Repl {
+fn command_context() -> Repl {
     Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual(), None).unwrap()
 }
 
-fn says(repl: &mut Repl, who: AgentId, text: &str) {
+fn says(repl: &mut Repl, agent_id: AgentId, text: &str) {
     // Not into the scrollback as well: that takes its time, and nobody looks there.
-    repl.roster.with(who, |agent| agent.output.push(&Chunk::Note(text.into())));
+    repl.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
 }
 
-fn read_all(repl: &mut Repl, viewer: ViewerId) -> Seen {
+fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     let mut seen = repl.read(viewer, 1_000);
     while repl.has_unread(viewer) {
         let more = repl.read(viewer, 1_000);
@@ -45,7 +45,7 @@ impl Dice {
 
 /// What an agent has said since it was born: the number and the length of each chunk that is still kept.
 struct Said {
-    who: AgentId,
+    agent_id: AgentId,
     is_dead: bool,
     begin: u64,
     next: u64,
@@ -54,13 +54,13 @@ struct Said {
 }
 
 impl Said {
-    fn of(repl: &mut Repl, who: AgentId) -> Self {
-        let (begin, next) = repl.filled_bounds(who).unwrap();
-        let output = &repl.roster.get(who).unwrap().output;
+    fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
+        let (begin, next) = repl.filled_bounds(agent_id).unwrap();
+        let output = &repl.roster.get(agent_id).unwrap().output;
         let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
         let kept: VecDeque<_> = (begin..next).map(chunk).collect();
         let held = kept.iter().map(|(_, length, _)| length).sum();
-        Self { who, is_dead: false, begin, next, kept, held }
+        Self { agent_id, is_dead: false, begin, next, kept, held }
     }
 
     fn add(&mut self, chunk: Chunk) {
@@ -94,9 +94,9 @@ struct Scene {
 
 impl Scene {
     fn new(seed: u64) -> Self {
-        let mut repl = house();
+        let mut repl = command_context();
         let agents = [(); 3].map(|()| repl.create(None, None).unwrap());
-        let said = agents.map(|who| Said::of(&mut repl, who)).into_iter().collect();
+        let said = agents.map(|agent_id| Said::of(&mut repl, agent_id)).into_iter().collect();
         Self { repl, dice: Dice(seed), said, looking: Vec::new() }
     }
 
@@ -118,7 +118,7 @@ impl Scene {
         for n in 0..count {
             let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
             // Not into the scrollback as well: that takes its time, and nobody looks there.
-            self.repl.roster.with(self.said[at].who, |agent| agent.output.push(&chunk));
+            self.repl.roster.with(self.said[at].agent_id, |agent| agent.output.push(&chunk));
             self.said[at].add(chunk);
         }
     }
@@ -133,10 +133,10 @@ impl Scene {
             0..=2 => {
                 let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
                 let place = Place { epoch, number };
-                (self.repl.attach(said.who, Some(&place)), if is_known { number } else { said.begin })
+                (self.repl.attach(said.agent_id, Some(&place)), if is_known { number } else { said.begin })
             }
-            3 => (self.repl.attach(said.who, None), said.begin),
-            _ => (self.repl.attach_to_last(said.who, count), said.oldest().max(said.next.saturating_sub(count))),
+            3 => (self.repl.attach(said.agent_id, None), said.begin),
+            _ => (self.repl.attach_to_last(said.agent_id, count), said.oldest().max(said.next.saturating_sub(count))),
         };
         assert_eq!(attached.is_err(), said.is_dead);
         if let Ok(id) = attached {
@@ -160,7 +160,7 @@ impl Scene {
         assert_eq!(seen.missed, missed);
         assert!(seen.chunks.len() <= expected.len() && (!seen.chunks.is_empty() || expected.is_empty()));
         for (seen, (number, _, chunk)) in seen.chunks.iter().zip(expected) {
-            assert_eq!((seen.agent, seen.number, &seen.chunk), (said.who, *number, chunk));
+            assert_eq!((seen.agent, seen.number, &seen.chunk), (said.agent_id, *number, chunk));
         }
         one.next += seen.chunks.len() as u64;
         assert_eq!(seen.is_over, said.is_dead && one.next == said.next);
@@ -178,8 +178,8 @@ impl Scene {
     fn kill(&mut self) {
         let at = self.one();
         if !self.said[at].is_dead && self.dice.below(30) == 0 {
-            let (root, victim) = (self.repl.roster.nth(0).unwrap(), self.said[at].who);
-            self.repl.ask(root, Change::Kill { who: victim, cascade: false }).unwrap();
+            let (root, victim) = (self.repl.roster.nth(0).unwrap(), self.said[at].agent_id);
+            self.repl.ask(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
             self.said[at].add(Chunk::Mark("killed".into()));
             self.said[at].add(Chunk::Status(Status::Dead));
             self.said[at].is_dead = true;
@@ -190,7 +190,7 @@ impl Scene {
     fn assert_nothing_is_left_over(&self) {
         for (at, said) in self.said.iter().enumerate().filter(|(_, said)| said.is_dead) {
             let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
-            assert_eq!(self.repl.viewers.gone.contains_key(&said.who), is_wanted);
+            assert_eq!(self.repl.viewers.gone.contains_key(&said.agent_id), is_wanted);
         }
         assert_eq!(self.repl.viewers.open.len(), self.looking.len());
     }
@@ -216,25 +216,25 @@ fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says(
 #[test]
 fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed() {
     for (length, most) in [(1, KEPT.records), (KEPT.bytes / 4, 4)] {
-        let mut repl = house();
-        let who = repl.create(None, None).unwrap();
-        let (text, viewer) = ("x".repeat(length), repl.attach(who, None).unwrap());
+        let mut repl = command_context();
+        let agent_id = repl.create(None, None).unwrap();
+        let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
         let born = read_all(&mut repl, viewer).chunks.len();
-        (0..most).for_each(|_| says(&mut repl, who, &text));
-        let early = repl.attach(who, repl.place_of(viewer).as_ref()).unwrap();
+        (0..most).for_each(|_| says(&mut repl, agent_id, &text));
+        let early = repl.attach(agent_id, repl.place_of(viewer).as_ref()).unwrap();
         let seen = read_all(&mut repl, early);
         assert_eq!((seen.missed, seen.chunks.len()), (0, most));
-        says(&mut repl, who, &text);
+        says(&mut repl, agent_id, &text);
         let seen = read_all(&mut repl, viewer);
         assert_eq!((seen.missed, seen.chunks.len()), (1, most));
-        let late = repl.attach(who, None).unwrap();
+        let late = repl.attach(agent_id, None).unwrap();
         assert_eq!(repl.read(late, 1).missed, born as u64 + 1, "what was dropped is counted for those who come later");
     }
 }
 
 #[test]
 fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_a_gap() {
-    let mut repl = house();
+    let mut repl = command_context();
     let root = repl.roster.nth(0).unwrap();
     repl.shared.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
     (0..=KEPT.records).for_each(|_| says(&mut repl, root, "x"));
@@ -246,7 +246,7 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
 
 #[test]
 fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read_twice() {
-    let mut repl = house();
+    let mut repl = command_context();
     let root = repl.roster.nth(0).unwrap();
     let said = |n: usize| Body::User(n.to_string());
     repl.shared.store.append(root, (0..KEPT.records + 500).map(said).collect(), 0).unwrap();
@@ -261,15 +261,15 @@ fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read
     assert_eq!(read_all(&mut repl, again), seen);
 }
 
-fn read_live(repl: &Repl, who: AgentId) -> usize {
-    let output = &repl.roster.get(who).unwrap().output;
+fn read_live(repl: &Repl, agent_id: AgentId) -> usize {
+    let output = &repl.roster.get(agent_id).unwrap().output;
     (output.next() - FIRST) as usize
 }
 
 #[test]
 fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
-    let mut repl = house();
-    let who = repl.create(None, None).unwrap();
+    let mut repl = command_context();
+    let agent_id = repl.create(None, None).unwrap();
     let piece = |n: usize| {
         Body::Assistant(Reply {
             text: format!("{n}").repeat(KEPT.bytes / 5),
@@ -277,8 +277,8 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
             ..Reply::default()
         })
     };
-    repl.shared.store.append(who, (0..9).map(piece).collect(), 0).unwrap();
-    let viewer = repl.attach(who, None).unwrap();
+    repl.shared.store.append(agent_id, (0..9).map(piece).collect(), 0).unwrap();
+    let viewer = repl.attach(agent_id, None).unwrap();
     let seen = read_all(&mut repl, viewer);
     let texts = seen.chunks.iter().filter(|one| matches!(one.chunk, Chunk::Text(_))).count();
     let first = seen.chunks[0].chunk.encode().1[0];
@@ -287,21 +287,21 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
 
 #[test]
 fn nobody_can_look_at_an_errand() {
-    let mut repl = house();
+    let mut repl = command_context();
     let root = repl.roster.nth(0).unwrap();
     repl.shared.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
     repl.ask(root, Change::Slice(Spec::parse("summarize:0:1").unwrap())).unwrap();
-    let errand = repl.errand_for(root).expect("a summary is being written");
-    assert!(repl.attach(errand, None).is_err() && repl.close(errand).is_err());
+    let summary_job = repl.summary_job_for(root).expect("a summary is being written");
+    assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
 
 #[test]
 fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
-    let mut repl = house();
+    let mut repl = command_context();
     let agents = [(); 10].map(|()| repl.create(None, None).unwrap());
     for cycle in 0..100 {
-        let viewers = agents.map(|who| repl.attach(who, None).unwrap());
-        agents.iter().for_each(|who| says(&mut repl, *who, &format!("{cycle}")));
+        let viewers = agents.map(|agent_id| repl.attach(agent_id, None).unwrap());
+        agents.iter().for_each(|agent_id| says(&mut repl, *agent_id, &format!("{cycle}")));
         for (at, viewer) in viewers.into_iter().enumerate() {
             if at % 2 == 0 {
                 assert_eq!(read_all(&mut repl, viewer).missed, 0);
@@ -311,24 +311,24 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
     }
     assert!(repl.viewers.open.is_empty() && repl.viewers.gone.is_empty() && !repl.has_to_tell());
     let (root, first) = (repl.roster.nth(0).unwrap(), agents[0]);
-    repl.ask(root, Change::Kill { who: first, cascade: false }).unwrap();
+    repl.ask(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
     assert!(repl.viewers.gone.is_empty(), "nobody looked");
 }
 
 #[test]
 fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones() {
-    let mut repl = house();
-    let who = repl.create(None, None).unwrap();
+    let mut repl = command_context();
+    let agent_id = repl.create(None, None).unwrap();
     let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let ears = std::rc::Rc::clone(&told);
-    let tell = move |seen: &Seen| {
+    let tell = move |seen: &ViewerOutput| {
         ears.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let place = Place { epoch: repl.epoch().to_owned(), number: repl.bounds(who).unwrap().1 };
-    repl.on_chunks(who, Some(&place), Box::new(tell)).unwrap();
+    let place = Place { epoch: repl.epoch().to_owned(), number: repl.bounds(agent_id).unwrap().1 };
+    repl.on_chunks(agent_id, Some(&place), Box::new(tell)).unwrap();
     assert!(!repl.has_to_tell());
-    (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, who, "x"));
+    (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, agent_id, "x"));
     while repl.has_to_tell() {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
@@ -336,7 +336,7 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
     assert_eq!(*told.borrow(), [CHUNKS_PER_TURN, 1]);
     repl.turn(Some(Default::default())).unwrap();
     assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
-    repl.close(who).unwrap();
+    repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
     assert!(told.borrow().last() == Some(&1) && repl.viewers.open.is_empty() && repl.viewers.gone.is_empty());
 }

@@ -32,7 +32,7 @@ pub struct Aggregated {
 pub fn aggregate(how: Aggregation, results: &[MemberResult]) -> Result<Aggregated> {
     let answers = answers(results);
     if answers.is_empty() {
-        return Err(nobody(results));
+        return Err(agent_gone(results));
     }
     match how {
         Aggregation::Concatenate => Ok(made_of_all(concatenate(&answers))),
@@ -51,7 +51,7 @@ pub(super) fn answers(results: &[MemberResult]) -> Vec<Answer<'_>> {
     results.iter().enumerate().filter_map(|(at, result)| Some((at, result.answer()?))).collect()
 }
 
-fn nobody(results: &[MemberResult]) -> Error {
+fn agent_gone(results: &[MemberResult]) -> Error {
     let words = match results {
         [] => "the task has no members: nobody can answer it".into(),
         [one] => format!("{} did not answer: {}", one.member, one.error().unwrap_or_default()),

@@ -8,7 +8,7 @@
 //!
 //! | `type` | further fields |
 //! |---|---|
-//! | `task_started` | `task`, `strategy`, `course` (what the strategy comes to), `aggregation`, `members` (names in order) |
+//! | `task_started` | `task`, `strategy`, `schedule` (what the strategy comes to), `aggregation`, `members` (names in order) |
 //! | `agent_started` | `member`, `model` (or null: the usual one) |
 //! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer`, or `error` and `kind` (null if it did not fail but was stopped) |
 //! | `agent_skipped` | `member`, `reason` |
@@ -51,7 +51,7 @@ pub enum What {
         /// What was asked for.
         strategy: &'static str,
         /// In which order that makes the members work.
-        course: &'static str,
+        schedule: &'static str,
         /// How answers become one.
         aggregation: &'static str,
         /// The members' names, in order.
@@ -126,8 +126,8 @@ impl What {
 
     fn fields(&self) -> Value {
         match self {
-            Self::TaskStarted { task, strategy, course, aggregation, members } => json!({
-                "task": task, "strategy": strategy, "course": course, "aggregation": aggregation, "members": members,
+            Self::TaskStarted { task, strategy, schedule, aggregation, members } => json!({
+                "task": task, "strategy": strategy, "course": schedule, "aggregation": aggregation, "members": members,
             }),
             Self::AgentStarted { member, model } => json!({"member": member, "model": model}),
             Self::AgentFinished(result) => result.json(),
@@ -176,7 +176,7 @@ mod tests {
             What::TaskStarted {
                 task: "t".into(),
                 strategy: "adaptive",
-                course: "parallel",
+                schedule: "parallel",
                 aggregation: "vote",
                 members: vec!["m".into()],
             },

@@ -4,11 +4,10 @@
 //! what to do next, does it with ordinary agents, and tells it what became of that.
 
 pub mod aggregate;
-mod course;
+mod attempts;
 #[cfg(test)]
 mod dice;
 mod document;
-mod effort;
 pub mod event;
 pub mod health;
 pub mod judge;
@@ -16,6 +15,7 @@ mod markdown;
 pub mod member;
 pub mod outcome;
 pub mod result;
+mod schedule;
 pub mod settings;
 pub mod task;
 pub mod template;

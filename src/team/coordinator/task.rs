@@ -20,14 +20,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::course::Course;
-use super::effort::{Effort, Phase};
+use super::attempts::{Attempts, Phase};
 use super::event::{Event, What};
 use super::health::Health;
 use super::judge;
 use super::member::{self, Member};
 use super::outcome::Outcome;
 use super::result::Ending;
+use super::schedule::Schedule;
 use super::settings::{Aggregation, Settings};
 use super::workflow::Workflow;
 use crate::base::clock::Moment;
@@ -61,7 +61,7 @@ pub enum Step {
     /// Ask this one. When it is given a place to work: [`Task::on_begun`].
     Start {
         /// Whom; [`Task::member`] knows its model and its role.
-        who: Who,
+        agent_id: Who,
         /// What.
         prompt: Rc<str>,
         /// For which time, from 1. Each time it is asked anew: nothing of a failed attempt is known to it.
@@ -71,7 +71,7 @@ pub enum Step {
     /// for a place, or between two attempts.
     Cancel {
         /// Whom.
-        who: Who,
+        agent_id: Who,
     },
     /// Nothing before this moment, unless something is heard; `None`: nothing before something is heard.
     Wait(Option<Moment>),
@@ -105,11 +105,11 @@ pub struct Task {
     run: String,
     text: Rc<str>,
     settings: Settings,
-    course: Course,
+    schedule: Schedule,
     members: Vec<Member>,
     judge: Member,
     /// One for each member, and at the end the judge's.
-    efforts: Vec<Effort>,
+    efforts: Vec<Attempts>,
     stage: Stage,
     stop: Option<Stop>,
     began: Moment,
@@ -124,9 +124,9 @@ impl Task {
     /// # Errors
     /// There is no task, or two members of one name, or too many, or a setting is out of bounds.
     pub fn new(run: &str, text: &str, members: Vec<Member>, settings: Settings, now: Moment) -> Result<Self> {
-        let course = Course::of(settings.strategy, members.len(), text);
+        let schedule = Schedule::of(settings.strategy, members.len(), text);
         let strategy = settings.strategy.name();
-        Self::on_course(run, text, members, settings, (strategy, course), now)
+        Self::on_course(run, text, members, settings, (strategy, schedule), now)
     }
 
     /// A run of a workflow on this task. The strategy of the settings does not matter: the workflow says who follows
@@ -135,8 +135,8 @@ impl Task {
     /// # Errors
     /// As for [`Task::new`].
     pub fn of_workflow(run: &str, text: &str, workflow: &Workflow, settings: Settings, now: Moment) -> Result<Self> {
-        let course = Course::Layers(workflow.links());
-        Self::on_course(run, text, workflow.members(), settings, ("workflow", course), now)
+        let schedule = Schedule::Layers(workflow.links());
+        Self::on_course(run, text, workflow.members(), settings, ("workflow", schedule), now)
     }
 
     fn on_course(
@@ -144,7 +144,7 @@ impl Task {
         text: &str,
         members: Vec<Member>,
         settings: Settings,
-        (strategy, course): (&'static str, Course),
+        (strategy, schedule): (&'static str, Schedule),
         now: Moment,
     ) -> Result<Self> {
         settings.check()?;
@@ -155,7 +155,7 @@ impl Task {
         let started = What::TaskStarted {
             task: text.to_owned(),
             strategy,
-            course: course.name(),
+            schedule: schedule.name(),
             aggregation: settings.aggregation.name(),
             members: members.iter().map(|member| member.name.clone()).collect(),
         };
@@ -163,9 +163,9 @@ impl Task {
         let mut task = Self {
             run: run.to_owned(),
             text: text.into(),
-            efforts: vec![Effort::default(); members.len() + 1],
+            efforts: vec![Attempts::default(); members.len() + 1],
             settings,
-            course,
+            schedule,
             members,
             judge,
             stage: Stage::Working,
@@ -189,32 +189,32 @@ impl Task {
         match &self.stage {
             Stage::Over(outcome) => Step::Finished(Rc::clone(outcome)),
             Stage::Working | Stage::Judging(_) => {
-                Step::Wait(self.efforts.iter().filter_map(|effort| effort.due(self.settings.agent_timeout)).min())
+                Step::Wait(self.efforts.iter().filter_map(|attempts| attempts.due(self.settings.agent_timeout)).min())
             }
         }
     }
 
     /// This one was given a place to work: its time counts from here. Later places, for later attempts, change nothing.
-    pub fn on_begun(&mut self, who: Who, now: Moment) {
-        let at = self.place(who);
-        if self.efforts.get(at).is_some_and(|effort| effort.begun.is_none() && effort.is_live()) {
+    pub fn on_begun(&mut self, agent_id: Who, now: Moment) {
+        let at = self.place(agent_id);
+        if self.efforts.get(at).is_some_and(|attempts| attempts.begun.is_none() && attempts.is_live()) {
             self.efforts[at].begun = Some(now);
-            let Member { name, model, .. } = self.member(who).clone();
+            let Member { name, model, .. } = self.member(agent_id).clone();
             self.tell(What::AgentStarted { member: name, model }, now);
         }
     }
 
     /// An attempt of this one has used so many tokens more, whatever becomes of it.
-    pub fn on_tokens(&mut self, who: Who, tokens: u64) {
-        let at = self.place(who);
-        if let Some(effort) = self.efforts.get_mut(at).filter(|effort| effort.is_live()) {
-            effort.tokens = effort.tokens.saturating_add(tokens);
+    pub fn on_tokens(&mut self, agent_id: Who, tokens: u64) {
+        let at = self.place(agent_id);
+        if let Some(attempts) = self.efforts.get_mut(at).filter(|attempts| attempts.is_live()) {
+            attempts.tokens = attempts.tokens.saturating_add(tokens);
         }
     }
 
     /// This one has answered. Discarded if its time has run out, whether or not it was told so already.
-    pub fn on_answer(&mut self, who: Who, text: &str, context: &mut Context<'_>) {
-        if let Some(at) = self.heard_of(who, context) {
+    pub fn on_answer(&mut self, agent_id: Who, text: &str, context: &mut Context<'_>) {
+        if let Some(at) = self.heard_of(agent_id, context) {
             self.end(at, Ending::Answered(text.to_owned()), context);
             // No judge is ever asked for this one.
             if self.settings.aggregation == Aggregation::FirstSuccess {
@@ -226,20 +226,20 @@ impl Task {
 
     /// An attempt of this one has failed. `is_retryable`: the same may succeed later, and nothing of an answer was
     /// taken over already.
-    pub fn on_failure(&mut self, who: Who, error: &Error, is_retryable: bool, context: &mut Context<'_>) {
-        let Some(at) = self.heard_of(who, context) else { return };
-        let effort = &mut self.efforts[at];
-        let retry_at = context.now + wait_before(error, effort.attempts, context.chance, &self.settings);
-        let has_time = effort.deadline(self.settings.agent_timeout).is_none_or(|deadline| retry_at < deadline);
-        let is_to_retry = is_retryable && effort.attempts <= self.settings.retry.retries;
+    pub fn on_failure(&mut self, agent_id: Who, error: &Error, is_retryable: bool, context: &mut Context<'_>) {
+        let Some(at) = self.heard_of(agent_id, context) else { return };
+        let attempts = &mut self.efforts[at];
+        let retry_at = context.now + wait_before(error, attempts.attempts, context.chance, &self.settings);
+        let has_time = attempts.deadline(self.settings.agent_timeout).is_none_or(|deadline| retry_at < deadline);
+        let is_to_retry = is_retryable && attempts.attempts <= self.settings.retry.retries;
         if is_to_retry && has_time {
-            effort.phase = Phase::Retrying(retry_at);
-            effort.last_error = Some(error.message.clone());
+            attempts.phase = Phase::Retrying(retry_at);
+            attempts.last_error = Some(error.message.clone());
             return;
         }
         let mut words = error.message.clone();
-        if effort.attempts > 1 {
-            words = format!("{words} - tried {} times", effort.attempts);
+        if attempts.attempts > 1 {
+            words = format!("{words} - tried {} times", attempts.attempts);
         }
         if is_to_retry {
             words = format!("{words} - its time of {} would end before it could be tried again", self.time());
@@ -265,8 +265,8 @@ impl Task {
     }
 
     /// Name, model and role of somebody that is asked.
-    pub fn member(&self, who: Who) -> &Member {
-        match who {
+    pub fn member(&self, agent_id: Who) -> &Member {
+        match agent_id {
             Who::Member(at) => &self.members[at],
             Who::Judge => &self.judge,
         }

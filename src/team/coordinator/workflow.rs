@@ -17,9 +17,9 @@
 //! ```
 //! The same in JSON. Each step is a member of the run. Reading the file is not done here.
 
-use super::course::Link;
 use super::document::{Document, Table};
 use super::member::{Member, is_name};
+use super::schedule::Link;
 use super::settings::{Aggregation, MOST_MEMBERS, unknown};
 use super::template::{self, Template};
 use crate::base::error::{Error, Result};

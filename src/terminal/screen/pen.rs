@@ -59,7 +59,7 @@ impl Pen {
     }
 
     /// The cursor may be elsewhere than we think.
-    pub fn lose_place(&mut self) {
+    pub fn lose_slot(&mut self) {
         self.at = None;
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polylogue::base::clock::{Clock, Moment};
 use polylogue::base::text;
-use polylogue::commands::{self, House};
+use polylogue::commands::{self, CommandContext};
 use polylogue::domain::config::Config;
 use polylogue::domain::draft::Draft;
 use polylogue::domain::environment::{EnvironmentEntry, Names, Spec};
@@ -194,16 +194,16 @@ pub fn commands() -> Step {
                 String::from_utf8_lossy(&chance.mutated(line.as_bytes())).into_owned()
             }
         };
-        let house = House {
+        let app = CommandContext {
             roster: repl.roster(),
             store: repl.store(),
             config: &known,
             current,
             unix_ms: 0,
-            sittings: Vec::new(),
+            terminal_infos: Vec::new(),
         };
-        drop(commands::read(&line, &house));
-        for ending in commands::complete(&line, &house) {
+        drop(commands::read(&line, &app));
+        for ending in commands::complete(&line, &app) {
             assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");
         }
     })

@@ -41,7 +41,7 @@ impl Task {
         };
         let chosen = made.as_ref().and_then(|made| made.chosen.and_then(|at| of.get(at))).map(|one| one.member.clone());
         let (answer, notes) = made.map_or((None, Vec::new()), |made| (Some(made.text), made.notes));
-        let tokens = self.efforts.iter().fold(0_u64, |sum, effort| sum.saturating_add(effort.tokens));
+        let tokens = self.efforts.iter().fold(0_u64, |sum, attempts| sum.saturating_add(attempts.tokens));
         let run = self.run.clone();
         let outcome = Outcome { run, results, answer, chosen, ending, notes, duration: now - self.began, tokens };
         self.tell_end(&outcome, now);

@@ -5,22 +5,22 @@ use std::rc::Rc;
 
 use super::{Context, Stage, Step, Stop, Task, Who};
 use crate::base::clock::Moment;
-use crate::team::coordinator::course::{Move, Picture};
-use crate::team::coordinator::effort::{Effort, Phase};
+use crate::team::coordinator::attempts::{Attempts, Phase};
 use crate::team::coordinator::event::{Event, What};
 use crate::team::coordinator::health::Admission;
 use crate::team::coordinator::result::{Ending, MemberResult};
+use crate::team::coordinator::schedule::{Move, Picture};
 
 impl Task {
     /// Stops whose time has run out, and asks again whose wait is over.
     pub(super) fn keep_time(&mut self, context: &mut Context<'_>) {
         for at in 0..self.efforts.len() {
-            let effort = &self.efforts[at];
-            if effort.deadline(self.settings.agent_timeout).is_some_and(|deadline| deadline <= context.now) {
+            let attempts = &self.efforts[at];
+            if attempts.deadline(self.settings.agent_timeout).is_some_and(|deadline| deadline <= context.now) {
                 let before =
-                    effort.last_error.as_ref().map_or_else(String::new, |error| format!("; before that: {error}"));
+                    attempts.last_error.as_ref().map_or_else(String::new, |error| format!("; before that: {error}"));
                 self.end(at, Ending::TimedOut(format!("timed out after {}{before}", self.time())), context);
-            } else if matches!(effort.phase, Phase::Retrying(until) if until <= context.now) {
+            } else if matches!(attempts.phase, Phase::Retrying(until) if until <= context.now) {
                 self.ask(at);
             }
         }
@@ -48,8 +48,8 @@ impl Task {
             return Move::Done(None);
         }
         let efforts = &self.efforts[..self.members.len()];
-        let standings = efforts.iter().map(Effort::standing).collect();
-        self.course.next(&Picture { task: &self.text, members: &self.members, standings })
+        let standings = efforts.iter().map(Attempts::standing).collect();
+        self.schedule.next(&Picture { task: &self.text, members: &self.members, standings })
     }
 
     fn admit(&mut self, at: usize, prompt: Rc<str>, context: &mut Context<'_>) {
@@ -64,19 +64,19 @@ impl Task {
     }
 
     pub(super) fn ask(&mut self, at: usize) {
-        let who = self.who(at);
-        let effort = &mut self.efforts[at];
-        effort.phase = Phase::Asked;
-        effort.attempts += 1;
-        self.steps.push_back(Step::Start { who, prompt: Rc::clone(&effort.prompt), attempt: effort.attempts });
+        let agent_id = self.agent_id(at);
+        let attempts = &mut self.efforts[at];
+        attempts.phase = Phase::Asked;
+        attempts.attempts += 1;
+        self.steps.push_back(Step::Start { agent_id, prompt: Rc::clone(&attempts.prompt), attempt: attempts.attempts });
     }
 
     /// Where news of somebody belong, if they are expected and in time. Who is heard of has begun.
-    pub(super) fn heard_of(&mut self, who: Who, context: &mut Context<'_>) -> Option<usize> {
+    pub(super) fn heard_of(&mut self, agent_id: Who, context: &mut Context<'_>) -> Option<usize> {
         self.keep_time(context);
-        let at = self.place(who);
-        self.efforts.get(at).filter(|effort| effort.phase == Phase::Asked)?;
-        self.on_begun(who, context.now);
+        let at = self.place(agent_id);
+        self.efforts.get(at).filter(|attempts| attempts.phase == Phase::Asked)?;
+        self.on_begun(agent_id, context.now);
         Some(at)
     }
 
@@ -84,24 +84,24 @@ impl Task {
         self.stop = Some(stop);
         for at in 0..self.efforts.len() {
             match self.efforts[at] {
-                Effort { phase: Phase::Over(_), .. } => {}
-                Effort { phase: Phase::Idle, .. } if self.who(at) == Who::Judge => {}
-                Effort { begun: Some(_), .. } => self.end(at, Ending::Cancelled(format!("stopped: {why}")), context),
-                Effort { begun: None, .. } => self.end(at, Ending::Skipped(format!("not started: {why}")), context),
+                Attempts { phase: Phase::Over(_), .. } => {}
+                Attempts { phase: Phase::Idle, .. } if self.agent_id(at) == Who::Judge => {}
+                Attempts { begun: Some(_), .. } => self.end(at, Ending::Cancelled(format!("stopped: {why}")), context),
+                Attempts { begun: None, .. } => self.end(at, Ending::Skipped(format!("not started: {why}")), context),
             }
         }
     }
 
     /// One is over: what was asked of it is taken back, its health learns of it, and so does whoever listens.
     pub(super) fn end(&mut self, at: usize, ending: Ending, context: &mut Context<'_>) {
-        let who = self.who(at);
-        let name = self.member(who).name.clone();
+        let agent_id = self.agent_id(at);
+        let name = self.member(agent_id).name.clone();
         let (was_live, is_probe) = (self.efforts[at].is_live(), self.efforts[at].is_probe);
         if was_live && !matches!(ending, Ending::Answered(_) | Ending::Failed(_)) {
-            self.take_back(who);
+            self.take_back(agent_id);
         }
         let result = self.efforts[at].end(&name, ending, self.began, context.now);
-        if who != Who::Judge {
+        if agent_id != Who::Judge {
             match &result.ending {
                 Ending::Answered(_) => context.health.on_success(&name),
                 Ending::Failed(_) | Ending::TimedOut(_) => {
@@ -119,12 +119,12 @@ impl Task {
     }
 
     /// What was not even carried out is not asked any more; what was is cancelled.
-    fn take_back(&mut self, who: Who) {
+    fn take_back(&mut self, agent_id: Who) {
         let asked = self.steps.len();
-        self.steps.retain(|step| !matches!(step, Step::Start { who: other, .. } if *other == who));
-        let is_known = self.efforts[self.place(who)].attempts > 1;
+        self.steps.retain(|step| !matches!(step, Step::Start { agent_id: other, .. } if *other == agent_id));
+        let is_known = self.efforts[self.place(agent_id)].attempts > 1;
         if self.steps.len() == asked || is_known {
-            self.steps.push_back(Step::Cancel { who });
+            self.steps.push_back(Step::Cancel { agent_id });
         }
     }
 
@@ -134,17 +134,17 @@ impl Task {
     }
 
     pub(super) fn results(&self) -> Vec<MemberResult> {
-        self.efforts[..self.members.len()].iter().filter_map(Effort::result).cloned().collect()
+        self.efforts[..self.members.len()].iter().filter_map(Attempts::result).cloned().collect()
     }
 
     /// The results of which the answer is made.
     pub(super) fn counted(&self) -> Vec<MemberResult> {
         let results = self.results().into_iter().enumerate();
-        results.filter(|(at, _)| self.course.counts(*at)).map(|(_, result)| result).collect()
+        results.filter(|(at, _)| self.schedule.counts(*at)).map(|(_, result)| result).collect()
     }
 
-    pub(super) fn place(&self, who: Who) -> usize {
-        match who {
+    pub(super) fn place(&self, agent_id: Who) -> usize {
+        match agent_id {
             // A place that there is not is behind everybody's, the judge's included.
             Who::Member(at) if at >= self.members.len() => usize::MAX,
             Who::Member(at) => at,
@@ -152,7 +152,7 @@ impl Task {
         }
     }
 
-    const fn who(&self, at: usize) -> Who {
+    const fn agent_id(&self, at: usize) -> Who {
         if at < self.members.len() { Who::Member(at) } else { Who::Judge }
     }
 

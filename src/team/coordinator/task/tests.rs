@@ -53,7 +53,7 @@ fn an_answer_that_is_told_late_is_late_even_if_nobody_kept_the_deadline() {
     task.on_begun(Who::Member(0), scene.clock.now());
     scene.clock.advance(ms(40_000));
     task.on_answer(Who::Member(0), "too late", &mut scene.context());
-    assert_eq!(task.step(&mut scene.context()), Step::Cancel { who: Who::Member(0) });
+    assert_eq!(task.step(&mut scene.context()), Step::Cancel { agent_id: Who::Member(0) });
     let Step::Finished(outcome) = task.step(&mut scene.context()) else { panic!("it is over") };
     assert_eq!((endings(&outcome), &outcome.answer), (vec!["timed out"], &None));
 }
@@ -147,8 +147,8 @@ fn the_time_of_a_member_counts_from_when_it_is_given_a_place() {
 fn members_that_wait_for_a_place_have_no_deadline_to_wake_anybody() {
     let mut scene = Scene::new(usual(Strategy::Parallel), vec![Play::Hang, Play::Hang]);
     let mut task = scene.task();
-    assert!(matches!(task.step(&mut scene.context()), Step::Start { who: Who::Member(0), .. }));
-    assert!(matches!(task.step(&mut scene.context()), Step::Start { who: Who::Member(1), .. }));
+    assert!(matches!(task.step(&mut scene.context()), Step::Start { agent_id: Who::Member(0), .. }));
+    assert!(matches!(task.step(&mut scene.context()), Step::Start { agent_id: Who::Member(1), .. }));
     assert_eq!(task.step(&mut scene.context()), Step::Wait(None));
     scene.clock.advance(ms(5));
     task.on_begun(Who::Member(1), scene.clock.now());
@@ -195,7 +195,7 @@ fn a_member_that_was_to_be_asked_again_in_the_moment_of_the_decision_is_cancelle
     task.on_failure(Who::Member(0), &broken("broken"), true, &mut scene.context());
     scene.clock.advance(ms(100));
     task.on_answer(Who::Member(1), "first", &mut scene.context());
-    assert_eq!(task.step(&mut scene.context()), Step::Cancel { who: Who::Member(0) });
+    assert_eq!(task.step(&mut scene.context()), Step::Cancel { agent_id: Who::Member(0) });
     assert!(matches!(task.step(&mut scene.context()), Step::Finished(_)));
 }
 
@@ -240,7 +240,7 @@ fn a_stage_that_says_nothing_has_nothing_to_hand_on_unless_it_is_the_last() {
 
 #[test]
 fn adaptive_is_parallel_for_more_than_two_members_and_a_task_under_a_thousand_bytes() {
-    for (members, bytes, course) in [
+    for (members, bytes, schedule) in [
         (3, 999, "parallel"),
         (3, 1000, "sequential"),
         (2, 999, "sequential"),
@@ -252,8 +252,8 @@ fn adaptive_is_parallel_for_more_than_two_members_and_a_task_under_a_thousand_by
         let mut task =
             Task::new("r", &text, members, usual(Strategy::Adaptive), Moment::default()).expect("it can be run");
         let events = task.take_events();
-        let What::TaskStarted { strategy, course: found, .. } = &events[0].what else { panic!("{events:?}") };
-        assert_eq!((*strategy, *found), ("adaptive", course));
+        let What::TaskStarted { strategy, schedule: found, .. } = &events[0].what else { panic!("{events:?}") };
+        assert_eq!((*strategy, *found), ("adaptive", schedule));
     }
 }
 
@@ -296,11 +296,11 @@ fn news_of_who_was_not_asked_or_is_not_there_change_nothing() {
     let mut task = scene.task();
     task.step(&mut scene.context());
     task.take_events();
-    for who in [Who::Member(1), Who::Member(2), Who::Member(usize::MAX), Who::Judge] {
-        task.on_begun(who, scene.clock.now());
-        task.on_tokens(who, 5);
-        task.on_answer(who, "x", &mut scene.context());
-        task.on_failure(who, &Error::new(ErrorKind::Network, "x"), true, &mut scene.context());
+    for agent_id in [Who::Member(1), Who::Member(2), Who::Member(usize::MAX), Who::Judge] {
+        task.on_begun(agent_id, scene.clock.now());
+        task.on_tokens(agent_id, 5);
+        task.on_answer(agent_id, "x", &mut scene.context());
+        task.on_failure(agent_id, &Error::new(ErrorKind::Network, "x"), true, &mut scene.context());
     }
     assert_eq!((task.take_events(), task.step(&mut scene.context())), (vec![], Step::Wait(None)));
 }

@@ -144,16 +144,16 @@ impl Scene {
         let outcome = loop {
             let elapsed = self.elapsed();
             match task.step(&mut self.context()) {
-                Step::Start { who, prompt, attempt } => {
-                    log.push(format!("{elapsed} start {}", name(who)));
+                Step::Start { agent_id, prompt, attempt } => {
+                    log.push(format!("{elapsed} start {}", name(agent_id)));
                     if attempt == 1 {
                         prompts.push(prompt.to_string());
                     }
-                    world.line.push_back((who, attempt));
+                    world.line.push_back((agent_id, attempt));
                 }
-                Step::Cancel { who } => {
-                    log.push(format!("{elapsed} cancel {}", name(who)));
-                    self.cancel(who, &mut world);
+                Step::Cancel { agent_id } => {
+                    log.push(format!("{elapsed} cancel {}", name(agent_id)));
+                    self.cancel(agent_id, &mut world);
                 }
                 Step::Wait(until) => self.wait(until, &mut task, &mut world),
                 Step::Finished(outcome) => {
@@ -161,7 +161,7 @@ impl Scene {
                     break outcome;
                 }
             }
-            self.give_places(&mut task, &mut world);
+            self.give_slots(&mut task, &mut world);
         };
         assert!(world.line.is_empty() && world.working.is_empty(), "somebody still works: {:?}", world.working);
         self.deliver_rest(&mut task, world.news, &outcome);
@@ -169,32 +169,32 @@ impl Scene {
         Run { outcome, events: task.take_events(), log, prompts, most_at_once: world.most_at_once }
     }
 
-    fn play(&self, who: Who) -> &Play {
-        match who {
+    fn play(&self, agent_id: Who) -> &Play {
+        match agent_id {
             Who::Member(at) => &self.plays[at],
             Who::Judge => &self.judge,
         }
     }
 
-    fn give_places(&self, task: &mut Task, world: &mut World) {
+    fn give_slots(&self, task: &mut Task, world: &mut World) {
         while world.working.len() < self.places
-            && let Some((who, attempt)) = world.line.pop_front()
+            && let Some((agent_id, attempt)) = world.line.pop_front()
         {
             let now = self.clock.now();
-            task.on_begun(who, now);
-            world.working.push(who);
+            task.on_begun(agent_id, now);
+            world.working.push(agent_id);
             world.most_at_once = world.most_at_once.max(world.working.len());
-            if let Some((after, news)) = self.play(who).news(attempt) {
-                world.news.insert((now + after, who), news);
+            if let Some((after, news)) = self.play(agent_id).news(attempt) {
+                world.news.insert((now + after, agent_id), news);
             }
         }
     }
 
-    fn cancel(&self, who: Who, world: &mut World) {
-        world.line.retain(|(waiting, _)| *waiting != who);
-        world.working.retain(|working| *working != who);
-        if !matches!(self.play(who), Play::Late { .. }) {
-            world.news.retain(|(_, from), _| *from != who);
+    fn cancel(&self, agent_id: Who, world: &mut World) {
+        world.line.retain(|(waiting, _)| *waiting != agent_id);
+        world.working.retain(|working| *working != agent_id);
+        if !matches!(self.play(agent_id), Play::Late { .. }) {
+            world.news.retain(|(_, from), _| *from != agent_id);
         }
     }
 
@@ -210,19 +210,19 @@ impl Scene {
             self.interrupt_at = None;
             return task.on_interrupt(&mut self.context());
         }
-        if let Some((at, who)) = heard.filter(|(at, _)| *at == next) {
-            let news = world.news.remove(&(at, who)).expect("it was just seen");
-            world.working.retain(|working| *working != who);
-            self.deliver(task, who, &news);
+        if let Some((at, agent_id)) = heard.filter(|(at, _)| *at == next) {
+            let news = world.news.remove(&(at, agent_id)).expect("it was just seen");
+            world.working.retain(|working| *working != agent_id);
+            self.deliver(task, agent_id, &news);
         }
     }
 
-    fn deliver(&mut self, task: &mut Task, who: Who, news: &std::result::Result<String, bool>) {
+    fn deliver(&mut self, task: &mut Task, agent_id: Who, news: &std::result::Result<String, bool>) {
         match news {
-            Ok(text) => task.on_answer(who, text, &mut self.context()),
+            Ok(text) => task.on_answer(agent_id, text, &mut self.context()),
             Err(is_retryable) => {
                 let error = Error::new(ErrorKind::Network, "broken");
-                task.on_failure(who, &error, *is_retryable, &mut self.context());
+                task.on_failure(agent_id, &error, *is_retryable, &mut self.context());
             }
         }
     }
@@ -235,8 +235,8 @@ impl Scene {
         outcome: &Rc<Outcome>,
     ) {
         let (health, events) = (self.health.clone(), task.take_events());
-        for ((_, who), news) in news {
-            self.deliver(task, who, &news);
+        for ((_, agent_id), news) in news {
+            self.deliver(task, agent_id, &news);
         }
         assert_eq!(task.step(&mut self.context()), Step::Finished(Rc::clone(outcome)));
         assert!(self.health == health && task.take_events().is_empty(), "something was heard after the end");
@@ -244,8 +244,8 @@ impl Scene {
     }
 }
 
-fn name(who: Who) -> String {
-    match who {
+fn name(agent_id: Who) -> String {
+    match agent_id {
         Who::Member(at) => at.to_string(),
         Who::Judge => "judge".into(),
     }

@@ -16,7 +16,7 @@ const FEW_MEMBERS: usize = 2;
 
 /// The order of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Schedule {
     /// One after the other.
     InOrder,
     /// All together.
@@ -72,7 +72,7 @@ pub(super) struct Picture<'a> {
     pub standings: Vec<Standing<'a>>,
 }
 
-impl Course {
+impl Schedule {
     /// What a strategy means for so many members and this task.
     pub(super) fn of(strategy: Strategy, members: usize, task: &str) -> Self {
         let is_parallel = match strategy {

@@ -1,4 +1,4 @@
-//! The process model as tools: what a model may ask of the house. Nothing runs here; a call becomes a [`Request`], which
+//! The process model as tools: what a model may ask of the house. Nothing runs here; a call becomes a [`ToolRequest`], which
 //! only the loop carries out.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Question, Run, ToolSpec, visible};
-use crate::domain::flow::Request;
+use crate::domain::flow::ToolRequest;
 use crate::domain::mail::MailId;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -39,7 +39,7 @@ pub const FORK: ToolSpec = ToolSpec {
         let name = arguments["name"].as_str().map(|name| format!(" {}", visible(name))).unwrap_or_default();
         not_empty(arguments, "prompt", format!("fork{name}: {}", text(arguments, "prompt")))
     },
-    run: Run::ByHouse(|arguments| Request::Fork {
+    run: Run::ByLoop(|arguments| ToolRequest::Fork {
         prompt: text(arguments, "prompt"),
         name: arguments["name"].as_str().map(str::to_owned),
         model: arguments["model"].as_str().map(str::to_owned),
@@ -66,8 +66,8 @@ pub const KILL: ToolSpec = ToolSpec {
         let descendants = if arguments["cascade"] == true { " and all its descendants" } else { "" };
         not_empty(arguments, "agent", format!("kill {}{descendants}", text(arguments, "agent")))
     },
-    run: Run::ByHouse(|arguments| Request::Kill {
-        who: text(arguments, "agent"),
+    run: Run::ByLoop(|arguments| ToolRequest::Kill {
+        agent_id: text(arguments, "agent"),
         cascade: arguments["cascade"] == true,
     }),
 };
@@ -89,7 +89,7 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check: |arguments, _| not_empty(arguments, "to", format!("send_mail to {}", text(arguments, "to"))),
-    run: Run::ByHouse(|arguments| Request::SendMail { to: text(arguments, "to"), body: text(arguments, "body") }),
+    run: Run::ByLoop(|arguments| ToolRequest::SendMail { to: text(arguments, "to"), body: text(arguments, "body") }),
 };
 
 /// `check_mail`.
@@ -101,7 +101,7 @@ pub const CHECK_MAIL: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check: |_, _| said("check_mail".into()),
-    run: Run::ByHouse(|_| Request::CheckMail),
+    run: Run::ByLoop(|_| ToolRequest::CheckMail),
 };
 
 /// `read_mail`.
@@ -118,7 +118,7 @@ pub const READ_MAIL: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check: |_, _| said("read_mail".into()),
-    run: Run::ByHouse(|arguments| Request::ReadMail(arguments["id"].as_i64().map(MailId))),
+    run: Run::ByLoop(|arguments| ToolRequest::ReadMail(arguments["id"].as_i64().map(MailId))),
 };
 
 /// `wait`.
@@ -138,7 +138,7 @@ pub const WAIT: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check: |arguments, _| said(format!("wait {}", text(arguments, "from"))),
-    run: Run::ByHouse(|arguments| Request::Wait {
+    run: Run::ByLoop(|arguments| ToolRequest::Wait {
         timeout: Duration::from_secs(arguments["timeout"].as_u64().unwrap_or(USUAL_WAIT).min(LONGEST_WAIT)),
         from: text(arguments, "from").split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
     }),
@@ -153,7 +153,7 @@ pub const AGENTS: ToolSpec = ToolSpec {
     },
     reach: Reach::Reads,
     check: |_, _| said("agents".into()),
-    run: Run::ByHouse(|_| Request::Agents),
+    run: Run::ByLoop(|_| ToolRequest::Agents),
 };
 
 const NOTHING: &str = r#"{"type": "object", "properties": {}, "additionalProperties": false}"#;
@@ -179,19 +179,19 @@ mod tests {
     use super::*;
     use crate::tools::Environment;
 
-    fn request(spec: &ToolSpec, arguments: &str) -> Request {
+    fn request(spec: &ToolSpec, arguments: &str) -> ToolRequest {
         let environment = Environment::at("/".into());
         let prepared = spec.prepare(arguments, &environment).unwrap();
-        let Run::ByHouse(ask) = spec.run else { panic!("{} is carried out by the house", spec.declaration.name) };
+        let Run::ByLoop(ask) = spec.run else { panic!("{} is carried out by the house", spec.declaration.name) };
         ask(&prepared.arguments)
     }
 
     #[test]
     fn a_wait_names_agents_with_commas_and_lasts_five_minutes_unless_told() {
         let from = vec!["scout".to_owned(), "abcd".to_owned()];
-        let expected = Request::Wait { timeout: Duration::from_secs(300), from };
+        let expected = ToolRequest::Wait { timeout: Duration::from_secs(300), from };
         assert_eq!(request(&WAIT, r#"{"from":" scout, abcd,"}"#), expected);
-        let at_once = Request::Wait { timeout: Duration::ZERO, from: Vec::new() };
+        let at_once = ToolRequest::Wait { timeout: Duration::ZERO, from: Vec::new() };
         assert_eq!(request(&WAIT, r#"{"timeout":0}"#), at_once);
     }
 

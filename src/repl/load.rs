@@ -5,14 +5,14 @@ use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::environment::USUAL;
 use crate::store::Store;
-use crate::team::{Nursery, Roster};
+use crate::team::{AgentFactory, Roster};
 
 /// Descriptors that are left for everything but agents at work and clients, and how many an agent at work needs.
 const OWN_DESCRIPTORS: u64 = 64;
 const DESCRIPTORS_PER_AGENT: u64 = 4;
 
 /// Everybody who lives, as the store has them.
-pub(super) struct Household {
+pub(super) struct LoadedAgents {
     pub(super) roster: Roster,
     /// Words for each row that could not be read.
     pub(super) damaged: Vec<String>,
@@ -20,8 +20,8 @@ pub(super) struct Household {
     pub(super) is_fresh: bool,
 }
 
-impl Household {
-    pub(super) fn of(store: &Store, config: &Config, nursery: &mut Nursery, unix_ms: i64) -> Result<Self> {
+impl LoadedAgents {
+    pub(super) fn of(store: &Store, config: &Config, factory: &mut AgentFactory, unix_ms: i64) -> Result<Self> {
         let roll = store.load_agents()?;
         let mut roster = Roster::default();
         for row in &roll.agents {
@@ -30,13 +30,13 @@ impl Household {
                 // Where not even the way up can be read, the eldest adopts.
                 _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
             };
-            roster.add(nursery.from_row(row), parent);
+            roster.add(factory.from_row(row), parent);
         }
         let is_fresh = roster.is_empty();
         if is_fresh {
             let model = config.endpoint.full_name();
             let row = store.create_root(AgentId::random(), Some(&model), Some(USUAL), unix_ms)?;
-            roster.add(nursery.from_row(&row), None);
+            roster.add(factory.from_row(&row), None);
         }
         Ok(Self { roster, damaged: roll.damaged, is_fresh })
     }
@@ -44,7 +44,7 @@ impl Household {
 
 /// How many agents may be at work: as many as the settings (0: no limit), the descriptors that so many clients and all else
 /// leave, and this build of libcurl allow.
-pub(super) fn places(limit: usize, clients: u64) -> usize {
+pub(super) fn slots(limit: usize, clients: u64) -> usize {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     let agents = descriptors.saturating_sub(OWN_DESCRIPTORS + clients) / DESCRIPTORS_PER_AGENT;

@@ -23,7 +23,7 @@ const ACTS_PER_TURN: usize = 16;
 
 /// What a terminal may do, and what its ways out do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Manners {
+pub struct TerminalMode {
     /// It looks, scrolls and switches; what would change anything for others is refused. What is typed into it and where
     /// it reads are its own.
     pub is_read_only: bool,
@@ -33,20 +33,20 @@ pub struct Manners {
 
 /// What the one who owns an attached terminal is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeatWish {
-    /// Let the terminal go, then call [`crate::repl::Repl::stand_up`]. It is neither read nor drawn any more.
+pub enum TerminalRequest {
+    /// Let the terminal go, then call [`crate::repl::Repl::detach_device`]. It is neither read nor drawn any more.
     Detach,
-    /// Stop the terminal's own process; when it goes on, call [`Seat::redraw`].
+    /// Stop the terminal's own process; when it goes on, call [`Terminal::redraw`].
     Suspend,
 }
 
 /// One terminal of the house.
-pub struct Seat {
+pub struct Terminal {
     /// The agent that it looks at; always one of the roster.
     pub focus: AgentId,
     /// Columns and rows.
     pub size: (u16, u16),
-    pub(super) manners: Manners,
+    pub(super) mode: TerminalMode,
     /// When it sat down, in milliseconds since 1970.
     pub(super) since: i64,
     /// What is typed here and concerns nobody else: only where the seat is read-only.
@@ -54,7 +54,7 @@ pub struct Seat {
     /// Changes with all that can be seen here and belongs to this seat alone.
     pub(super) revision: u64,
     /// What the last frame showed.
-    pub(super) seen: Option<super::draw::Seen>,
+    pub(super) seen: Option<super::draw::VisibleState>,
     /// When the last frame was drawn.
     pub(super) drawn_at: Moment,
     /// The newest frame was not drawn: the terminal took nothing.
@@ -76,20 +76,20 @@ pub struct Seat {
     /// So many keys asked for something in this turn.
     acts: usize,
     drawn: Vec<u8>,
-    wishes: Vec<SeatWish>,
+    wishes: Vec<TerminalRequest>,
     is_read_whole: bool,
     is_gone: bool,
     is_detached: bool,
 }
 
-impl Seat {
+impl Terminal {
     /// Sits down at a device and looks at an agent.
-    pub(super) fn new(device: Device, focus: AgentId, manners: Manners, unix_ms: i64) -> Self {
+    pub(super) fn new(device: Device, focus: AgentId, mode: TerminalMode, unix_ms: i64) -> Self {
         let screen = Screen::new(device.palette());
-        let mut seat = Self {
+        let mut terminal = Self {
             focus,
             size: (80, 24),
-            manners,
+            mode,
             since: unix_ms,
             own_draft: Draft::default(),
             revision: 0,
@@ -112,8 +112,8 @@ impl Seat {
             is_gone: false,
             is_detached: false,
         };
-        seat.measure();
-        seat
+        terminal.measure();
+        terminal
     }
 
     /// The terminal, if it is one that is not here.
@@ -136,7 +136,7 @@ impl Seat {
     }
 
     /// What its owner is to do, in order; each wish is told once.
-    pub fn take_wishes(&mut self) -> Vec<SeatWish> {
+    pub fn take_wishes(&mut self) -> Vec<TerminalRequest> {
         std::mem::take(&mut self.wishes)
     }
 
@@ -188,8 +188,8 @@ impl Seat {
     }
 
     /// Whether this question of this agent was in the last frame.
-    pub(super) fn has_shown(&self, who: AgentId, question: u64) -> bool {
-        self.seen.as_ref().is_some_and(|seen| seen.has_shown(who, question))
+    pub(super) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.has_shown(agent_id, question))
     }
 
     /// Whether the terminal of this process has hung up.
@@ -295,14 +295,14 @@ impl Seat {
     /// The person goes, and nothing ends with that.
     pub(super) fn detach(&mut self) {
         self.is_detached = true;
-        self.wishes.push(SeatWish::Detach);
+        self.wishes.push(TerminalRequest::Detach);
     }
 
     /// Asks its owner to stop the terminal's process.
     pub(super) fn wish_to_suspend(&mut self) {
         // One that has not stopped yet stops once, however often it was told to.
-        if !self.wishes.contains(&SeatWish::Suspend) {
-            self.wishes.push(SeatWish::Suspend);
+        if !self.wishes.contains(&TerminalRequest::Suspend) {
+            self.wishes.push(TerminalRequest::Suspend);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::tools::key_command::KeyRun;
 
 /// The keys of all providers that have a command for theirs.
 #[derive(Default)]
-pub(super) struct Keyring {
+pub(super) struct Credentials {
     rings: BTreeMap<String, Ring>,
 }
 
@@ -36,7 +36,7 @@ struct Ring {
     waiting: BTreeSet<AgentId>,
 }
 
-impl Keyring {
+impl Credentials {
     /// The key of this provider, if its command has printed one.
     pub(super) fn key(&self, provider: &str) -> Option<&Credential> {
         self.rings.get(provider)?.key.as_ref()
@@ -69,9 +69,9 @@ impl Keyring {
     }
 
     /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
-    fn stop_unwanted(&mut self, waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
+    fn stop_unwanted(&mut self, mail_waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
         let stop = |(provider, ring): (&String, &mut Ring)| {
-            ring.waiting.retain(|who| waits(*who, provider));
+            ring.waiting.retain(|agent_id| mail_waits(*agent_id, provider));
             ring.run.take_if(|_| ring.waiting.is_empty()).map(KeyRun::stop)
         };
         self.rings.iter_mut().filter_map(stop).collect()
@@ -80,12 +80,12 @@ impl Keyring {
 
 impl Repl {
     /// The agent waits for the key of its provider, which is asked for if that was not done yet.
-    pub(super) fn await_key(&mut self, who: AgentId) {
-        let Some(agent) = self.roster.get(who) else { return };
+    pub(super) fn await_key(&mut self, agent_id: AgentId) {
+        let Some(agent) = self.roster.get(agent_id) else { return };
         let (endpoint, environment) = (agent.talk.endpoint.clone(), agent.talk.environment.clone());
-        self.roster.with(who, |agent| agent.await_key());
-        let ring = self.keyring.rings.entry(endpoint.provider.clone()).or_default();
-        ring.waiting.insert(who);
+        self.roster.with(agent_id, |agent| agent.await_key());
+        let ring = self.credentials.rings.entry(endpoint.provider.clone()).or_default();
+        ring.waiting.insert(agent_id);
         if ring.run.is_some() {
             return;
         }
@@ -102,41 +102,42 @@ impl Repl {
     }
 
     /// A provider has refused the key of that run.
-    pub(super) fn on_key_refused(&mut self, who: AgentId, provider: &str, run: u64) {
-        self.keyring.forget(provider, run);
-        if !waits_for_key(&self.roster, who, provider) {
+    pub(super) fn on_key_refused(&mut self, agent_id: AgentId, provider: &str, run: u64) {
+        self.credentials.forget(provider, run);
+        if !waits_for_key(&self.roster, agent_id, provider) {
             return;
         }
-        if self.keyring.key(provider).is_some() {
-            return self.tell_of_key(&BTreeSet::from([who]), &Ok(()));
+        if self.credentials.key(provider).is_some() {
+            return self.tell_of_key(&BTreeSet::from([agent_id]), &Ok(()));
         }
-        self.await_key(who);
+        self.await_key(agent_id);
     }
 
     /// Looks at the commands that run: tells who waits for those that have ended, and ends those that nobody waits for.
-    pub(super) fn look_at_keys(&mut self) {
-        if !self.keyring.is_running() {
+    pub(super) fn poll_key_commands(&mut self) {
+        if !self.credentials.is_running() {
             return;
         }
-        for (provider, outcome, mut waiting) in self.keyring.take_ended() {
-            waiting.retain(|who| waits_for_key(&self.roster, *who, &provider));
+        for (provider, outcome, mut waiting) in self.credentials.take_ended() {
+            waiting.retain(|agent_id| waits_for_key(&self.roster, *agent_id, &provider));
             self.tell_of_key(&waiting, &outcome);
         }
         let roster = &self.roster;
-        self.dying.extend(self.keyring.stop_unwanted(|who, provider| waits_for_key(roster, who, provider)));
+        self.draining
+            .extend(self.credentials.stop_unwanted(|agent_id, provider| waits_for_key(roster, agent_id, provider)));
     }
 
     fn tell_of_key(&mut self, waiting: &BTreeSet<AgentId>, outcome: &Result<()>) {
-        for who in waiting {
-            self.with_agent(*who, |agent, context| agent.on_key(outcome.clone(), context));
+        for agent_id in waiting {
+            self.with_agent(*agent_id, |agent, context| agent.on_key(outcome.clone(), context));
         }
     }
 }
 
 /// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
-fn waits_for_key(roster: &Roster, who: AgentId, provider: &str) -> bool {
-    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
-    roster.get(who).is_some_and(waits)
+fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
+    let mail_waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
+    roster.get(agent_id).is_some_and(mail_waits)
 }
 
 /// Names the command by where it is written down, and never what it printed.

@@ -12,29 +12,29 @@ use crate::domain::history::History;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::store::AgentRow;
-use crate::team::Homes;
+use crate::team::Environments;
 
 /// The ordinal of who was never born.
-const NO_BIRTH: i64 = -1;
+const NO_ORDINAL: i64 = -1;
 
 /// What all agents are born with.
-pub struct Nursery {
+pub struct AgentFactory {
     catalog: Catalog,
     /// The usual one, and those that were asked for: agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     thinking: Thinking,
     /// The environments.
-    pub homes: Homes,
+    pub environments: Environments,
 }
 
-impl Nursery {
+impl AgentFactory {
     /// What the configuration says.
     pub fn new(config: &Config) -> Self {
         Self {
             catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
             thinking: config.thinking,
-            homes: Homes::new(config),
+            environments: Environments::new(config),
         }
     }
 
@@ -54,7 +54,7 @@ impl Nursery {
     /// An agent that the store knows; its conversation is read when it is first needed. One whose endpoint is not
     /// configured any more gets the usual one; the same goes for its environment, and the person is told.
     pub fn from_row(&mut self, row: &AgentRow) -> Agent {
-        let (home, complaint) = self.homes.restore(row.environment.as_deref());
+        let (resolved, complaint) = self.environments.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
         // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
@@ -63,14 +63,14 @@ impl Nursery {
             // The usual amount is that of the usual model, and a model may be gone.
             thinking: thinking_for(&endpoint, thinking),
             endpoint,
-            system: row.system.as_deref().map_or(home.system, Rc::from),
-            environment: home.environment,
+            system: row.system.as_deref().map_or(resolved.system, Rc::from),
+            environment: resolved.environment,
             has_tools: true,
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), talk);
         if let Some(words) = complaint {
-            agent.emit_aside(&Chunk::Error { kind: "house".into(), message: words });
+            agent.emit_aside(&Chunk::Error { kind: "internal".into(), message: words });
         }
         agent
     }
@@ -89,22 +89,22 @@ impl Nursery {
         Agent::new(identity_of(row), talk)
     }
 
-    /// An agent that answers one question for the house, on what `asker` runs on and without tools. It is in no store: the
+    /// An agent that answers one question for the house, on what `origin` runs on and without tools. It is in no store: the
     /// end of the program is its end.
-    pub fn errand(asker: &Agent, what: &str, system: &str) -> Agent {
+    pub fn summary_job(origin: &Agent, what: &str, system: &str) -> Agent {
         let identity = Identity {
             id: AgentId::random(),
-            ordinal: NO_BIRTH,
-            name: Some(format!("{what} for {}", asker.identity.label())),
-            parent: Some(asker.id()),
+            ordinal: NO_ORDINAL,
+            name: Some(format!("{what} for {}", origin.identity.label())),
+            parent: Some(origin.id()),
             fork_point: MessageId(0),
-            created_at: asker.identity.created_at,
+            created_at: origin.identity.created_at,
         };
         let talk = Talk {
-            endpoint: asker.talk.endpoint.clone(),
-            thinking: asker.talk.thinking,
+            endpoint: origin.talk.endpoint.clone(),
+            thinking: origin.talk.thinking,
             system: system.into(),
-            environment: asker.talk.environment.clone(),
+            environment: origin.talk.environment.clone(),
             has_tools: false,
             history: Some(History::default()),
         };

@@ -11,10 +11,10 @@ use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 use crate::repl::team::{Heard, Part, Run, RunId};
 use crate::store::{Forked, Found, NewAgent, NewRun};
-use crate::team::Nursery;
+use crate::team::AgentFactory;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{Task, Who};
@@ -36,14 +36,14 @@ impl Repl {
     /// A run begins with the next turn of the loop.
     pub(super) fn begin_run(
         &mut self,
-        asker: AgentId,
+        origin: AgentId,
         knows: Option<MessageId>,
         work: Work<'_>,
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
         self.require_writing()?;
-        self.roster.get(asker).filter(|_| !self.is_errand(asker)).ok_or_else(nobody)?;
+        self.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), self.shared.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
         let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
@@ -53,11 +53,11 @@ impl Repl {
         };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
         for model in models.chain(judge.as_deref()) {
-            self.shared.nursery.endpoint(model)?;
+            self.shared.factory.endpoint(model)?;
         }
         let new = NewRun {
             run: id.as_str(),
-            asker,
+            origin,
             task: text,
             strategy: if is_workflow { "workflow" } else { strategy.name() },
             aggregation: aggregation.name(),
@@ -67,7 +67,7 @@ impl Repl {
         self.team.runs.push(Run {
             id: id.clone(),
             task,
-            asker,
+            origin,
             knows,
             pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
             is_interrupted: false,
@@ -79,29 +79,29 @@ impl Repl {
             events: Vec::new(),
             outcome: None,
         });
-        self.count_tasks(asker);
+        self.count_tasks(origin);
         Ok(id)
     }
 
     /// One is asked: for the first time, or again.
-    pub(super) fn start_member(&mut self, run: &RunId, who: Who, prompt: &str, attempt: u32) {
-        let known = self.team.run(run).and_then(|run| run.agents.get(&who).copied());
+    pub(super) fn start_member(&mut self, run: &RunId, agent_id: Who, prompt: &str, attempt: u32) {
+        let known = self.team.run(run).and_then(|run| run.agents.get(&agent_id).copied());
         let asked = match known {
             Some(agent) => self.ask_again(agent, prompt),
-            None => self.ask_first(run, who, prompt),
+            None => self.ask_first(run, agent_id, prompt),
         };
         if let Err(error) = asked {
             // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
             let now = self.shared.clock.now();
-            self.team.with_task(run, now, |task, context| task.on_failure(who, &error, is_retryable, context));
+            self.team.with_task(run, now, |task, context| task.on_failure(agent_id, &error, is_retryable, context));
         }
     }
 
-    fn ask_first(&mut self, run: &RunId, who: Who, prompt: &str) -> Result<()> {
-        let agent = self.bear(run, who)?;
+    fn ask_first(&mut self, run: &RunId, agent_id: Who, prompt: &str) -> Result<()> {
+        let agent = self.bear(run, agent_id)?;
         let before = self.shared.store.last_own_message(agent)?;
-        let part = Part { run: run.clone(), who, before, heard: Heard::default() };
+        let part = Part { run: run.clone(), agent_id, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
         self.hand_on(run, agent, prompt);
         self.submit(None, agent, prompt.to_owned())
@@ -118,7 +118,7 @@ impl Repl {
 
     /// Nothing of what has failed is known to it: its message is taken back before it is told anew.
     fn ask_again(&mut self, agent: AgentId, prompt: &str) -> Result<()> {
-        let part = self.team.parts.get_mut(&agent).ok_or_else(nobody)?;
+        let part = self.team.parts.get_mut(&agent).ok_or_else(agent_gone)?;
         part.heard = Heard::default();
         let before = part.before;
         if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
@@ -129,18 +129,19 @@ impl Repl {
     }
 
     /// The agent that is to play this member: a child of the asker.
-    fn bear(&mut self, run: &RunId, who: Who) -> Result<AgentId> {
-        let Run { task, asker, knows, .. } = self.team.run(run).ok_or_else(nobody)?;
-        let (member, asker, knows) = (task.member(who).clone(), *asker, knows.filter(|_| who != Who::Judge));
-        let parent = self.roster.get(asker).ok_or_else(nobody)?;
+    fn bear(&mut self, run: &RunId, agent_id: Who) -> Result<AgentId> {
+        let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
+        let (member, origin, knows) =
+            (task.member(agent_id).clone(), *origin, knows.filter(|_| agent_id != Who::Judge));
+        let parent = self.roster.get(origin).ok_or_else(agent_gone)?;
         let endpoint = match &member.model {
-            Some(model) => self.shared.nursery.endpoint(model)?,
+            Some(model) => self.shared.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         let new = NewAgent {
             id: AgentId::random(),
             name: Some(self.free_name(&member.name)?),
-            parent: asker,
+            parent: origin,
             fork_point: knows.unwrap_or_default(),
             endpoint: Some(endpoint.full_name()),
             environment: Some(parent.talk.environment.spec.clone()),
@@ -149,19 +150,19 @@ impl Repl {
         let thinking = thinking_for(&endpoint, before);
         let forked =
             self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
-        let child = self.roster.with(asker, |parent| {
+        let child = self.roster.with(origin, |parent| {
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
             // What it knows is read from the store: the asker may have gone on since the run began.
-            let mut child = Nursery::fork(parent, &forked.row, endpoint, None);
+            let mut child = AgentFactory::fork(parent, &forked.row, endpoint, None);
             child.talk.thinking = thinking;
-            child.talk.has_tools = who != Who::Judge;
+            child.talk.has_tools = agent_id != Who::Judge;
             child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
             child
         });
-        self.roster.add(child.ok_or_else(nobody)?, Some(asker));
+        self.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
         if let Some(run) = self.team.run_mut(run) {
-            run.agents.insert(who, new.id);
+            run.agents.insert(agent_id, new.id);
         }
         Ok(new.id)
     }

@@ -7,28 +7,28 @@ use crate::agent::{Asked, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::{agent_called, agent_tree};
+use crate::domain::readiness::Readiness;
 use crate::domain::scrollback::LineKind;
-use crate::domain::socket::Readiness;
-use crate::reactor::{News, Source};
+use crate::reactor::{Ready, Source};
 use crate::repl::Repl;
-use crate::repl::apply::nobody;
+use crate::repl::apply::agent_gone;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]
-pub(super) struct Guests {
+pub(super) struct ExternalHooks {
     /// News of its descriptors that it has not taken.
-    news: Vec<(RawFd, Readiness)>,
+    ready: Vec<(RawFd, Readiness)>,
     /// How many requests may still be made; `None`: as many as agents want.
     requests_left: Option<u32>,
     /// How many were made.
     requests: u32,
 }
 
-impl Guests {
-    pub(super) fn hear(&mut self, news: &[News]) {
-        for one in news {
-            if let Source::Guest(fd) = one.source {
-                self.news.push((fd, one.readiness));
+impl ExternalHooks {
+    pub(super) fn hear(&mut self, ready: &[Ready]) {
+        for one in ready {
+            if let Source::External(fd) = one.source {
+                self.ready.push((fd, one.readiness));
             }
         }
     }
@@ -43,13 +43,13 @@ impl Repl {
     ///
     /// # Errors
     /// The kernel refuses: it is a plain file, for example, which can always be read and written.
-    pub fn watch_guest(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.reactor.watch(Source::Guest(fd), fd, readable, writable)
+    pub fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
+        self.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
     /// What the last turns brought for the driver's descriptors. Empties.
-    pub fn take_guest_news(&mut self) -> Vec<(RawFd, Readiness)> {
-        std::mem::take(&mut self.guests.news)
+    pub fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
+        std::mem::take(&mut self.external.ready)
     }
 
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
@@ -57,8 +57,8 @@ impl Repl {
     pub fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let asking: Vec<AgentId> = self.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();
-        for who in asking {
-            refused.extend(self.refuse_question(who).map(|title| (who, title)));
+        for agent_id in asking {
+            refused.extend(self.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
         if !refused.is_empty() {
             self.apply_outbox();
@@ -67,42 +67,42 @@ impl Repl {
     }
 
     /// Refuses what this agent asks, if it asks anything: its call in one line.
-    pub(super) fn refuse_question(&mut self, who: AgentId) -> Option<String> {
-        let Asked { number, question, .. } = self.roster.get(who)?.question().cloned()?;
-        self.with_agent(who, |agent, context| agent.decide(number, Err(NOBODY), context));
+    pub(super) fn refuse_question(&mut self, agent_id: AgentId) -> Option<String> {
+        let Asked { number, question, .. } = self.roster.get(agent_id)?.question().cloned()?;
+        self.with_agent(agent_id, |agent, context| agent.decide(number, Err(NOBODY), context));
         Some(question.title)
     }
 
     /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
     /// failed is the same one.
     pub fn limit_requests(&mut self, most: u32) {
-        self.guests.requests_left = Some(most);
+        self.external.requests_left = Some(most);
     }
 
     /// How many requests were made so far, those that were sent again not counted.
     pub fn requests(&self) -> u32 {
-        self.guests.requests
+        self.external.requests
     }
 
     /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
     pub fn is_out_of_requests(&self) -> bool {
-        self.first_in_line().is_some_and(|who| !self.may_request(who))
+        self.first_in_line().is_some_and(|agent_id| !self.may_request(agent_id))
     }
 
-    pub(super) fn may_request(&self, who: AgentId) -> bool {
-        self.guests.requests_left != Some(0) && !self.serving.is_spent(who) || !self.is_first_try(who)
+    pub(super) fn may_request(&self, agent_id: AgentId) -> bool {
+        self.external.requests_left != Some(0) && !self.serving.is_spent(agent_id) || !self.is_first_try(agent_id)
     }
 
-    pub(super) fn count_request(&mut self, who: AgentId) {
-        if self.is_first_try(who) {
-            self.guests.requests += 1;
-            self.serving.count_request(who);
-            self.guests.requests_left = self.guests.requests_left.map(|left| left.saturating_sub(1));
+    pub(super) fn count_request(&mut self, agent_id: AgentId) {
+        if self.is_first_try(agent_id) {
+            self.external.requests += 1;
+            self.serving.count_request(agent_id);
+            self.external.requests_left = self.external.requests_left.map(|left| left.saturating_sub(1));
         }
     }
 
-    pub(super) fn is_first_try(&self, who: AgentId) -> bool {
-        self.roster.get(who).is_none_or(|agent| matches!(agent.wait(), Wait::Place) && !agent.is_repeating())
+    pub(super) fn is_first_try(&self, agent_id: AgentId) -> bool {
+        self.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Place) && !agent.is_repeating())
     }
 
     /// The living agent that a person means by this.
@@ -119,22 +119,22 @@ impl Repl {
     /// The store cannot be read.
     pub fn last_spoken_to(&self) -> Result<AgentId> {
         let last = self.shared.store.last_spoken_to()?;
-        last.or_else(|| self.roster.nth(0)).ok_or_else(nobody)
+        last.or_else(|| self.roster.nth(0)).ok_or_else(agent_gone)
     }
 
     /// What this agent is called; where it does not live any more, its id.
-    pub fn label_of(&self, who: AgentId) -> String {
-        self.roster.get(who).map_or_else(|| who.to_string(), |agent| agent.identity.label())
+    pub fn label_of(&self, agent_id: AgentId) -> String {
+        self.roster.get(agent_id).map_or_else(|| agent_id.to_string(), |agent| agent.identity.label())
     }
 
     /// All agents as `/agents` lists them.
     pub fn agents(&self, current: AgentId) -> String {
-        agent_tree(&self.house(current))
+        agent_tree(&self.command_context(current))
     }
 
     /// Tells whoever looks at this agent something; no model is told.
-    pub fn announce(&mut self, who: AgentId, text: &str) {
-        self.note(who, LineKind::Note, text);
+    pub fn announce(&mut self, agent_id: AgentId, text: &str) {
+        self.note(agent_id, LineKind::Note, text);
         self.render();
     }
 }

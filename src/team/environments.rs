@@ -18,19 +18,19 @@ use crate::team::instructions;
 use crate::tools::{self, Environment};
 
 /// Where agents can live.
-pub struct Homes {
+pub struct Environments {
     entries: Vec<EnvironmentEntry>,
     /// The limits, and what all environments share.
     model: Environment,
     /// Where worktrees of our own are; `None`: nothing is kept, so there are none.
     worktrees: Option<PathBuf>,
     /// Those of the agents that were read from the store: many share one, and its files are read once.
-    known: HashMap<String, Home>,
+    known: HashMap<String, ResolvedEnvironment>,
 }
 
 /// An environment, and what a model is told of it.
 #[derive(Debug, Clone)]
-pub struct Home {
+pub struct ResolvedEnvironment {
     /// Tools and directory.
     pub environment: Arc<Environment>,
     /// The instructions before everything.
@@ -39,14 +39,14 @@ pub struct Home {
 
 /// What a specification leads to.
 #[derive(Debug, Clone)]
-pub enum Site {
+pub enum Resolution {
     /// An environment.
-    There(Home),
+    Ready(ResolvedEnvironment),
     /// A worktree that has to be made first, of the repository around this directory.
     Worktree(Spec, PathBuf),
 }
 
-impl Homes {
+impl Environments {
     /// What the configuration says.
     pub fn new(config: &Config) -> Self {
         let data = config.data_directory.as_ref();
@@ -67,7 +67,7 @@ impl Homes {
     ///
     /// # Panics
     /// Never: it is built in.
-    pub fn usual(&mut self) -> Home {
+    pub fn usual(&mut self) -> ResolvedEnvironment {
         self.remembered(USUAL).expect("the usual environment is built in, and its directory need not be there")
     }
 
@@ -75,7 +75,7 @@ impl Homes {
     ///
     /// # Errors
     /// The specification makes no sense, or its directory is not there.
-    pub fn find(&self, text: &str, here: &Environment) -> Result<Site> {
+    pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
         let spec: Spec = text.parse()?;
         let meaning = self.meaning(&spec)?;
         let directory = match (&spec.directory, &meaning.directory) {
@@ -84,9 +84,9 @@ impl Homes {
             (None, None) => here.working_directory.clone(),
         };
         if meaning.has_worktree && self.worktree_around(&directory).is_none() {
-            return Ok(Site::Worktree(spec, directory));
+            return Ok(Resolution::Worktree(spec, directory));
         }
-        Ok(Site::There(self.build(&spec, &meaning, directory)))
+        Ok(Resolution::Ready(self.build(&spec, &meaning, directory)))
     }
 
     fn meaning(&self, spec: &Spec) -> Result<Meaning> {
@@ -94,7 +94,7 @@ impl Homes {
         Names { entries: &self.entries, tools: &tools }.meaning(spec)
     }
 
-    fn build(&self, spec: &Spec, meaning: &Meaning, directory: PathBuf) -> Home {
+    fn build(&self, spec: &Spec, meaning: &Meaning, directory: PathBuf) -> ResolvedEnvironment {
         let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.model.working_directory, own).ok());
         let is_expected = directory == own.unwrap_or_else(|| self.model.working_directory.clone());
         let spec = spec.in_directory((!is_expected).then_some(&*directory));
@@ -111,41 +111,41 @@ impl Homes {
             working_directory: directory,
             ..self.model.clone()
         };
-        Home { environment: Arc::new(environment), system }
+        ResolvedEnvironment { environment: Arc::new(environment), system }
     }
 
     /// What an agent had when the program ended. Where that is not to be had any more: what comes closest, and words for
     /// the person.
-    pub fn restore(&mut self, stored: Option<&str>) -> (Home, Option<String>) {
+    pub fn restore(&mut self, stored: Option<&str>) -> (ResolvedEnvironment, Option<String>) {
         // Programs before environments wrote the directory alone.
         let Some(text) = stored.filter(|text| !text.starts_with('/')) else { return (self.usual(), None) };
         match self.remembered(text) {
-            Ok(home) => (home, None),
+            Ok(resolved) => (resolved, None),
             Err(error) => {
-                let home = self.next_best(text);
+                let resolved = self.next_best(text);
                 let words = format!(
                     "the environment {text} cannot be had any more ({}); this agent is in {} now",
-                    error.message, home.environment.spec
+                    error.message, resolved.environment.spec
                 );
-                (home, Some(words))
+                (resolved, Some(words))
             }
         }
     }
 
-    fn remembered(&mut self, text: &str) -> Result<Home> {
+    fn remembered(&mut self, text: &str) -> Result<ResolvedEnvironment> {
         if let Some(known) = self.known.get(text) {
             return Ok(known.clone());
         }
-        let home = match self.find(text, &self.model)? {
-            Site::There(home) => home,
-            Site::Worktree(..) => return Err(Error::new(ErrorKind::Usage, "its worktree is gone")),
+        let resolved = match self.find(text, &self.model)? {
+            Resolution::Ready(resolved) => resolved,
+            Resolution::Worktree(..) => return Err(Error::new(ErrorKind::Usage, "its worktree is gone")),
         };
-        self.known.insert(text.to_owned(), home.clone());
-        Ok(home)
+        self.known.insert(text.to_owned(), resolved.clone());
+        Ok(resolved)
     }
 
     /// The same tools where the program was started, if only the directory is gone; else the usual ones.
-    fn next_best(&mut self, text: &str) -> Home {
+    fn next_best(&mut self, text: &str) -> ResolvedEnvironment {
         let elsewhere = text.parse::<Spec>().map(|spec| spec.in_directory(None).to_string());
         elsewhere.and_then(|text| self.remembered(&text)).unwrap_or_else(|_| self.usual())
     }
@@ -177,8 +177,8 @@ impl Homes {
 
 /// The directory that is meant, as the kernel calls it.
 fn real_directory(from: &Path, written: &Path) -> Result<PathBuf> {
-    let home = |rest: &Path| std::env::home_dir().map(|home| home.join(rest));
-    let expanded = written.strip_prefix("~").ok().and_then(home).unwrap_or_else(|| from.join(written));
+    let resolved = |rest: &Path| std::env::home_dir().map(|resolved| resolved.join(rest));
+    let expanded = written.strip_prefix("~").ok().and_then(resolved).unwrap_or_else(|| from.join(written));
     let shown = expanded.display();
     let wrong = |words: String| Error::new(ErrorKind::Usage, words);
     let real = fs::canonicalize(&expanded).map_err(|error| wrong(format!("{shown} is no directory: {error}")))?;
@@ -189,7 +189,7 @@ fn real_directory(from: &Path, written: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn homes(directory: &Path) -> Homes {
+    fn environments(directory: &Path) -> Environments {
         let review = EnvironmentEntry {
             name: "review".into(),
             tools: vec!["readonly".into()],
@@ -202,13 +202,13 @@ mod tests {
             environments: vec![review],
             ..Config::default()
         };
-        Homes::new(&config)
+        Environments::new(&config)
     }
 
-    fn found(homes: &Homes, text: &str, here: &Home) -> Home {
-        match homes.find(text, &here.environment).unwrap() {
-            Site::There(home) => home,
-            Site::Worktree(..) => panic!("{text} is no worktree"),
+    fn found(environments: &Environments, text: &str, here: &ResolvedEnvironment) -> ResolvedEnvironment {
+        match environments.find(text, &here.environment).unwrap() {
+            Resolution::Ready(resolved) => resolved,
+            Resolution::Worktree(..) => panic!("{text} is no worktree"),
         }
     }
 
@@ -217,29 +217,29 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(top.path()).unwrap();
         fs::create_dir_all(top.join("there/deep")).unwrap();
-        let mut homes = homes(&top);
-        let usual = homes.usual();
-        let spec = |text: &str, here: &Home| found(&homes, text, here).environment.spec.clone();
+        let mut environments = environments(&top);
+        let usual = environments.usual();
+        let spec = |text: &str, here: &ResolvedEnvironment| found(&environments, text, here).environment.spec.clone();
         assert_eq!(spec("readonly", &usual), "readonly");
         assert_eq!(spec("coding@.", &usual), usual.environment.spec);
-        let there = found(&homes, "coding@there", &usual);
+        let there = found(&environments, "coding@there", &usual);
         assert_eq!(there.environment.spec, format!("coding@{}/there", top.display()));
         assert_eq!(spec("coding", &there), there.environment.spec);
         assert_eq!(spec("readonly", &there), format!("readonly@{}/there", top.display()));
         assert_eq!(spec("readonly@deep", &there), format!("readonly@{}/there/deep", top.display()));
         assert_eq!(spec("readonly@..", &there), "readonly");
-        let review = found(&homes, "review", &usual);
+        let review = found(&environments, "review", &usual);
         assert_eq!((review.environment.spec.as_str(), &*review.system), ("review", "You review."));
         assert_eq!(review.environment.working_directory, top.join("there"));
         for text in ["coding@nowhere", "coding@/dev/null", "nonsense"] {
-            assert!(homes.find(text, &usual.environment).is_err(), "{text}");
+            assert!(environments.find(text, &usual.environment).is_err(), "{text}");
         }
     }
 
     #[test]
     fn what_is_gone_at_the_start_is_replaced_by_what_comes_closest_and_told() {
         let top = tempfile::tempdir().unwrap();
-        let mut homes = homes(top.path());
+        let mut environments = environments(top.path());
         for (stored, expected) in [
             ("readonly@/gone", "readonly"),
             ("mine", "coding"),
@@ -247,12 +247,12 @@ mod tests {
             ("review", "coding"),
             ("?", "coding"),
         ] {
-            let (home, words) = homes.restore(Some(stored));
-            assert_eq!(home.environment.spec, expected, "{stored}");
+            let (resolved, words) = environments.restore(Some(stored));
+            assert_eq!(resolved.environment.spec, expected, "{stored}");
             assert!(words.is_some_and(|words| words.contains(stored)), "{stored}");
         }
         for stored in [None, Some("/where/it/worked"), Some("coding"), Some("chat")] {
-            assert_eq!(homes.restore(stored).1, None, "{stored:?}");
+            assert_eq!(environments.restore(stored).1, None, "{stored:?}");
         }
     }
 
@@ -260,12 +260,12 @@ mod tests {
     fn a_worktree_of_our_own_is_joined_and_another_place_has_to_be_made_into_one() {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join("data/worktrees/abc/src")).unwrap();
-        let mut homes = homes(top.path());
-        let usual = homes.usual();
-        assert!(matches!(homes.find("worktree", &usual.environment), Ok(Site::Worktree(..))));
-        let inside = found(&homes, "worktree@data/worktrees/abc/src", &usual);
+        let mut environments = environments(top.path());
+        let usual = environments.usual();
+        assert!(matches!(environments.find("worktree", &usual.environment), Ok(Resolution::Worktree(..))));
+        let inside = found(&environments, "worktree@data/worktrees/abc/src", &usual);
         assert!(inside.environment.worktree.as_ref().is_some_and(|root| root.ends_with("worktrees/abc")));
-        assert_eq!(found(&homes, "worktree", &inside).environment.spec, inside.environment.spec);
-        assert!(found(&homes, "chat", &inside).environment.worktree.is_some());
+        assert_eq!(found(&environments, "worktree", &inside).environment.spec, inside.environment.spec);
+        assert!(found(&environments, "chat", &inside).environment.worktree.is_some());
     }
 }

@@ -4,8 +4,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::course::Standing;
 use super::result::{Ending, MemberResult};
+use super::schedule::Standing;
 use crate::base::clock::Moment;
 
 /// How far a member is.
@@ -24,7 +24,7 @@ pub(super) enum Phase {
 
 /// A member's part of a task.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Effort {
+pub(super) struct Attempts {
     pub phase: Phase,
     /// What it is asked, each time.
     pub prompt: Rc<str>,
@@ -40,7 +40,7 @@ pub(super) struct Effort {
     pub last_error: Option<String>,
 }
 
-impl Effort {
+impl Attempts {
     /// Whether something may be under way for it.
     pub(super) const fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Asked | Phase::Retrying(_))

@@ -10,17 +10,17 @@ use super::config::{self, Surroundings};
 use super::print::Whom;
 use super::{code, scripts, served_directory, way_back};
 use crate::base::error::Result;
-use crate::domain::wire::Ask;
-use crate::server;
+use crate::domain::wire::Request;
+use crate::socket;
 
 /// `polylogue attach`. The exit code.
 ///
 /// # Errors
 /// Nobody serves, the server refuses or dies, or there is no terminal.
-pub fn attach(arguments: &Arguments, around: &Surroundings, who: Option<String>, is_read_only: bool) -> Result<u8> {
+pub fn attach(arguments: &Arguments, around: &Surroundings, agent: Option<String>, is_read_only: bool) -> Result<u8> {
     let directory = served_directory(arguments, around)?;
-    let stream = server::connect(&directory)?.ok_or_else(|| nobody_serves(&directory))?;
-    let wanted = Wanted { who, is_read_only: is_read_only || arguments.read_only };
+    let stream = socket::connect(&directory)?.ok_or_else(|| nobody_serves(&directory))?;
+    let wanted = Wanted { agent, is_read_only: is_read_only || arguments.read_only };
     let why = attach::run(stream, wanted)?;
     attach::farewell(why.as_deref(), &way_back(arguments, config::load(arguments, around).data_directory_said()));
     Ok(code::DONE)
@@ -32,15 +32,15 @@ pub fn attach(arguments: &Arguments, around: &Surroundings, who: Option<String>,
 /// As for [`attach()`].
 pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<Option<u8>> {
     let Some(client) = server_of(arguments, around)? else { return Ok(None) };
-    let who = match Whom::of(arguments) {
-        Whom::Named(who) => Some(who),
+    let agent = match Whom::of(arguments) {
+        Whom::Named(agent) => Some(agent),
         Whom::New | Whom::Last | Whom::Unnamed => None,
     };
-    let who = match arguments.prompt() {
-        None => who,
-        Some(text) => Some(send(client, who, text)?),
+    let agent = match arguments.prompt() {
+        None => agent,
+        Some(text) => Some(send(client, agent, text)?),
     };
-    attach(arguments, around, who, false).map(Some)
+    attach(arguments, around, agent, false).map(Some)
 }
 
 /// The server that holds the directory which would be used, if one does: the person is told what it does not heed.
@@ -59,10 +59,10 @@ pub fn server_of(arguments: &Arguments, around: &Surroundings) -> Result<Option<
 }
 
 /// As in a chat of its own: what is said on the command line goes to agent 0 if nobody is named, and that one is shown.
-fn send(mut client: Client, who: Option<String>, text: String) -> Result<String> {
-    let who = who.unwrap_or_else(|| "0".to_owned());
-    client.ask(&Ask::Send { who: who.clone(), text })?;
-    Ok(who)
+fn send(mut client: Client, agent: Option<String>, text: String) -> Result<String> {
+    let agent = agent.unwrap_or_else(|| "0".to_owned());
+    client.ask(&Request::Send { agent: agent.clone(), text })?;
+    Ok(agent)
 }
 
 /// Says which options mean nothing here, if there are any.

@@ -21,7 +21,7 @@ use crate::process;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A loop in this process.
-pub struct House {
+pub struct CommandContext {
     /// The loop.
     pub repl: Repl,
     /// The longest turn that did not wait, by the wall, and of all turns by processor time.
@@ -29,16 +29,16 @@ pub struct House {
     directory: TempDir,
 }
 
-impl House {
+impl CommandContext {
     /// A house with so many agents, all children of agent 0, that talk to `url`; to echo if there is none.
-    pub fn new(url: Option<&str>, agents: usize) -> House {
+    pub fn new(url: Option<&str>, agents: usize) -> CommandContext {
         let directory = TempDir::new().expect("a directory for the store");
         fill(directory.path(), agents, 0, "");
-        House::open(directory, url, Settings::default())
+        CommandContext::open(directory, url, Settings::default())
     }
 
     /// The house of the store in this directory.
-    pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> House {
+    pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> CommandContext {
         let config = Config {
             data_directory: Some(directory.path().into()),
             catalog: Catalog(url.map(provider).into_iter().collect()),
@@ -52,12 +52,12 @@ impl House {
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");
         let repl = Repl::open(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the house opens");
-        House { repl, longest: Default::default(), directory }
+        CommandContext { repl, longest: Default::default(), directory }
     }
 
     /// The program is gone, its files stay.
     pub fn close(self) -> TempDir {
-        let House { repl, directory, .. } = self;
+        let CommandContext { repl, directory, .. } = self;
         drop(repl);
         directory
     }
@@ -81,7 +81,7 @@ impl House {
 
     /// The terminal.
     pub fn memory(&mut self) -> &mut RemoteTerminal {
-        self.repl.seat().and_then(|seat| seat.remote()).expect("a house with a terminal in memory")
+        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a house with a terminal in memory")
     }
 
     /// Types bytes, and turns until they were looked at.
@@ -93,7 +93,7 @@ impl House {
     }
 
     /// Turns until something holds.
-    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut House) -> bool) {
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut CommandContext) -> bool) {
         let start = Instant::now();
         while !holds(self) {
             assert!(start.elapsed() < PATIENCE, "never came: {what}");
@@ -111,7 +111,7 @@ impl House {
 
     /// Turns until nobody is busy.
     pub fn until_idle(&mut self) {
-        self.until("everybody is idle", |house| house.repl.roster().busy().is_empty());
+        self.until("everybody is idle", |app| app.repl.roster().busy().is_empty());
     }
 
     /// The `n`th agent by birth.

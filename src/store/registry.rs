@@ -42,7 +42,7 @@ pub struct AgentRow {
 
 /// The living, and what could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Roll {
+pub struct Registry {
     /// Running agents in the order of birth.
     pub agents: Vec<AgentRow>,
     /// Words for each row that was skipped.
@@ -67,19 +67,19 @@ impl Store {
     /// The running agents, by order of birth.
     ///
     /// # Errors
-    /// The database cannot be read. A row that makes no sense is no error but one of [`Roll::damaged`].
-    pub fn load_agents(&self) -> Result<Roll> {
+    /// The database cannot be read. A row that makes no sense is no error but one of [`Registry::damaged`].
+    pub fn load_agents(&self) -> Result<Registry> {
         let sql = format!("{SELECT} WHERE status = 'running' ORDER BY ordinal");
-        let mut roll = Roll::default();
+        let mut registry = Registry::default();
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             match agent_row(row) {
-                Ok(agent) => roll.agents.push(agent),
-                Err(words) => roll.damaged.push(words),
+                Ok(agent) => registry.agents.push(agent),
+                Err(words) => registry.damaged.push(words),
             }
         }
-        Ok(roll)
+        Ok(registry)
     }
 
     /// One agent, alive or dead.

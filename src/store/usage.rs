@@ -34,7 +34,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
-    pub fn spent(&self, agent: Option<AgentId>) -> Result<Spent> {
+    pub fn usage(&self, agent: Option<AgentId>) -> Result<Spent> {
         let ordinal = agent.map(|agent| agents::known(&self.conn, agent)).transpose()?;
         let mut statement = self.conn.prepare_cached(SUMS)?;
         Ok(statement.query_row(params![ordinal], |row| {
@@ -54,7 +54,7 @@ impl Store {
     /// Tokens of the agent's last request and its reply: how full the model's context is. `None` before the first one.
     ///
     /// # Errors
-    /// As for [`Store::spent`].
+    /// As for [`Store::usage`].
     pub fn last_context(&self, agent: AgentId) -> Result<Option<u64>> {
         let sql = "SELECT total(json ->> 'input') + total(json ->> 'output'), count(*)
             FROM (SELECT iif(json_valid(data), data, '{}') AS json FROM messages INDEXED BY messages_usage
@@ -81,15 +81,15 @@ mod tests {
         let store = Store::in_memory().unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 0).unwrap();
-        assert_eq!(store.spent(Some(root)).unwrap(), Spent::default());
+        assert_eq!(store.usage(Some(root)).unwrap(), Spent::default());
         assert_eq!(store.last_context(root).unwrap(), None);
         let bodies = vec![usage(10, Some(5)), Body::User("x".into()), usage(20, None), usage(u64::MAX, Some(1))];
         store.append(root, bodies, 0).unwrap();
         store.append(root, vec![usage(30, Some(7))], 0).unwrap();
         store.conn.execute("UPDATE messages SET data = '{broken' WHERE data LIKE '%1844%'", []).unwrap();
         let expected = Spent { requests: 4, input: 60, cached: 3, output: 6, cost: 12, priced: 2 };
-        assert_eq!(store.spent(Some(root)).unwrap(), expected);
-        assert_eq!(store.spent(None).unwrap(), expected);
+        assert_eq!(store.usage(Some(root)).unwrap(), expected);
+        assert_eq!(store.usage(None).unwrap(), expected);
         assert_eq!(store.last_context(root).unwrap(), Some(32));
     }
 }

@@ -51,22 +51,22 @@ impl Team {
         let Some(part) = self.parts.get_mut(&agent) else { return };
         part.heard.hear(bodies, is_end);
         let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.input + usage.output } else { 0 };
-        let (run, who, tokens) = (part.run.clone(), part.who, bodies.iter().map(tokens).sum());
+        let (run, agent_id, tokens) = (part.run.clone(), part.agent_id, bodies.iter().map(tokens).sum());
         if tokens > 0 {
-            self.with_task(&run, now, |task, _| task.on_tokens(who, tokens));
+            self.with_task(&run, now, |task, _| task.on_tokens(agent_id, tokens));
         }
     }
 
     /// This agent was given a place to work.
     pub(in crate::repl) fn on_begun(&mut self, agent: AgentId, now: Moment) {
         let Some(part) = self.parts.get(&agent) else { return };
-        let (run, who) = (part.run.clone(), part.who);
-        self.with_task(&run, now, |task, _| task.on_begun(who, now));
+        let (run, agent_id) = (part.run.clone(), part.agent_id);
+        self.with_task(&run, now, |task, _| task.on_begun(agent_id, now));
     }
 
     fn on_settled(&mut self, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
         let Some(part) = self.parts.get(&agent) else { return };
-        let (run, who, was_shown) = (part.run.clone(), part.who, part.heard.is_shown);
+        let (run, agent_id, was_shown) = (part.run.clone(), part.agent_id, part.heard.is_shown);
         let came = match outcome {
             AgentOutcome::Completed => part.heard.answer().map(str::to_owned),
             AgentOutcome::Error(error) => Err(error.clone()),
@@ -74,8 +74,8 @@ impl Team {
             AgentOutcome::Exited => return,
         };
         self.with_task(&run, now, |task, context| match came {
-            Ok(answer) => task.on_answer(who, &answer, context),
-            Err(error) => task.on_failure(who, &error, error.kind.is_transient() && !was_shown, context),
+            Ok(answer) => task.on_answer(agent_id, &answer, context),
+            Err(error) => task.on_failure(agent_id, &error, error.kind.is_transient() && !was_shown, context),
         });
     }
 
@@ -83,17 +83,17 @@ impl Team {
     pub(in crate::repl) fn on_buried(&mut self, agent: AgentId, now: Moment) {
         if let Some(part) = self.parts.remove(&agent) {
             if let Some(run) = self.run_mut(&part.run) {
-                run.agents.remove(&part.who);
+                run.agents.remove(&part.agent_id);
             }
             let error = Error::new(ErrorKind::System, "it was killed");
-            self.with_task(&part.run, now, |task, context| task.on_failure(part.who, &error, false, context));
+            self.with_task(&part.run, now, |task, context| task.on_failure(part.agent_id, &error, false, context));
         }
         self.interrupt_runs_of(agent, now);
     }
 
     /// All that this agent has asked for and that goes on is to end with what there is. Whether there was such a run.
-    pub(in crate::repl) fn interrupt_runs_of(&mut self, asker: AgentId, now: Moment) -> bool {
-        let open: Vec<RunId> = self.open_runs().filter(|run| run.asker == asker).map(|run| run.id.clone()).collect();
+    pub(in crate::repl) fn interrupt_runs_of(&mut self, origin: AgentId, now: Moment) -> bool {
+        let open: Vec<RunId> = self.open_runs().filter(|run| run.origin == origin).map(|run| run.id.clone()).collect();
         for run in &open {
             self.interrupt(run, now);
         }
@@ -104,16 +104,16 @@ impl Team {
 impl Repl {
     /// What an agent that plays says is heard. Text that would go back to the person who has written it goes nowhere: the
     /// task has it.
-    pub(in crate::repl) fn divert_to_team(&mut self, who: AgentId, effect: Effect) -> Option<Effect> {
-        if !self.team.plays(who) {
+    pub(in crate::repl) fn divert_to_team(&mut self, agent_id: AgentId, effect: Effect) -> Option<Effect> {
+        if !self.team.plays(agent_id) {
             return Some(effect);
         }
         let now = self.shared.clock.now();
         match &effect {
-            Effect::Persist(bodies) | Effect::Settle(bodies) => self.team.hear(who, bodies, false, now),
-            Effect::Finish(bodies) => self.team.hear(who, bodies, true, now),
+            Effect::Persist(bodies) | Effect::Settle(bodies) => self.team.hear(agent_id, bodies, false, now),
+            Effect::Finish(bodies) => self.team.hear(agent_id, bodies, true, now),
             // What a person has queued for it may begin right behind this: that is no part of the task any more.
-            Effect::Settled(outcome) => self.team.on_settled(who, outcome, now),
+            Effect::Settled(outcome) => self.team.on_settled(agent_id, outcome, now),
             Effect::ReturnText(_) => return None,
             _ => {}
         }
