@@ -20,6 +20,7 @@ use std::sync::Arc;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::{Chunk, Status};
+use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
@@ -89,6 +90,18 @@ impl Talk {
     }
 }
 
+/// What an agent works for; its effects are carried out accordingly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// A person.
+    #[default]
+    Normal,
+    /// A task of the coordinator.
+    Member,
+    /// Another agent, for which it writes a summary. It is neither stored nor listed.
+    Summary,
+}
+
 /// One agent.
 pub struct Agent {
     /// Who.
@@ -109,6 +122,10 @@ pub struct Agent {
     tasks: usize,
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
+    /// What it works for.
+    pub role: Role,
+    /// How its failed requests are tried again; `None`: as configured.
+    pub retry: Option<RetryPolicy>,
     state: State,
     /// The last turn was interrupted.
     was_cut: bool,
@@ -130,6 +147,8 @@ impl Agent {
             summaries: 0,
             tasks: 0,
             used: Usage::default(),
+            role: Role::Normal,
+            retry: None,
             state: State::Idle,
             was_cut: false,
             exchange: Exchange::default(),

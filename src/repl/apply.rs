@@ -17,8 +17,8 @@ pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Messag
 impl Repl {
     /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
     pub(super) fn apply_effects(&mut self) {
-        while let Some((agent_id, effect)) = self.outbox.pop() {
-            self.shared.trace.effect(agent_id, &effect);
+        while let Some((agent_id, effect)) = self.core.outbox.pop() {
+            self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
         }
     }
@@ -34,7 +34,7 @@ impl Repl {
             Effect::Settle(bodies) => self.persist(agent_id, bodies, Store::settle_reply),
             Effect::Finish(bodies) => self.persist(agent_id, bodies, Store::finish_turn),
             Effect::Checkpoint { text, thinking } => self.keep_checkpoints((agent_id, text, thinking)),
-            Effect::Request => self.roster.queue_for_slot(agent_id),
+            Effect::Request => self.core.roster.queue_for_slot(agent_id),
             Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
             Effect::Answered(provider) => self.limiter.on_answered(&provider, agent_id),
             Effect::KeyRefused { provider, run } => self.on_key_refused(agent_id, &provider, run),
@@ -51,14 +51,14 @@ impl Repl {
     /// Keeps a piece of a reply, and in the same transaction those of other agents that come right behind it.
     fn keep_checkpoints(&mut self, first: (AgentId, String, String)) {
         let mut pieces = vec![first];
-        while let Some((agent_id, effect)) = self.outbox.pop_checkpoint() {
-            self.shared.trace.effect(agent_id, &effect);
+        while let Some((agent_id, effect)) = self.core.outbox.pop_checkpoint() {
+            self.trace.effect(agent_id, &effect);
             if let Effect::Checkpoint { text, thinking } = effect {
                 pieces.push((agent_id, text, thinking));
             }
         }
         pieces.retain(|(agent_id, ..)| !self.is_summary_job(*agent_id));
-        let store = &self.shared.store;
+        let store = &self.core.store;
         let all = pieces.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
         if store.append_partials(all).is_err() {
             // One that cannot be kept must not take the others with it.
@@ -70,27 +70,27 @@ impl Repl {
 
     /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
     pub(super) fn persist(&mut self, agent_id: AgentId, bodies: Vec<Body>, write: Write) {
-        let now = self.shared.clock.unix_ms();
-        let messages = write(&self.shared.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
-            self.unsaved += bodies.len();
-            self.note(agent_id, LineKind::Error, &format!("not saved, only in memory: {error}"));
-            let last = self.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
+        let now = self.core.clock.unix_ms();
+        let messages = write(&self.core.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
+            self.core.unsaved += bodies.len();
+            self.core.note(agent_id, LineKind::Error, &format!("not saved, only in memory: {error}"));
+            let last = self.core.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
             let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
             bodies.into_iter().map(unsaved).collect()
         });
-        self.roster.with(agent_id, |agent| agent.remember(messages));
+        self.core.roster.with(agent_id, |agent| agent.remember(messages));
     }
 
     fn keep_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
-        if let Err(error) = self.shared.store.append_partial(agent_id, text, thinking) {
-            self.note(agent_id, LineKind::Error, &error.message);
-            self.roster.with(agent_id, |agent| agent.unkeep(text.len(), thinking.len()));
+        if let Err(error) = self.core.store.append_partial(agent_id, text, thinking) {
+            self.core.note(agent_id, LineKind::Error, &error.message);
+            self.core.roster.with(agent_id, |agent| agent.unkeep(text.len(), thinking.len()));
         }
     }
 
     fn on_moved(&mut self, agent_id: AgentId, to: State) {
         if to == State::Idle {
-            self.roster.leave_send_queue(agent_id);
+            self.core.roster.leave_send_queue(agent_id);
         }
         if matches!(to, State::Idle | State::WaitingForLlm) {
             self.unpark(agent_id);
@@ -110,10 +110,10 @@ impl Repl {
     fn keep_connection(&mut self, agent_id: AgentId) {
         self.idle_connections.retain(|one| *one != agent_id);
         self.idle_connections.push_back(agent_id);
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         while self.idle_connections.len() > IDLE_CONNECTIONS {
             let Some(longest) = self.idle_connections.pop_front() else { return };
-            self.with_agent(longest, |agent, _| {
+            self.core.with_agent(longest, |agent, _| {
                 if agent.state() == State::Idle {
                     agent.connection().close(now);
                 }
@@ -155,7 +155,7 @@ impl Repl {
     /// Carries a change out, or leaves everything as it was and says why. It concerns one agent, and of the terminals only
     /// the one from which it was asked for, if that is still there.
     pub(super) fn apply_change(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
-        self.shared.trace.change(origin, agent_id, &change);
+        self.trace.change(origin, agent_id, &change);
         if !change.only_looks() {
             self.require_writing()?;
         }
@@ -183,14 +183,14 @@ impl Repl {
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => {
                 self.drop_parked(agent_id);
-                if self.roster.get(agent_id).is_some_and(|agent| agent.state() == State::Idle) {
+                if self.core.roster.get(agent_id).is_some_and(|agent| agent.state() == State::Idle) {
                     self.cancel_slice(agent_id);
-                    self.team.interrupt_runs_of(agent_id, self.shared.clock.now());
+                    self.team.interrupt_runs_of(agent_id, self.core.clock.now());
                 }
-                self.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
+                self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
             }
             Change::Answer { question, allowed } => {
-                self.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
+                self.core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
                     .ok_or_else(agent_gone)?;
                 Ok(())
             }
@@ -212,7 +212,7 @@ impl Repl {
 
     /// Text is the person's again: in front of what they have typed meanwhile.
     pub(super) fn return_text(&mut self, agent_id: AgentId, text: &str) {
-        self.roster.with(agent_id, |agent| {
+        self.core.roster.with(agent_id, |agent| {
             let typed = agent.view.draft.take();
             let between = if typed.is_empty() { "" } else { "\n" };
             agent.view.draft.set(&format!("{text}{between}{typed}"));
@@ -222,7 +222,7 @@ impl Repl {
     }
 
     fn switch(&mut self, origin: Option<TerminalId>, to: AgentId) -> Result<()> {
-        if self.roster.get(to).is_none() {
+        if self.core.roster.get(to).is_none() {
             return Err(agent_gone());
         }
         if let Some(at) = origin {
@@ -238,12 +238,12 @@ impl Repl {
 
     /// The same without this message and what came after it: it is about to be told.
     pub(super) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
-        if self.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
+        if self.core.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
             return Ok(());
         }
-        let (mut messages, damaged) = self.shared.store.replay(agent_id)?;
+        let (mut messages, damaged) = self.core.store.replay(agent_id)?;
         messages.retain(|message| message.id < first);
-        self.roster.with(agent_id, |agent| {
+        self.core.roster.with(agent_id, |agent| {
             agent.talk.history = Some(History::from_messages(messages));
             for words in damaged {
                 agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message: words });

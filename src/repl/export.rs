@@ -21,7 +21,7 @@ impl Repl {
 
     /// Writes a file that was not there before, for its owner alone.
     pub(super) fn export(&mut self, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let path = agent.talk.environment.working_directory.join(path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let outcome = file.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -40,14 +40,14 @@ impl Repl {
         let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
             label: agent.identity.label(),
-            parent: self.roster.parent(agent.id()),
+            parent: self.core.roster.parent(agent.id()),
             model: agent.talk.endpoint.full_name(),
             status: agent.status(),
-            place: self.roster.place_in_send_queue(agent.id()),
+            place: self.core.roster.place_in_send_queue(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
-        self.roster.iter().map(listed).collect()
+        self.core.roster.iter().map(listed).collect()
     }
 
     /// What this agent is doing. One that was closed is idle.
@@ -55,10 +55,10 @@ impl Repl {
     /// # Errors
     /// There never was such an agent, or the store cannot be read.
     pub fn status(&self, agent_id: AgentId) -> Result<Status> {
-        if let Some(agent) = self.roster.get(agent_id) {
+        if let Some(agent) = self.core.roster.get(agent_id) {
             return Ok(agent.status());
         }
-        let row = self.shared.store.agent(agent_id)?.ok_or_else(agent_gone)?;
+        let row = self.core.store.agent(agent_id)?.ok_or_else(agent_gone)?;
         Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
@@ -69,11 +69,11 @@ impl Repl {
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
         self.require_writing()?;
-        let root = self.roster.nth(0).ok_or_else(agent_gone)?;
+        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(commands::checked_name).transpose()?;
-        let parent = self.roster.get(root).ok_or_else(agent_gone)?;
+        let parent = self.core.roster.get(root).ok_or_else(agent_gone)?;
         let endpoint = match model {
-            Some(model) => self.shared.factory.endpoint(model)?,
+            Some(model) => self.core.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         let new = NewAgent {
@@ -87,20 +87,20 @@ impl Repl {
         let before = parent.talk.thinking;
         let thinking = thinking_for(&endpoint, before);
         let born = self.together(|repl| {
-            let born = repl.shared.store.slice(&new, Vec::new(), repl.shared.clock.unix_ms())?;
+            let born = repl.core.store.slice(&new, Vec::new(), repl.core.clock.unix_ms())?;
             if thinking != before {
-                repl.shared.store.set_thinking(new.id, Some(&thinking.to_string()))?;
+                repl.core.store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
             Ok(born)
         })?;
-        let child = self.roster.with(root, |parent| {
+        let child = self.core.roster.with(root, |parent| {
             parent.emit_logged(&born.in_parent.body);
             parent.remember(vec![born.in_parent]);
             let mut child = AgentFactory::fork(parent, &born.row, endpoint, None);
             child.talk.thinking = thinking;
             child
         });
-        self.roster.add(child.ok_or_else(agent_gone)?, Some(root));
+        self.core.roster.add(child.ok_or_else(agent_gone)?, Some(root));
         self.render();
         Ok(new.id)
     }
@@ -137,7 +137,7 @@ impl Repl {
     pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
         self.require_writing()?;
         if let Some(why) = self.why_not_close(agent_id)? {
-            let label = self.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
+            let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
         if let Some(closed) = self.remove_agent(agent_id) {
@@ -147,14 +147,14 @@ impl Repl {
     }
 
     fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
-        let agent = self.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
         let is_waited_for = self.is_waited_on(agent_id);
         let reasons = [
-            (self.roster.parent(agent_id).is_none(), "it is the root"),
+            (self.core.roster.parent(agent_id).is_none(), "it is the root"),
             (agent.state() != State::Idle, "it is at work"),
             (!agent.queue.is_empty(), "texts are queued for it"),
             (is_waited_for, "a change of it is under way"),
-            (self.roster.children(agent_id).next().is_some(), "it has living children"),
+            (self.core.roster.children(agent_id).next().is_some(), "it has living children"),
             (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
@@ -172,7 +172,7 @@ impl Repl {
 
     /// Fails where the store belongs to somebody else.
     pub(super) fn require_writing(&self) -> Result<()> {
-        if self.shared.store.is_read_only() {
+        if self.core.store.is_read_only() {
             return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
         }
         Ok(())

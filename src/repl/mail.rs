@@ -24,8 +24,8 @@ pub(super) struct MailWait {
 impl Repl {
     /// Puts a letter into a box; who waits for it goes on.
     pub(super) fn send_mail(&mut self, from: AgentId, to: AgentId, body: &str) -> Result<MailId> {
-        let id = self.shared.store.deliver(from, to, body, self.shared.clock.unix_ms())?;
-        self.roster.with(to, |agent| {
+        let id = self.core.store.deliver(from, to, body, self.core.clock.unix_ms())?;
+        self.core.roster.with(to, |agent| {
             agent.unread += 1;
             agent.emit_aside(&Chunk::Mail { from, id });
         });
@@ -35,7 +35,7 @@ impl Repl {
 
     /// Takes a letter out to be read.
     pub(super) fn take_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
-        let mail = self.shared.store.read_mail(agent_id, id, self.shared.clock.unix_ms())?;
+        let mail = self.core.store.read_mail(agent_id, id, self.core.clock.unix_ms())?;
         self.count_unread(agent_id)?;
         Ok(mail)
     }
@@ -52,25 +52,25 @@ impl Repl {
             None if id.is_some() => "there is no such letter: /check-mail lists them".into(),
             None => "no unread letters".into(),
         };
-        self.note(agent_id, LineKind::Note, &text);
+        self.core.note(agent_id, LineKind::Note, &text);
         Ok(())
     }
 
     /// `/delete-mail`.
     pub(super) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
-        self.shared.store.delete_mail(agent_id, id)?;
+        self.core.store.delete_mail(agent_id, id)?;
         self.count_unread(agent_id)
     }
 
     /// An agent's letters, one line each.
     pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
-        let mail = self.shared.store.mail(agent_id, None)?;
+        let mail = self.core.store.mail(agent_id, None)?;
         Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
     }
 
     fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
-        let unread = self.shared.store.count_unread(agent_id)?;
-        self.roster.with(agent_id, |agent| {
+        let unread = self.core.store.count_unread(agent_id)?;
+        self.core.roster.with(agent_id, |agent| {
             agent.unread = unread;
             agent.view.touch();
         });
@@ -79,8 +79,8 @@ impl Repl {
 
     /// What came before the program ended is still unread.
     pub(super) fn count_mail(&mut self) -> Result<()> {
-        for (agent_id, unread) in self.shared.store.unread_mail()? {
-            self.roster.with(agent_id, |agent| agent.unread = unread);
+        for (agent_id, unread) in self.core.store.unread_mail()? {
+            self.core.roster.with(agent_id, |agent| agent.unread = unread);
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Repl {
     pub(super) fn check_mail_waits(&mut self) {
         let mut at = 0;
         while at < self.mail_waits.len() {
-            let is_over = match self.roster.get(self.mail_waits[at].agent_id) {
+            let is_over = match self.core.roster.get(self.mail_waits[at].agent_id) {
                 Some(agent) if agent.is_waiting_call(&self.mail_waits[at].call) => self.is_over(&self.mail_waits[at]),
                 // The call was cut: nobody waits any more.
                 _ => {
@@ -109,16 +109,16 @@ impl Repl {
     /// Whether what a call waits for has happened.
     pub(super) fn is_over(&self, waiting: &MailWait) -> bool {
         if waiting.from.is_empty() {
-            return self.roster.get(waiting.agent_id).is_none_or(|agent| agent.unread > 0);
+            return self.core.roster.get(waiting.agent_id).is_none_or(|agent| agent.unread > 0);
         }
         // A store that cannot be read would let it wait for ever.
-        let Ok(senders) = self.shared.store.unread_senders(waiting.agent_id) else { return true };
+        let Ok(senders) = self.core.store.unread_senders(waiting.agent_id) else { return true };
         waiting.from.iter().all(|from| senders.contains(from) || self.is_at_rest(*from))
     }
 
     /// Dead, or idle with nothing queued.
     pub(super) fn is_at_rest(&self, id: AgentId) -> bool {
-        self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
+        self.core.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
 
     /// The time of a wait is over.
@@ -133,16 +133,16 @@ impl Repl {
 
     /// Tells the model what there is.
     pub(super) fn answer_wait(&mut self, agent_id: AgentId, call: &str, from: &[AgentId], before: &str) {
-        let unread = self.roster.get(agent_id).map_or(0, |agent| agent.unread);
+        let unread = self.core.roster.get(agent_id).map_or(0, |agent| agent.unread);
         let mut told = format!("{before}{unread} unread letters.");
         for one in from {
-            let state = match self.roster.get(*one) {
+            let state = match self.core.roster.get(*one) {
                 None => "dead",
                 Some(agent) => agent.state().name(),
             };
             told.push_str(&format!("\n{}: {state}", self.command_context(agent_id).name_of(*one)));
         }
-        self.with_agent(agent_id, |agent, context| agent.answer_call(call, Ok(told), context));
+        self.core.with_agent(agent_id, |agent, context| agent.answer_call(call, Ok(told), context));
     }
 
     /// The agent that is meant.
@@ -151,14 +151,14 @@ impl Repl {
     /// Nobody or more than one is.
     pub(super) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self.roster.parent(agent_id).ok_or_else(agent_gone);
+            return self.core.roster.parent(agent_id).ok_or_else(agent_gone);
         }
-        commands::agent_called(&self.roster, name)
+        commands::agent_called(&self.core.roster, name)
     }
 
     /// The same, and the dead too: who waits for one of them is told that it is dead.
     pub(super) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
-        self.agent_named(agent_id, name).or_else(|error| match self.shared.store.find(name)? {
+        self.agent_named(agent_id, name).or_else(|error| match self.core.store.find(name)? {
             Found::One(id) => Ok(id),
             _ => Err(error),
         })

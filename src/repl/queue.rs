@@ -26,13 +26,13 @@ pub(super) type AfterCommit = Box<dyn FnOnce(&mut Repl)>;
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
     pub(super) fn submit(&mut self, origin: Option<TerminalId>, agent_id: AgentId, text: String) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
         }
         self.load(agent_id)?;
-        let message = self.shared.store.begin_turn(agent_id, text, self.shared.clock.unix_ms())?;
-        self.with_agent(agent_id, |agent, context| agent.begin(message, context));
+        let message = self.core.store.begin_turn(agent_id, text, self.core.clock.unix_ms())?;
+        self.core.with_agent(agent_id, |agent, context| agent.begin(message, context));
         Ok(())
     }
 
@@ -47,15 +47,15 @@ impl Repl {
         text: String,
         is_command: bool,
     ) -> Result<()> {
-        if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
+        if self.core.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
             let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
             return Err(Error::new(ErrorKind::Usage, words));
         }
-        let id = self.shared.store.enqueue(agent_id, &text, is_command, self.shared.clock.unix_ms())?;
+        let id = self.core.store.enqueue(agent_id, &text, is_command, self.core.clock.unix_ms())?;
         if let Some(at) = origin.filter(|_| is_command) {
             self.entered_at.insert(id, at);
         }
-        let place = self.roster.with(agent_id, |agent| {
+        let place = self.core.roster.with(agent_id, |agent| {
             agent.queue.push_back(Queued { id, text: text.clone(), is_command });
             agent.view.touch();
             agent.queue.len()
@@ -78,7 +78,7 @@ impl Repl {
                 let at = first_line(&next);
                 let words =
                     format!("{error} - the queue waits at {at} (/queue drop 1, then Enter, goes on without it)");
-                return self.note(agent_id, LineKind::Error, &words);
+                return self.core.note(agent_id, LineKind::Error, &words);
             }
         }
         // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
@@ -86,15 +86,15 @@ impl Repl {
     }
 
     fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
-        self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
+        self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
     }
 
     /// The turn of a text begins.
     fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         self.load(agent_id)?;
-        let message = self.shared.store.promote(agent_id, next.id, self.shared.clock.unix_ms())?;
+        let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
         self.on_turn_begins(agent_id, next.id);
-        self.with_agent(agent_id, |agent, context| {
+        self.core.with_agent(agent_id, |agent, context| {
             agent.queue.pop_front();
             agent.begin(message, context);
         });
@@ -106,11 +106,11 @@ impl Repl {
         let result = commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?;
         let origin = self.entered_at.get(&next.id).copied();
         self.together(|repl| {
-            repl.shared.store.drop_queued(agent_id, &[next.id])?;
+            repl.core.store.drop_queued(agent_id, &[next.id])?;
             repl.carry_out(origin, agent_id, result).map(drop)
         })?;
         self.entered_at.remove(&next.id);
-        self.roster.with(agent_id, |agent| {
+        self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
         });
@@ -120,9 +120,9 @@ impl Repl {
     /// Carries out `work` so that all that it stores is kept, or, after an error, nothing. What it does in memory it must
     /// leave to [`Repl::after_commit`]: only then does memory know nothing that the store does not.
     pub(super) fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.shared.store.begin_together()?;
+        self.core.store.begin_together()?;
         let done = work(self);
-        let ended = self.shared.store.end_together(done.is_ok());
+        let ended = self.core.store.end_together(done.is_ok());
         let effects = std::mem::take(&mut self.after_commit);
         ended?;
         if done.is_ok() {
@@ -133,7 +133,7 @@ impl Repl {
 
     /// Changes memory when what was stored just now is kept: at once, or at the end of [`Repl::together`].
     pub(super) fn after_commit(&mut self, effect: impl FnOnce(&mut Self) + 'static) {
-        if self.shared.store.is_together() {
+        if self.core.store.is_together() {
             self.after_commit.push(Box::new(effect));
         } else {
             effect(self);
@@ -142,7 +142,7 @@ impl Repl {
 
     /// The newest entry becomes the draft again.
     pub(super) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
-        let entries = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
+        let entries = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
         entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
     }
 
@@ -156,18 +156,18 @@ impl Repl {
             }
             QueueEdit::Clear => {
                 let all: Vec<Queued> =
-                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
+                    self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
                 self.drop_queued(agent_id, &all)
             }
             QueueEdit::Move { from, to } => {
                 let ids: Vec<_> =
-                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().map(|entry| entry.id).collect();
-                let moved = self.shared.store.move_queued(agent_id, from, to)?;
+                    self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().map(|entry| entry.id).collect();
+                let moved = self.core.store.move_queued(agent_id, from, to)?;
                 let place = |id| ids.iter().position(|one| *one == id);
                 self.on_queue_renamed(agent_id, |id| {
                     place(id).map_or(id, |place| ids[place_after_move(place, from, to)])
                 });
-                self.roster.with(agent_id, |agent| {
+                self.core.roster.with(agent_id, |agent| {
                     agent.queue = moved.into();
                     agent.view.touch();
                 });
@@ -178,9 +178,9 @@ impl Repl {
 
     fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
         let taken = self.entry(agent_id, place)?;
-        self.shared.store.unqueue(agent_id, taken.id)?;
+        self.core.store.unqueue(agent_id, taken.id)?;
         self.entered_at.remove(&taken.id);
-        self.roster.with(agent_id, |agent| {
+        self.core.roster.with(agent_id, |agent| {
             agent.queue.remove(place);
             agent.view.draft.set(&taken.line());
             agent.view.touch();
@@ -191,9 +191,9 @@ impl Repl {
 
     pub(super) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
         let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
-        self.shared.store.drop_queued(agent_id, &ids)?;
+        self.core.store.drop_queued(agent_id, &ids)?;
         self.entered_at.retain(|id, _| !ids.contains(id));
-        self.roster.with(agent_id, |agent| {
+        self.core.roster.with(agent_id, |agent| {
             agent.queue.retain(|entry| !ids.contains(&entry.id));
             agent.view.touch();
         });
@@ -202,18 +202,18 @@ impl Repl {
     }
 
     fn entry(&self, agent_id: AgentId, place: usize) -> Result<Queued> {
-        let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
+        let queue = &self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
         let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
         queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
     }
 
     /// What was queued before the program ended is queued again.
     pub(super) fn read_queues(&mut self) -> Result<()> {
-        for id in self.shared.store.agents_with_queue()? {
-            match self.shared.store.queued(id) {
-                Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued)),
+        for id in self.core.store.agents_with_queue()? {
+            match self.core.store.queued(id) {
+                Ok(queued) => self.core.roster.with(id, |agent| agent.queue.extend(queued)),
                 Err(error) => {
-                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
+                    self.core.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
                     None
                 }
             };

@@ -13,7 +13,7 @@ use crate::repl::mail::MailWait;
 impl Repl {
     /// Carries a call out. A wait is answered when it is over; everything else at once.
     pub(super) fn on_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
-        if !self.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
+        if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
         let answer = match request {
@@ -24,7 +24,7 @@ impl Repl {
             other => self.carry_out_request(agent_id, other),
         };
         let answer = answer.map_err(|error| error.message);
-        self.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
+        self.core.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
     }
 
     fn carry_out_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
@@ -70,8 +70,8 @@ impl Repl {
             }
         }
         let waiting = MailWait { agent_id, call: call.to_owned(), from };
-        let until = self.shared.clock.now() + timeout;
-        self.roster.with(agent_id, |agent| agent.park_call(call, until));
+        let until = self.core.clock.now() + timeout;
+        self.core.roster.with(agent_id, |agent| agent.park_call(call, until));
         if self.is_over(&waiting) {
             self.answer_wait(agent_id, call, &waiting.from, "");
         } else {

@@ -37,7 +37,7 @@ impl Repl {
     /// From now on clients are let in and served in every turn, until the house is left. A hang-up of the terminal from
     /// which the program was started does not end it any more.
     pub fn serve(&mut self, listener: Listener) {
-        self.slots = slots(self.shared.config.working_limit, MOST_CLIENTS as u64);
+        self.slots = slots(self.core.config.working_limit, MOST_CLIENTS as u64);
         self.serving.listener = Some(listener);
     }
 
@@ -187,7 +187,7 @@ impl Repl {
     /// Forgets a client and what was under way for it. Agents do not notice.
     fn drop_client(&mut self, number: u64) {
         self.end_what_is_under_way(number);
-        self.reactor.forget(Source::Client(number));
+        self.core.reactor.forget(Source::Client(number));
         self.serving.clients.remove(&number);
         // Its descriptor may be the one that somebody waits for.
         self.serving.has_more = self.serving.is_open();
@@ -225,18 +225,18 @@ impl Repl {
             if self.serving.clients.values().all(|client| client.connection.is_ready()) {
                 break;
             }
-            self.serving.watch(&mut self.reactor)?;
-            self.reactor.wait(Some(FAREWELL_PATIENCE), &mut Vec::new())?;
+            self.serving.watch(&mut self.core.reactor)?;
+            self.core.reactor.wait(Some(FAREWELL_PATIENCE), &mut Vec::new())?;
             self.serving.clients.values_mut().for_each(|client| client.connection.flush());
         }
-        self.reactor.forget(Source::Listener);
+        self.core.reactor.forget(Source::Listener);
         self.serving.listener = None;
         Ok(())
     }
 
     /// The last word to terminals when the server ends. The way back is for the client to tell: it knows how it came.
     fn farewell(&self) -> Response {
-        let agents = crate::base::text::counted(self.roster.len(), "agent is", "agents are");
+        let agents = crate::base::text::counted(self.core.roster.len(), "agent is", "agents are");
         Response::End(format!("the server has ended: {agents} kept"))
     }
 }

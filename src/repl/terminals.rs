@@ -82,9 +82,9 @@ impl Terminals {
 impl Repl {
     /// A terminal is there from now on and looks at this agent, or at the eldest if it is gone. Drawn in the next turn.
     pub fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
-        let eldest = || self.roster.nth(0).expect("there is at least agent 0");
-        let focus = self.roster.get(focus).map_or_else(eldest, |agent| agent.id());
-        let at = self.terminals.add(Terminal::new(device, focus, mode, self.shared.clock.unix_ms()));
+        let eldest = || self.core.roster.nth(0).expect("there is at least agent 0");
+        let focus = self.core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
+        let at = self.terminals.add(Terminal::new(device, focus, mode, self.core.clock.unix_ms()));
         self.bring_to_screen(at, focus);
         at
     }
@@ -94,7 +94,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.reactor.forget(Source::Terminal);
+            self.core.reactor.forget(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }
@@ -129,7 +129,7 @@ impl Repl {
         match reader {
             Reader::Everybody => self.keep_draft(agent),
             Reader::Watcher(_) => {
-                self.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+                self.core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
             }
         }
     }

@@ -114,7 +114,7 @@ impl Viewer {
 impl Repl {
     /// Names this process among all that have given numbers to chunks: a number means nothing in another one.
     pub fn epoch(&self) -> &str {
-        &self.viewers.epoch
+        &self.core.viewers.epoch
     }
 
     /// A viewer of this agent, from this place on: behind what it has seen of it before. Without a place, and with one of
@@ -125,7 +125,7 @@ impl Repl {
     /// There is no such agent, or the store cannot be read.
     pub fn attach(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<ViewerId> {
         let next = self.place(agent_id, from)?;
-        Ok(self.viewers.open(agent_id, next, None))
+        Ok(self.core.viewers.open(agent_id, next, None))
     }
 
     /// A viewer of this agent that begins with its newest chunks, at most so many, and goes on with what comes.
@@ -137,8 +137,8 @@ impl Repl {
         if next - begin < count {
             self.filled_bounds(agent_id)?;
         }
-        let oldest = self.roster.get(agent_id).map_or(next, |agent| agent.output.oldest());
-        Ok(self.viewers.open(agent_id, oldest.max(next.saturating_sub(count)), None))
+        let oldest = self.core.roster.get(agent_id).map_or(next, |agent| agent.output.oldest());
+        Ok(self.core.viewers.open(agent_id, oldest.max(next.saturating_sub(count)), None))
     }
 
     /// A viewer that is told instead of coming to read: at the end of every turn in which there was something new. It is
@@ -148,77 +148,77 @@ impl Repl {
     /// As for [`Repl::attach`].
     pub fn on_chunks(&mut self, agent_id: AgentId, from: Option<&Place>, tell: OnChunks) -> Result<ViewerId> {
         let next = self.place(agent_id, from)?;
-        Ok(self.viewers.open(agent_id, next, Some(tell)))
+        Ok(self.core.viewers.open(agent_id, next, Some(tell)))
     }
 
     /// What this viewer has not seen yet, at most so many chunks, and fewer if they are large: [`Repl::has_unread`] says
     /// whether there are more. A viewer that is not attached is told that it is over.
     pub fn read(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
-        let Some(one) = self.viewers.open.get_mut(&viewer) else { return over() };
+        let Some(one) = self.core.viewers.open.get_mut(&viewer) else { return over() };
         let agent_id = one.agent_id;
-        let Some(output) = output_of(&self.roster, &self.viewers.gone, agent_id) else { return over() };
+        let Some(output) = output_of(&self.core.roster, &self.core.viewers.gone, agent_id) else { return over() };
         let mut seen = one.read(output, most);
-        seen.is_over = one.next == output.next() && self.roster.get(agent_id).is_none();
-        self.viewers.forget_read(agent_id);
+        seen.is_over = one.next == output.next() && self.core.roster.get(agent_id).is_none();
+        self.core.viewers.forget_read(agent_id);
         seen
     }
 
     /// Whether [`Repl::read`] would have something to tell this viewer.
     pub fn has_unread(&self, viewer: ViewerId) -> bool {
-        self.viewers.open.get(&viewer).is_some_and(|one| self.is_behind(one))
+        self.core.viewers.open.get(&viewer).is_some_and(|one| self.is_behind(one))
     }
 
     /// Where this viewer goes on, for [`Repl::attach`]; none if it is not attached.
     pub fn place_of(&self, viewer: ViewerId) -> Option<Place> {
-        let one = self.viewers.open.get(&viewer)?;
-        Some(Place { epoch: self.viewers.epoch.clone(), number: one.next })
+        let one = self.core.viewers.open.get(&viewer)?;
+        Some(Place { epoch: self.core.viewers.epoch.clone(), number: one.next })
     }
 
     /// How many viewers are attached.
     pub fn viewers(&self) -> usize {
-        self.viewers.open.len()
+        self.core.viewers.open.len()
     }
 
     /// The viewer leaves; the agent goes on, and so does the keeping of what it says.
     pub fn detach(&mut self, viewer: ViewerId) {
-        if let Some(left) = self.viewers.open.remove(&viewer) {
-            self.viewers.forget_read(left.agent_id);
+        if let Some(left) = self.core.viewers.open.remove(&viewer) {
+            self.core.viewers.forget_read(left.agent_id);
         }
     }
 
     /// An agent is gone from memory: those who look are told everything up to this last word.
     pub(super) fn keep_last_words(&mut self, mut agent: Agent, last: &[Chunk]) {
         last.iter().for_each(|chunk| agent.emit_aside(chunk));
-        self.viewers.keep(agent.id(), agent.output);
+        self.core.viewers.keep(agent.id(), agent.output);
     }
 
     /// Whether a viewer that is told, and does not come to read, is behind.
     pub(super) fn has_to_tell(&self) -> bool {
-        self.viewers.open.values().any(|one| one.on_chunks.is_some() && self.is_behind(one))
+        self.core.viewers.open.values().any(|one| one.on_chunks.is_some() && self.is_behind(one))
     }
 
     /// Tells those who want to be told, each a bounded number of chunks.
     pub(super) fn tell_viewers(&mut self) {
         let is_due = |one: &Viewer| one.on_chunks.is_some() && self.is_behind(one);
-        let due: Vec<ViewerId> = self.viewers.open.iter().filter(|(_, one)| is_due(one)).map(|(id, _)| *id).collect();
+        let due: Vec<ViewerId> = self.core.viewers.open.iter().filter(|(_, one)| is_due(one)).map(|(id, _)| *id).collect();
         for id in due {
-            let Some(one) = self.viewers.open.get_mut(&id) else { continue };
+            let Some(one) = self.core.viewers.open.get_mut(&id) else { continue };
             let (agent_id, Some(mut tell)) = (one.agent_id, one.on_chunks.take()) else { continue };
             let seen = self.read(id, CHUNKS_PER_TURN);
             let told = tell(&seen);
             if told.is_err() || seen.is_over {
                 self.detach(id);
-            } else if let Some(one) = self.viewers.open.get_mut(&id) {
+            } else if let Some(one) = self.core.viewers.open.get_mut(&id) {
                 one.on_chunks = Some(tell);
             }
             if let Err(error) = told {
-                self.note(agent_id, LineKind::Error, &format!("a viewer has failed and is told no more: {error}"));
+                self.core.note(agent_id, LineKind::Error, &format!("a viewer has failed and is told no more: {error}"));
             }
         }
     }
 
     fn is_behind(&self, viewer: &Viewer) -> bool {
-        let output = output_of(&self.roster, &self.viewers.gone, viewer.agent_id);
+        let output = output_of(&self.core.roster, &self.core.viewers.gone, viewer.agent_id);
         output.is_some_and(|output| viewer.next < output.next())
     }
 
@@ -226,22 +226,22 @@ impl Repl {
     fn place(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<u64> {
         let (begin, next) = self.bounds(agent_id)?;
         match from {
-            Some(from) if from.epoch == self.viewers.epoch && (begin..=next).contains(&from.number) => Ok(from.number),
+            Some(from) if from.epoch == self.core.viewers.epoch && (begin..=next).contains(&from.number) => Ok(from.number),
             _ => Ok(self.filled_bounds(agent_id)?.0),
         }
     }
 
     /// The numbers of the first chunk that this agent's ring has ever held and of the next one that it will hold.
     fn bounds(&self, agent_id: AgentId) -> Result<(u64, u64)> {
-        let agent = self.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
         Ok((agent.output.begin(), agent.output.next()))
     }
 
     /// The same, when everything stored stands in front that fits.
     fn filled_bounds(&mut self, agent_id: AgentId) -> Result<(u64, u64)> {
-        while let Some(before) = self.roster.get(agent_id).and_then(|agent| agent.output.wants_older_than()) {
-            let page = self.shared.store.tail(agent_id, before, PAGE)?;
-            self.roster.with(agent_id, |agent| agent.output.fill(&page, page.len() < PAGE));
+        while let Some(before) = self.core.roster.get(agent_id).and_then(|agent| agent.output.wants_older_than()) {
+            let page = self.core.store.tail(agent_id, before, PAGE)?;
+            self.core.roster.with(agent_id, |agent| agent.output.fill(&page, page.len() < PAGE));
         }
         self.bounds(agent_id)
     }

@@ -63,7 +63,7 @@ impl Repl {
     pub(super) fn tell_rest(&mut self, number: u64) {
         let Some(client) = self.serving.clients.get(&number) else { return };
         let ClientState::Waiting { agent_id, until } = client.state else { return };
-        let is_late = until.is_some_and(|until| until <= self.shared.clock.now());
+        let is_late = until.is_some_and(|until| until <= self.core.clock.now());
         if !self.is_at_rest(agent_id) && !is_late {
             return;
         }
@@ -83,7 +83,7 @@ impl Repl {
         if self.is_at_rest(agent_id) {
             return Ok(status);
         }
-        let queued = self.roster.get(agent_id).map_or(0, |agent| agent.queue.len());
+        let queued = self.core.roster.get(agent_id).map_or(0, |agent| agent.queue.len());
         let words = format!("the time is over: {} is {}, {queued} queued", self.label_of(agent_id), status.name());
         Err(Error::new(ErrorKind::Timeout, words))
     }

@@ -110,11 +110,11 @@ impl Repl {
         text: String,
         most: Option<u32>,
     ) -> Result<ClientState> {
-        let agent_id = commands::agent_called(&self.roster, agent_id)?;
+        let agent_id = commands::agent_called(&self.core.roster, agent_id)?;
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
-        let newest = |repl: &Self| repl.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
+        let newest = |repl: &Self| repl.core.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
         let viewer = self.attach_to_last(agent_id, 0)?;
         let before = newest(self);
         if let Err(error) = self.apply_change(None, agent_id, Change::Submit(text)) {
@@ -147,7 +147,7 @@ impl Repl {
     /// A turn of this agent has ended; the next one has not begun.
     pub(in crate::repl) fn on_turn_ended(&mut self, agent_id: AgentId) {
         // The news of an earlier end may come when the next turn is under way already.
-        let Some(agent) = self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle) else { return };
+        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle) else { return };
         let next = agent.output.next();
         for turn in self.serving.turns_mut().filter(|turn| turn.agent_id == agent_id) {
             if let Stage::UnderWay(viewer) = turn.stage {
@@ -192,7 +192,7 @@ impl Repl {
                         .turns_mut()
                         .filter(|turn| turn.is_under_way(agent_id))
                         .for_each(|turn| turn.is_limited = true);
-                    self.with_agent(agent_id, Agent::interrupt);
+                    self.core.with_agent(agent_id, Agent::interrupt);
                 }
                 if is_refused || is_limited {
                     self.apply_outbox();
@@ -215,7 +215,7 @@ impl Repl {
         if self.serving.turn_of(number).is_some_and(|turn| turn.is_under_way(agent_id)) {
             return Ok(());
         }
-        let Some(agent) = self.roster.get(agent_id) else { return Err(agent_gone()) };
+        let Some(agent) = self.core.roster.get(agent_id) else { return Err(agent_gone()) };
         let words = if agent.queue.iter().all(|entry| entry.id != id) {
             "somebody took the text out of the queue of this agent before its turn came"
         } else if agent.state() == State::Idle {
@@ -227,7 +227,7 @@ impl Repl {
     }
 
     fn waits_in_vain(&self, agent_id: AgentId, id: QueueId) -> bool {
-        self.roster
+        self.core.roster
             .get(agent_id)
             .is_none_or(|agent| agent.state() == State::Idle || agent.queue.iter().all(|entry| entry.id != id))
     }
@@ -235,14 +235,14 @@ impl Repl {
     /// Whether it waits to make a request that is one too many.
     fn wants_too_much(&self, agent_id: AgentId) -> bool {
         let mail_waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(agent_id);
-        self.serving.is_spent(agent_id) && self.roster.get(agent_id).is_some_and(mail_waits)
+        self.serving.is_spent(agent_id) && self.core.roster.get(agent_id).is_some_and(mail_waits)
     }
 
     /// Whether something is to be done for it, without news and whether or not the client takes anything.
     pub(super) fn has_to_do_for_turn(&self, turn: &ClientTurn) -> bool {
         match turn.stage {
             Stage::Queued(id) => self.waits_in_vain(turn.agent_id, id),
-            Stage::UnderWay(_) => self.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id),
+            Stage::UnderWay(_) => self.core.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id),
             Stage::Forsaken(_) | Stage::Over(..) => false,
         }
     }
@@ -262,7 +262,7 @@ impl Repl {
         let agent_id = turn.agent_id;
         match turn.stage {
             Stage::Queued(id) => {
-                let queue = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
+                let queue = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
                 let entry: Vec<_> = queue.filter(|entry| entry.id == id).cloned().collect();
                 self.drop_queued(agent_id, &entry)?;
                 let words = "it was cut before its turn came: nothing was said";

@@ -7,7 +7,6 @@ use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::config::Settings as Limits;
 use crate::repl::{Repl, TerminalId};
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
@@ -50,10 +49,6 @@ impl Team {
 
     pub(super) const fn needs(&self, _: AgentId) -> bool {
         false
-    }
-
-    pub(super) const fn settings_of(&self, _: AgentId, usual: Limits) -> Limits {
-        usual
     }
 
     pub(super) const fn on_begun(&self, _: AgentId, _: Moment) {}

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::State;
+use crate::agent::{Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
+use crate::domain::config::RetryPolicy;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
@@ -43,8 +44,8 @@ impl Repl {
         settings: Settings,
     ) -> Result<RunId> {
         self.require_writing()?;
-        self.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
-        let (id, now) = (RunId::random(), self.shared.clock.now());
+        self.core.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
+        let (id, now) = (RunId::random(), self.core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
         let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
         let task = match work {
@@ -53,7 +54,7 @@ impl Repl {
         };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
         for model in models.chain(judge.as_deref()) {
-            self.shared.factory.endpoint(model)?;
+            self.core.factory.endpoint(model)?;
         }
         let new = NewRun {
             run: id.as_str(),
@@ -63,7 +64,7 @@ impl Repl {
             aggregation: aggregation.name(),
             keeps_members: knows.is_some(),
         };
-        self.shared.store.begin_run(&new, self.shared.clock.unix_ms())?;
+        self.core.store.begin_run(&new, self.core.clock.unix_ms())?;
         self.team.runs.push(Run {
             id: id.clone(),
             task,
@@ -93,16 +94,18 @@ impl Repl {
         if let Err(error) = asked {
             // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
-            let now = self.shared.clock.now();
+            let now = self.core.clock.now();
             self.team.with_task(run, now, |task, context| task.on_failure(agent_id, &error, is_retryable, context));
         }
     }
 
     fn ask_first(&mut self, run: &RunId, agent_id: Who, prompt: &str) -> Result<()> {
         let agent = self.bear(run, agent_id)?;
-        let before = self.shared.store.last_own_message(agent)?;
+        let before = self.core.store.last_own_message(agent)?;
         let part = Part { run: run.clone(), agent_id, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
+        let retry = self.team.run(run).map(|run| RetryPolicy { retries: 0, ..run.retry });
+        self.core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Member, retry));
         self.hand_on(run, agent, prompt);
         self.submit(None, agent, prompt.to_owned())
     }
@@ -121,7 +124,7 @@ impl Repl {
         let part = self.team.parts.get_mut(&agent).ok_or_else(agent_gone)?;
         part.heard = Heard::default();
         let before = part.before;
-        if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
+        if self.core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
         }
         self.log_event(agent, Body::Rewind(before))?;
@@ -133,9 +136,9 @@ impl Repl {
         let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
         let (member, origin, knows) =
             (task.member(agent_id).clone(), *origin, knows.filter(|_| agent_id != Who::Judge));
-        let parent = self.roster.get(origin).ok_or_else(agent_gone)?;
+        let parent = self.core.roster.get(origin).ok_or_else(agent_gone)?;
         let endpoint = match &member.model {
-            Some(model) => self.shared.factory.endpoint(model)?,
+            Some(model) => self.core.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         let new = NewAgent {
@@ -150,7 +153,7 @@ impl Repl {
         let thinking = thinking_for(&endpoint, before);
         let forked =
             self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
-        let child = self.roster.with(origin, |parent| {
+        let child = self.core.roster.with(origin, |parent| {
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
             // What it knows is read from the store: the asker may have gone on since the run began.
@@ -160,7 +163,7 @@ impl Repl {
             child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
             child
         });
-        self.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
+        self.core.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
         if let Some(run) = self.team.run_mut(run) {
             run.agents.insert(agent_id, new.id);
         }
@@ -177,7 +180,7 @@ impl Repl {
         thinking: Option<Thinking>,
     ) -> Result<Forked> {
         self.together(|repl| {
-            let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
+            let (store, now) = (&repl.core.store, repl.core.clock.unix_ms());
             let forked = if knows { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
             if let Some(thinking) = thinking {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
@@ -199,7 +202,7 @@ impl Repl {
         let stem = if plain.is_empty() { "member" } else { plain };
         let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         for name in names.filter(|name| commands::checked_name(name).is_ok()) {
-            if matches!(self.shared.store.find(&name)?, Found::None) {
+            if matches!(self.core.store.find(&name)?, Found::None) {
                 return Ok(name);
             }
         }
