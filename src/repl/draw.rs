@@ -13,11 +13,11 @@
 mod painter;
 
 use crate::agent::State;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::activity;
 use crate::repl::timeout::SPINNER_STEP;
-use crate::repl::{Repl, TerminalId};
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
 
@@ -215,7 +215,9 @@ impl Repl {
     pub(super) fn show_older(&mut self, id: AgentId) {
         let Some(before) = self.core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
         match self.core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Ok(older) => {
+                self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default()
+            }
             Err(error) => self.core.note(id, LineKind::Error, &error.message),
         }
     }

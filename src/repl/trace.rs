@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 use crate::agent::{Effect, Heard};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::reactor::{Ready, Source};
-use crate::repl::TerminalId;
 use crate::repl::timeout::{Timeout, WakeReason};
 
 /// Where turns are written down, if anywhere.
@@ -74,8 +73,8 @@ impl Trace {
     }
 
     /// A person at a terminal, or somebody for an agent, asked for something.
-    pub fn change(&mut self, origin: Option<TerminalId>, agent: AgentId, change: &Change) {
-        let terminal = origin.map(TerminalId::number);
+    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
+        let terminal = origin.terminal().map(|id| id.0);
         self.add("changes", || json!({"agent": agent.to_string(), "change": change.name(), "terminal": terminal}));
     }
 
