@@ -11,7 +11,7 @@ use crate::domain::readiness::Readiness;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Source};
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]

@@ -93,7 +93,7 @@ impl Repl {
         match &client.state {
             ClientState::Nothing => false,
             ClientState::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
-            ClientState::Waiting { agent_id, .. } => self.is_at_rest(*agent_id),
+            ClientState::Waiting { agent_id, .. } => self.core.is_at_rest(*agent_id),
             ClientState::Turn(turn) => {
                 self.has_to_do_for_turn(number, turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
             }

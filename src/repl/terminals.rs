@@ -110,7 +110,7 @@ impl Repl {
     /// Somebody looks away from an agent: what is typed there is kept, and the place of one who watched is forgotten.
     pub(super) fn leave_view(&mut self, reader: Reader, agent: AgentId) {
         match reader {
-            Reader::Everybody => self.keep_draft(agent),
+            Reader::Everybody => self.core.save_draft(agent),
             Reader::Watcher(_) => {
                 self.core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
             }

@@ -144,13 +144,13 @@ impl Repl {
         let outcome = result.and_then(|result| self.apply_result(Origin::Terminal(at), agent_id, result));
         if outcome.is_ok() && !is_watcher {
             // A message has taken its draft with it; what a command was typed over is forgotten here.
-            self.keep_draft(agent_id);
+            self.core.save_draft(agent_id);
         }
         outcome.unwrap_or_else(|error| {
             if is_watcher {
                 self.with_draft(at, |draft| draft.set(&text));
             } else {
-                self.return_text(agent_id, &text);
+                self.core.return_text(agent_id, &text);
             }
             self.notice(at, error.message);
             Turn::Continue
