@@ -36,14 +36,14 @@ impl Repl {
             Effect::Checkpoint { text, thinking } => self.keep_checkpoints((agent_id, text, thinking)),
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
             Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
-            Effect::Answered(provider) => self.limiter.on_answered(&provider, agent_id),
+            Effect::Accepted(provider) => self.limiter.on_answered(&provider, agent_id),
             Effect::KeyRefused { provider, run } => self.on_key_refused(agent_id, &provider, run),
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
             Effect::WaitOver(call) => self.end_wait(agent_id, &call),
             Effect::ReturnText(text) => self.return_text(agent_id, &as_typed(&text)),
-            Effect::Moved(_, to) => self.on_moved(agent_id, to),
+            Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
@@ -84,7 +84,7 @@ impl Repl {
     fn keep_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
         if let Err(error) = self.core.store.append_partial(agent_id, text, thinking) {
             self.core.note(agent_id, LineKind::Error, &error.message);
-            self.core.roster.with(agent_id, |agent| agent.unkeep(text.len(), thinking.len()));
+            self.core.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
         }
     }
 
@@ -156,10 +156,10 @@ impl Repl {
     /// the one from which it was asked for, if that is still there.
     pub(super) fn apply_change(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, &change);
-        if !change.only_looks() {
+        if !change.is_read_only_change() {
             self.require_writing()?;
         }
-        if origin.is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
+        if origin.is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",
@@ -190,7 +190,8 @@ impl Repl {
                 self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
             }
             Change::Answer { question, allowed } => {
-                self.core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
+                self.core
+                    .with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
                     .ok_or_else(agent_gone)?;
                 Ok(())
             }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::environment::Spec;
+use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::Change;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
@@ -32,7 +32,7 @@ pub(super) struct WorktreeJob {
     /// The terminal from which it was asked for.
     origin: Option<TerminalId>,
     /// What the worktree is made for; none if it is removed.
-    spec: Option<Spec>,
+    spec: Option<EnvironmentSpec>,
 }
 
 /// A worktree in which nobody works any more.
@@ -91,7 +91,7 @@ impl Repl {
         &mut self,
         origin: Option<TerminalId>,
         agent_id: AgentId,
-        spec: Spec,
+        spec: EnvironmentSpec,
         directory: PathBuf,
     ) -> Result<()> {
         if self.has_worktree_job(agent_id) {
@@ -157,7 +157,7 @@ impl Repl {
         &mut self,
         origin: Option<TerminalId>,
         agent_id: AgentId,
-        spec: &Spec,
+        spec: &EnvironmentSpec,
         root: PathBuf,
         made: &ToolResult,
     ) {
@@ -198,7 +198,7 @@ impl Repl {
     /// A change that waited is not wanted any more: nor is the worktree that was made for it.
     pub(super) fn let_go(&mut self, change: &Change, adopter: AgentId) {
         let Change::Environment(text) = change else { return };
-        let place = text.parse::<Spec>().ok().and_then(|spec| spec.directory);
+        let place = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
         if let Some(root) = place.and_then(|place| self.core.factory.environments.worktree_around(place.as_ref())) {
             self.release_worktree(root, adopter);
         }

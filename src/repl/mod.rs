@@ -61,8 +61,8 @@ pub use terminals::TerminalId;
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::{OnChunks, ViewerId, ViewerOutput};
 
-use credentials::Credentials;
 use core::Core;
+use credentials::Credentials;
 use external::ExternalHooks;
 use load::{LoadedAgents, slots};
 use terminals::Terminals;
@@ -170,12 +170,12 @@ impl Repl {
             external: ExternalHooks::default(),
         };
         if repl.trace.is_open() {
-            repl.core.outbox.listen();
+            repl.core.outbox.start_tracing();
         }
         repl.read_queues()?;
         repl.count_mail()?;
         for cut in &was_cut {
-            repl.core.roster.with(*cut, Agent::note_cut);
+            repl.core.roster.with(*cut, Agent::note_interrupted);
         }
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
         repl.find_unused_worktrees(root);
@@ -235,10 +235,10 @@ impl Repl {
             self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
                 agent.poll_tools(context);
-                agent.keep_deadlines(context);
+                agent.check_deadlines(context);
             });
         }
-        self.trace.heard(self.core.outbox.take_heard());
+        self.trace.heard(self.core.outbox.take_traced());
         self.apply_outbox();
         self.play_runs();
         self.tell_viewers();

@@ -20,7 +20,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
+use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
 use crate::repl::apply::agent_gone;
 use crate::repl::{Repl, TerminalId};
@@ -76,10 +76,11 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &Spec) -> Result<()> {
+    pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
         self.require_idle(agent_id)?;
         self.load(agent_id)?;
-        let history = self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
+        let history =
+            self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
@@ -101,7 +102,11 @@ impl Repl {
     fn send_for_summaries(&mut self, mut slice_job: SliceJob, requests: Vec<String>) {
         let agent_id = slice_job.agent_id;
         let words = if requests.len() == 1 { "a summary".into() } else { format!("{} summaries", requests.len()) };
-        self.core.note(agent_id, LineKind::Note, &format!("the slice waits for {words} (Esc cancels it, you can go on)"));
+        self.core.note(
+            agent_id,
+            LineKind::Note,
+            &format!("the slice waits for {words} (Esc cancels it, you can go on)"),
+        );
         slice_job.summary_jobs =
             requests.into_iter().filter_map(|request| self.start_summary(agent_id, request)).collect();
         self.slice_jobs.push(slice_job);
@@ -165,7 +170,11 @@ impl Repl {
             AgentOutcome::Completed if is_written => {}
             AgentOutcome::Error(error) => return self.abort_slice(agent_id, LineKind::Error, &error.message),
             _ => {
-                return self.abort_slice(agent_id, LineKind::Error, "a summary is empty or was cut at the length limit");
+                return self.abort_slice(
+                    agent_id,
+                    LineKind::Error,
+                    "a summary is empty or was cut at the length limit",
+                );
             }
         }
         self.remove_agent(summary_job);
@@ -237,7 +246,7 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let widened = widened_words(&cut);
-        let rows = cut.into_rows(summaries);
+        let rows = cut.into_messages(summaries);
         let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.core.store.slice(&new, bodies, self.core.clock.unix_ms())?;
