@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::readiness::{Readiness, SocketWish};
+use crate::domain::readiness::{Readiness, SocketInterest};
 pub use signals::{Signal, Signals};
 
 /// Whose descriptor it is.
@@ -133,13 +133,13 @@ impl Reactor {
     ///
     /// # Errors
     /// When the kernel refuses to watch a socket.
-    pub fn grant(&mut self, agent: AgentId, wishes: impl IntoIterator<Item = SocketWish>) -> Result<()> {
+    pub fn grant(&mut self, agent: AgentId, wishes: impl IntoIterator<Item = SocketInterest>) -> Result<()> {
         for wish in wishes {
             match wish {
-                SocketWish::Watch { fd, readable, writable } => {
+                SocketInterest::Watch { fd, readable, writable } => {
                     self.watch(Source::Socket(agent, fd), fd, readable, writable)?;
                 }
-                SocketWish::Forget { fd } => self.forget(Source::Socket(agent, fd)),
+                SocketInterest::Forget { fd } => self.forget(Source::Socket(agent, fd)),
             }
         }
         Ok(())
@@ -229,12 +229,12 @@ mod tests {
         let (_, far) = UnixStream::pair().unwrap();
         let mut far = OwnedFd::from(far);
         let fd = far.as_raw_fd();
-        reactor.grant(a, [SocketWish::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.grant(a, [SocketInterest::Watch { fd, readable: true, writable: false }]).unwrap();
         // A's socket closes, and the same number is given to B, in one act: a test that runs beside this one would take it.
         let (mut near, other) = UnixStream::pair().unwrap();
         rustix::io::dup2(other, &mut far).unwrap();
-        reactor.grant(a, [SocketWish::Forget { fd }]).unwrap();
-        reactor.grant(b, [SocketWish::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.grant(a, [SocketInterest::Forget { fd }]).unwrap();
+        reactor.grant(b, [SocketInterest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched_count(), 1);

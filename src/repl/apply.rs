@@ -42,14 +42,14 @@ impl Repl {
             Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
             Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
-            Effect::Answered(provider) => self.limiter.on_answered(&provider, agent_id),
+            Effect::Accepted(provider) => self.limiter.on_answered(&provider, agent_id),
             Effect::KeyRefused { provider, run } => self.on_key_refused(agent_id, &provider, run),
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
             Effect::ReturnText(text) => self.core.return_text(agent_id, &as_typed(&text)),
-            Effect::Moved(_, to) => self.on_moved(agent_id, to),
+            Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
@@ -149,10 +149,10 @@ impl Repl {
     /// the one from which it was asked for, if that is still there.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, &change);
-        if !change.only_looks() {
+        if !change.is_read_only_change() {
             self.core.require_writable()?;
         }
-        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
+        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",

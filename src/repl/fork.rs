@@ -124,12 +124,12 @@ impl Repl {
             }
             Ok(made)
         })?;
-        let has_own_words = forked.row.system.is_some();
+        let has_own_instructions = forked.row.system.is_some();
         self.create_child(agent_id, endpoint, inherited, forked)?;
         self.core.roster.with(new.id, |child| {
             child.talk.thinking = thinking;
             if let Some(resolved) = resolved {
-                child.talk.move_to(resolved.environment, resolved.system, has_own_words);
+                child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
             }
         });
         if let Some(first) = first {

@@ -171,12 +171,12 @@ impl Repl {
             external: ExternalHooks::default(),
         };
         if repl.trace.is_open() {
-            repl.core.outbox.listen();
+            repl.core.outbox.start_tracing();
         }
         repl.core.restore_queues()?;
         repl.core.restore_unread()?;
         for cut in &was_cut {
-            repl.core.roster.with(*cut, Agent::note_cut);
+            repl.core.roster.with(*cut, Agent::note_interrupted);
         }
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
         repl.find_unused_worktrees(root);
@@ -236,10 +236,10 @@ impl Repl {
             self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
                 agent.poll_tools(context);
-                agent.keep_deadlines(context);
+                agent.check_deadlines(context);
             });
         }
-        self.trace.heard(self.core.outbox.take_heard());
+        self.trace.heard(self.core.outbox.take_traced());
         self.apply_effects();
         self.play_runs();
         self.step_components();

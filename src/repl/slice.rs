@@ -20,7 +20,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
+use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
 use crate::repl::Repl;
 use crate::repl::core::agent_gone;
@@ -76,7 +76,7 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &Spec) -> Result<()> {
+    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
         self.core.require_idle(agent_id)?;
         self.core.load(agent_id)?;
         let history =
@@ -246,7 +246,7 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let widened = widened_words(&cut);
-        let rows = cut.into_rows(summaries);
+        let rows = cut.into_messages(summaries);
         let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.core.store.slice(&new, bodies, self.core.clock.unix_ms())?;

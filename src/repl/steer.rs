@@ -34,7 +34,7 @@ impl Repl {
             repl.core.store.append(agent_id, vec![Body::Command(words)], repl.core.clock.unix_ms())
         })?;
         self.core.with_agent(agent_id, |agent, context| {
-            agent.talk_to(endpoint, context);
+            agent.set_endpoint(endpoint, context);
             agent.talk.thinking = thinking;
         });
         self.core.remember(agent_id, messages);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::agent::{Effect, Heard};
+use crate::agent::{Effect, TracedEvent};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, Origin};
@@ -60,7 +60,7 @@ impl Trace {
     }
 
     /// Agents were told something.
-    pub fn heard(&mut self, heard: Vec<Heard>) {
+    pub fn heard(&mut self, heard: Vec<TracedEvent>) {
         for (agent, what, bytes) in heard {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": what, "bytes": bytes}));
         }
@@ -68,7 +68,7 @@ impl Trace {
 
     /// An agent asked for something.
     pub fn effect(&mut self, agent: AgentId, effect: &Effect) {
-        let moved = if let Effect::Moved(from, to) = effect { Some([from.name(), to.name()]) } else { None };
+        let moved = if let Effect::StateChanged(from, to) = effect { Some([from.name(), to.name()]) } else { None };
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 

@@ -30,7 +30,7 @@ impl Core {
     pub(in crate::repl) fn record_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
         if let Err(error) = self.store.append_partial(agent_id, text, thinking) {
             self.note(agent_id, LineKind::Error, &error.message);
-            self.roster.with(agent_id, |agent| agent.unkeep(text.len(), thinking.len()));
+            self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
         }
     }
 

@@ -86,7 +86,7 @@ impl Core {
         };
         let (outcome, wishes) = self.roster.with(id, |agent| {
             let outcome = act(agent, &mut context);
-            (outcome, agent.take_wishes())
+            (outcome, agent.take_socket_interests())
         })?;
         if let Err(error) = self.reactor.grant(id, wishes) {
             self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);

@@ -98,7 +98,7 @@ impl Repl {
             is_whole: terminal.shows_whole_question,
             is_busy: agent.state() != State::Idle || self.has_worktree_job(agent_id),
             is_held_up: self.is_held_up(self.worker(agent_id)),
-            has_others_at_work: agent.has_others_at_work(),
+            has_background_work: agent.has_background_work(),
             is_draft_empty: self.draft_at(at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,
@@ -195,7 +195,7 @@ impl Repl {
                 bindings::Scroll::Bottom => scrollback.to_bottom(reader),
             }
             let is_at_top = agent.view.scrollback.is_at_top(reader, width, height);
-            if reader == Reader::Everybody {
+            if reader == Reader::Shared {
                 agent.view.touch();
             }
             is_at_top
