@@ -190,7 +190,8 @@ impl Repl {
                 self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
             }
             Change::Answer { question, allowed } => {
-                self.core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
+                self.core
+                    .with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
                     .ok_or_else(agent_gone)?;
                 Ok(())
             }

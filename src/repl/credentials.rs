@@ -123,7 +123,8 @@ impl Repl {
             self.tell_of_key(&waiting, &outcome);
         }
         let roster = &self.core.roster;
-        self.core.draining
+        self.core
+            .draining
             .extend(self.credentials.stop_unwanted(|agent_id, provider| waits_for_key(roster, agent_id, provider)));
     }
 

@@ -215,7 +215,9 @@ impl Repl {
     pub(super) fn show_older(&mut self, id: AgentId) {
         let Some(before) = self.core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
         match self.core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Ok(older) => {
+                self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default()
+            }
             Err(error) => self.core.note(id, LineKind::Error, &error.message),
         }
     }

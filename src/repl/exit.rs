@@ -61,7 +61,10 @@ impl Repl {
         self.apply_outbox();
         self.poll_key_commands();
         self.keep_drafts();
-        while !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty() || self.has_worktree_jobs() {
+        while !self.core.roster.with_live_tools().is_empty()
+            || !self.core.draining.is_empty()
+            || self.has_worktree_jobs()
+        {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;
@@ -151,7 +154,8 @@ impl Repl {
 
     /// What is typed to this agent and not sent will be there again.
     pub(super) fn keep_draft(&self, id: AgentId) {
-        if let Some(agent) = self.core.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
+        if let Some(agent) =
+            self.core.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
         {
             // A store that refuses says so when a message is sent; what is typed stays in memory.
             drop(self.core.store.set_draft(id, &agent.view.draft.expanded()));

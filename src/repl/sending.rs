@@ -118,7 +118,9 @@ impl Repl {
     }
 
     fn send_request_of(&mut self, agent_id: AgentId) {
-        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| matches!(agent.wait(), Wait::Place)) else { return };
+        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| matches!(agent.wait(), Wait::Place)) else {
+            return;
+        };
         let endpoint = agent.talk.endpoint.clone();
         let configured = || endpoint.key.clone().map(|secret| Credential { secret, run: 0 });
         let key = match &endpoint.key_command {

@@ -79,7 +79,8 @@ impl Repl {
     pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &Spec) -> Result<()> {
         self.require_idle(agent_id)?;
         self.load(agent_id)?;
-        let history = self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
+        let history =
+            self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
@@ -101,7 +102,11 @@ impl Repl {
     fn send_for_summaries(&mut self, mut slice_job: SliceJob, requests: Vec<String>) {
         let agent_id = slice_job.agent_id;
         let words = if requests.len() == 1 { "a summary".into() } else { format!("{} summaries", requests.len()) };
-        self.core.note(agent_id, LineKind::Note, &format!("the slice waits for {words} (Esc cancels it, you can go on)"));
+        self.core.note(
+            agent_id,
+            LineKind::Note,
+            &format!("the slice waits for {words} (Esc cancels it, you can go on)"),
+        );
         slice_job.summary_jobs =
             requests.into_iter().filter_map(|request| self.start_summary(agent_id, request)).collect();
         self.slice_jobs.push(slice_job);
@@ -165,7 +170,11 @@ impl Repl {
             AgentOutcome::Completed if is_written => {}
             AgentOutcome::Error(error) => return self.abort_slice(agent_id, LineKind::Error, &error.message),
             _ => {
-                return self.abort_slice(agent_id, LineKind::Error, "a summary is empty or was cut at the length limit");
+                return self.abort_slice(
+                    agent_id,
+                    LineKind::Error,
+                    "a summary is empty or was cut at the length limit",
+                );
             }
         }
         self.remove_agent(summary_job);

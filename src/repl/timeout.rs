@@ -88,7 +88,8 @@ impl Repl {
     /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes
     /// nothing is drawn when it does.
     fn next_step(&self, terminal: &Terminal, now: Moment) -> Option<(Moment, WakeReason)> {
-        let agent = self.core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
+        let agent =
+            self.core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = self.worker(agent.id());
         let gate = self.gate_of(worker);
         let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));

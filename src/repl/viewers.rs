@@ -200,7 +200,8 @@ impl Repl {
     /// Tells those who want to be told, each a bounded number of chunks.
     pub(super) fn tell_viewers(&mut self) {
         let is_due = |one: &Viewer| one.on_chunks.is_some() && self.is_behind(one);
-        let due: Vec<ViewerId> = self.core.viewers.open.iter().filter(|(_, one)| is_due(one)).map(|(id, _)| *id).collect();
+        let due: Vec<ViewerId> =
+            self.core.viewers.open.iter().filter(|(_, one)| is_due(one)).map(|(id, _)| *id).collect();
         for id in due {
             let Some(one) = self.core.viewers.open.get_mut(&id) else { continue };
             let (agent_id, Some(mut tell)) = (one.agent_id, one.on_chunks.take()) else { continue };
@@ -226,7 +227,9 @@ impl Repl {
     fn place(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<u64> {
         let (begin, next) = self.bounds(agent_id)?;
         match from {
-            Some(from) if from.epoch == self.core.viewers.epoch && (begin..=next).contains(&from.number) => Ok(from.number),
+            Some(from) if from.epoch == self.core.viewers.epoch && (begin..=next).contains(&from.number) => {
+                Ok(from.number)
+            }
             _ => Ok(self.filled_bounds(agent_id)?.0),
         }
     }

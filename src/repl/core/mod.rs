@@ -62,11 +62,7 @@ impl Core {
 
     /// Hands one agent to `act`, then gives its connection's wishes to the reactor before anything else can happen:
     /// the kernel reuses descriptors at once.
-    pub(super) fn with_agent<T>(
-        &mut self,
-        id: AgentId,
-        act: impl FnOnce(&mut Agent, &mut Context) -> T,
-    ) -> Option<T> {
+    pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
         let usual = self.config.settings;
         let retry = self.roster.get(id)?.retry.unwrap_or(usual.retry);
         let settings = Settings { retry, ..usual };

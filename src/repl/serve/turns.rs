@@ -114,7 +114,8 @@ impl Repl {
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
-        let newest = |repl: &Self| repl.core.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
+        let newest =
+            |repl: &Self| repl.core.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
         let viewer = self.attach_to_last(agent_id, 0)?;
         let before = newest(self);
         if let Err(error) = self.apply_change(None, agent_id, Change::Submit(text)) {
@@ -227,7 +228,8 @@ impl Repl {
     }
 
     fn waits_in_vain(&self, agent_id: AgentId, id: QueueId) -> bool {
-        self.core.roster
+        self.core
+            .roster
             .get(agent_id)
             .is_none_or(|agent| agent.state() == State::Idle || agent.queue.iter().all(|entry| entry.id != id))
     }
@@ -242,7 +244,9 @@ impl Repl {
     pub(super) fn has_to_do_for_turn(&self, turn: &ClientTurn) -> bool {
         match turn.stage {
             Stage::Queued(id) => self.waits_in_vain(turn.agent_id, id),
-            Stage::UnderWay(_) => self.core.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id),
+            Stage::UnderWay(_) => {
+                self.core.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id)
+            }
             Stage::Forsaken(_) | Stage::Over(..) => false,
         }
     }
