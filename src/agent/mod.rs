@@ -22,14 +22,14 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::readiness::SocketWish;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
-pub use crate::store::QueuedRow as Queued;
+use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Heard, Outbox, Wake};
 use exchange::Exchange;
@@ -87,6 +87,32 @@ impl Talk {
         if !has_own_words {
             self.system = system;
         }
+    }
+}
+
+/// A text or command that waits for the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// Its row in the store.
+    pub id: QueueId,
+    /// What was entered.
+    pub text: String,
+    /// It is a command, carried out when its turn comes.
+    pub is_command: bool,
+    /// Where it was entered. Not stored: after a restart nobody waits for it.
+    pub origin: Origin,
+}
+
+impl Queued {
+    /// The line that a person would type for it.
+    pub fn line(&self) -> String {
+        typed_line(&self.text, self.is_command)
+    }
+}
+
+impl From<QueuedRow> for Queued {
+    fn from(QueuedRow { id, text, is_command }: QueuedRow) -> Self {
+        Self { id, text, is_command, origin: Origin::Internal }
     }
 }
 

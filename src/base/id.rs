@@ -1,10 +1,24 @@
-//! Identifiers of agents and of messages.
+//! Identifiers of agents, messages, terminals and clients.
 
 use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// Names one attached terminal. Counted from 1 in the order of attaching, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TerminalId(pub u64);
+
+impl fmt::Display for TerminalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "terminal {}", self.0)
+    }
+}
+
+/// Names one client of the server. Counted from 1 in the order of connecting, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
 
 /// Names one agent for ever: 16 random bytes (UUID v4), written as 22 characters of base64url without padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,11 +4,11 @@ use crate::agent::{Agent, Effect, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::{AgentOutcome, Change, InputResult};
+use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::repl::{IDLE_CONNECTIONS, Repl, TerminalId, Turn};
+use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
 use crate::store::{Store, as_typed};
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
@@ -125,18 +125,13 @@ impl Repl {
     ///
     /// # Errors
     /// It cannot be carried out; the house is as it was, and the line is the person's again.
-    pub(super) fn carry_out(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        result: InputResult,
-    ) -> Result<Turn> {
+    pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
             InputResult::Exit => return Ok(self.leave_at(origin)),
             InputResult::Detach => self.detach_at(origin).map(|()| None)?,
             InputResult::Continue(note) => note,
-            InputResult::NewState(change, note) => self.apply_change(origin, agent_id, change).map(|()| note)?,
-            InputResult::Message(text) => self.apply_change(origin, agent_id, Change::Submit(text)).map(|()| None)?,
+            InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
+            InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
             self.after_commit(move |repl| repl.tell(origin, agent_id, LineKind::Note, &note));
@@ -144,22 +139,32 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
-    pub(super) fn apply_or_say(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> bool {
-        let outcome = self.apply_change(origin, agent_id, change);
+    pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
+        let outcome = self.carry_out(origin, agent_id, change);
         if let Err(error) = &outcome {
             self.tell(origin, agent_id, LineKind::Error, &error.message);
         }
         outcome.is_ok()
     }
 
+    /// Carries a change out, then everything that follows from it, so that whatever is asked for next comes after.
+    ///
+    /// # Errors
+    /// The change cannot be carried out; nothing has changed then.
+    pub(super) fn apply_change(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
+        let done = self.carry_out(origin, agent_id, change);
+        self.apply_effects();
+        done
+    }
+
     /// Carries a change out, or leaves everything as it was and says why. It concerns one agent, and of the terminals only
     /// the one from which it was asked for, if that is still there.
-    pub(super) fn apply_change(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
+    pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, &change);
         if !change.only_looks() {
             self.require_writing()?;
         }
-        if origin.is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
+        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.concerns_nobody_else() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",
@@ -222,11 +227,11 @@ impl Repl {
         self.keep_draft(agent_id);
     }
 
-    fn switch(&mut self, origin: Option<TerminalId>, to: AgentId) -> Result<()> {
+    fn switch(&mut self, origin: Origin, to: AgentId) -> Result<()> {
         if self.core.roster.get(to).is_none() {
             return Err(agent_gone());
         }
-        if let Some(at) = origin {
+        if let Some(at) = origin.terminal() {
             self.bring_to_screen(at, to);
         }
         Ok(())

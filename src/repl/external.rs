@@ -61,7 +61,7 @@ impl Repl {
             refused.extend(self.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
         if !refused.is_empty() {
-            self.apply_outbox();
+            self.apply_effects();
         }
         refused
     }

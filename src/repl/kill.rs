@@ -63,11 +63,7 @@ impl Repl {
         self.team.on_buried(id, now);
         self.idle_connections.retain(|one| *one != id);
         self.mail_waits.retain(|waiting| waiting.agent_id != id);
-        let buried = self.core.roster.remove(id);
-        if let Some(agent) = &buried {
-            self.entered_at.retain(|entry, _| agent.queue.iter().all(|queued| queued.id != *entry));
-        }
-        buried
+        self.core.roster.remove(id)
     }
 
     /// Joins the threads of the dead that have ended.

@@ -44,20 +44,19 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands::CommandContext;
 use crate::domain::config::Config;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
-use crate::store::{QueueId, Store};
+use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Roster};
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
 pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
-pub use terminals::TerminalId;
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::{OnChunks, ViewerId, ViewerOutput};
 
@@ -81,7 +80,7 @@ pub enum Turn {
 struct Parked {
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     change: Change,
     /// What the person typed for it, if that was more than the command.
     line: Option<String>,
@@ -94,8 +93,6 @@ pub struct Repl {
     signals: Option<Signals>,
     terminals: Terminals,
     parked: Vec<Parked>,
-    /// The terminals at which queued commands were entered.
-    entered_at: BTreeMap<QueueId, TerminalId>,
     /// What happens in memory when what is being stored is kept.
     after_commit: Vec<queue::AfterCommit>,
     /// Cuts that wait for summaries.
@@ -153,7 +150,6 @@ impl Repl {
             signals: None,
             terminals: Terminals::default(),
             parked: Vec::new(),
-            entered_at: BTreeMap::new(),
             after_commit: Vec::new(),
             slice_jobs: Vec::new(),
             limiter: Limiter::default(),
@@ -239,8 +235,9 @@ impl Repl {
             });
         }
         self.trace.heard(self.core.outbox.take_heard());
-        self.apply_outbox();
+        self.apply_effects();
         self.play_runs();
+        self.dispatch();
         self.tell_viewers();
         self.render();
         self.serve_clients();
@@ -371,8 +368,9 @@ impl Repl {
     /// # Errors
     /// When it cannot be carried out; the house is as it was.
     pub fn ask(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        self.apply_change(self.terminals.first_taking_part(), agent_id, change)?;
-        self.apply_outbox();
+        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
+        self.apply_change(origin, agent_id, change)?;
+        self.dispatch();
         self.render();
         Ok(())
     }
@@ -423,9 +421,9 @@ mod tests {
             repl.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
         for id in repl.core.roster.ids() {
-            repl.apply_change(None, id, Change::Submit("hello".into())).unwrap();
+            repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();
         }
-        repl.apply_outbox();
+        repl.dispatch();
         assert_eq!(repl.core.roster.busy().len(), 7, "the others failed at once");
         assert!(repl.core.outbox.is_empty());
     }

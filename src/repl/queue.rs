@@ -12,10 +12,10 @@ use crate::agent::{Queued, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::QueueEdit;
+use crate::domain::flow::{Origin, QueueEdit};
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
 
 /// How much one agent's queue holds: nobody types as much, and a script that does is told to wait.
 const MOST_QUEUED: usize = 1_000;
@@ -25,7 +25,7 @@ pub(super) type AfterCommit = Box<dyn FnOnce(&mut Repl)>;
 
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
-    pub(super) fn submit(&mut self, origin: Option<TerminalId>, agent_id: AgentId, text: String) -> Result<()> {
+    pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
@@ -40,23 +40,14 @@ impl Repl {
     ///
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
-    pub(super) fn enqueue(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        text: String,
-        is_command: bool,
-    ) -> Result<()> {
+    pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
         if self.core.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
             let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
             return Err(Error::new(ErrorKind::Usage, words));
         }
         let id = self.core.store.enqueue(agent_id, &text, is_command, self.core.clock.unix_ms())?;
-        if let Some(at) = origin.filter(|_| is_command) {
-            self.entered_at.insert(id, at);
-        }
         let place = self.core.roster.with(agent_id, |agent| {
-            agent.queue.push_back(Queued { id, text: text.clone(), is_command });
+            agent.queue.push_back(Queued { id, text: text.clone(), is_command, origin });
             agent.view.touch();
             agent.queue.len()
         });
@@ -93,7 +84,7 @@ impl Repl {
     fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         self.load(agent_id)?;
         let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
-        self.on_turn_begins(agent_id, next.id);
+        self.on_turn_begins(agent_id, next.origin);
         self.core.with_agent(agent_id, |agent, context| {
             agent.queue.pop_front();
             agent.begin(message, context);
@@ -103,13 +94,11 @@ impl Repl {
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
     fn carry_out_queued(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        let result = commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?;
-        let origin = self.entered_at.get(&next.id).copied();
+        let (result, origin) = (commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?, next.origin);
         self.together(|repl| {
             repl.core.store.drop_queued(agent_id, &[next.id])?;
-            repl.carry_out(origin, agent_id, result).map(drop)
+            repl.apply_result(origin, agent_id, result).map(drop)
         })?;
-        self.entered_at.remove(&next.id);
         self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
@@ -160,15 +149,13 @@ impl Repl {
                 self.drop_queued(agent_id, &all)
             }
             QueueEdit::Move { from, to } => {
-                let ids: Vec<_> =
-                    self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().map(|entry| entry.id).collect();
                 let moved = self.core.store.move_queued(agent_id, from, to)?;
-                let place = |id| ids.iter().position(|one| *one == id);
-                self.on_queue_renamed(agent_id, |id| {
-                    place(id).map_or(id, |place| ids[place_after_move(place, from, to)])
-                });
                 self.core.roster.with(agent_id, |agent| {
-                    agent.queue = moved.into();
+                    if let Some(entry) = agent.queue.remove(from) {
+                        agent.queue.insert(to, entry);
+                    }
+                    // Ids are places in the order: they stay where they are when an entry moves.
+                    agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
                     agent.view.touch();
                 });
                 Ok(())
@@ -179,7 +166,6 @@ impl Repl {
     fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
         let taken = self.entry(agent_id, place)?;
         self.core.store.unqueue(agent_id, taken.id)?;
-        self.entered_at.remove(&taken.id);
         self.core.roster.with(agent_id, |agent| {
             agent.queue.remove(place);
             agent.view.draft.set(&taken.line());
@@ -192,7 +178,6 @@ impl Repl {
     pub(super) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
         let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
         self.core.store.drop_queued(agent_id, &ids)?;
-        self.entered_at.retain(|id, _| !ids.contains(id));
         self.core.roster.with(agent_id, |agent| {
             agent.queue.retain(|entry| !ids.contains(&entry.id));
             agent.view.touch();
@@ -211,7 +196,9 @@ impl Repl {
     pub(super) fn read_queues(&mut self) -> Result<()> {
         for id in self.core.store.agents_with_queue()? {
             match self.core.store.queued(id) {
-                Ok(queued) => self.core.roster.with(id, |agent| agent.queue.extend(queued)),
+                Ok(queued) => {
+                    self.core.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from)))
+                }
                 Err(error) => {
                     self.core.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
                     None
@@ -222,33 +209,6 @@ impl Repl {
     }
 }
 
-/// Where the entry at `place` is when the one at `from` has gone to `to`.
-fn place_after_move(place: usize, from: usize, to: usize) -> usize {
-    match place {
-        _ if place == from => to,
-        _ if from < place && place <= to => place - 1,
-        _ if to <= place && place < from => place + 1,
-        _ => place,
-    }
-}
-
 fn first_line(entry: &Queued) -> &str {
     entry.text.lines().next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_is_found_where_it_is_after_any_move() {
-        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
-            let mut entries: Vec<usize> = (0..5).collect();
-            let moved = entries.remove(from);
-            entries.insert(to, moved);
-            for entry in 0..5 {
-                assert_eq!(entries[place_after_move(entry, from, to)], entry, "{entry}: {from} to {to}");
-            }
-        }
-    }
 }

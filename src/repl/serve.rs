@@ -85,16 +85,17 @@ impl Repl {
 
     /// Whether something can be done for clients without news.
     pub(super) fn has_work_for_clients(&self) -> bool {
-        self.serving.has_leftover() || self.serving.clients.values().any(|client| self.has_to_tell_client(client))
+        self.serving.has_leftover()
+            || self.serving.clients.iter().any(|(number, client)| self.has_to_tell_client(*number, client))
     }
 
-    fn has_to_tell_client(&self, client: &Client) -> bool {
+    fn has_to_tell_client(&self, number: u64, client: &Client) -> bool {
         match &client.state {
             ClientState::Nothing => false,
             ClientState::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
             ClientState::Waiting { agent_id, .. } => self.is_at_rest(*agent_id),
             ClientState::Turn(turn) => {
-                self.has_to_do_for_turn(turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
+                self.has_to_do_for_turn(number, turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
             }
             ClientState::Terminal(at) => self.has_frame(client, *at),
         }

@@ -17,13 +17,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
 use crate::domain::stream::Usage;
+use crate::repl::Repl;
 use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
 use crate::store::{Forked, NewAgent, Store};
 use crate::team::AgentFactory;
 
@@ -32,7 +32,7 @@ pub(super) struct SliceJob {
     /// Whose conversation is cut.
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     /// What the person typed.
     line: String,
     cut: Cut,
@@ -76,7 +76,7 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &Spec) -> Result<()> {
+    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &Spec) -> Result<()> {
         self.require_idle(agent_id)?;
         self.load(agent_id)?;
         let history =
@@ -229,7 +229,7 @@ impl Repl {
     /// The child comes to be in the store, and when it is kept there, in memory.
     fn deliver_slice(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         cut: Cut,
         summaries: Vec<String>,
@@ -291,12 +291,8 @@ fn widened_words(cut: &Cut) -> String {
     };
     match cut.widened.as_slice() {
         [] => String::new(),
-        [first, keep_connection @ ..] => {
-            let more = if keep_connection.is_empty() {
-                String::new()
-            } else {
-                format!(" and {} more grew", keep_connection.len())
-            };
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more grew", rest.len()) };
             format!("; {}{more}: calls and their results stay together", one(first))
         }
     }

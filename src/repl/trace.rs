@@ -16,10 +16,9 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::flow::{AgentOutcome, Change};
+use crate::domain::flow::{AgentOutcome, Change, Origin};
 use crate::domain::message::Body;
 use crate::reactor::{Ready, Source};
-use crate::repl::TerminalId;
 use crate::repl::timeout::{Timeout, WakeReason};
 
 /// Writes the trace, if one was asked for.
@@ -84,9 +83,9 @@ impl Trace {
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    /// A change is about to be applied; `origin` is the terminal that it came from, if it came from one.
-    pub fn change(&mut self, origin: Option<TerminalId>, agent: AgentId, change: &Change) {
-        let terminal = origin.map(TerminalId::number);
+    /// A change is about to be applied.
+    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
+        let terminal = origin.terminal().map(|id| id.0);
         if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
             return stable.write(file, agent, |line| {
                 line.change = Some(change.name());

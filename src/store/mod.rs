@@ -40,7 +40,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 pub use agents::{Forked, NewAgent};
 pub use health::{Health, health};
 pub use lock::{holder, make_directory, private_file};
-pub use queue::{QueueId, QueuedRow, as_typed};
+pub use queue::{QueueId, QueuedRow, as_typed, typed_line};
 pub use registry::{AgentRow, Found, Registry};
 pub use runs::{NewRun, RunRow};
 pub use usage::Spent;

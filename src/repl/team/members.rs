@@ -8,6 +8,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::config::RetryPolicy;
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
@@ -107,7 +108,7 @@ impl Repl {
         let retry = self.team.run(run).map(|run| RetryPolicy { retries: 0, ..run.retry });
         self.core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Member, retry));
         self.hand_on(run, agent, prompt);
-        self.submit(None, agent, prompt.to_owned())
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// In a pipeline what a stage is told is a letter of the one before, too. It has read it already: nobody is to tell it
@@ -128,7 +129,7 @@ impl Repl {
             return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
         }
         self.log_event(agent, Body::Rewind(before))?;
-        self.submit(None, agent, prompt.to_owned())
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// The agent that is to play this member: a child of the asker.
