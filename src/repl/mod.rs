@@ -147,7 +147,7 @@ impl Repl {
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let (slots, tools_polled_at) = (slots(config.working_limit, 0), clock.now());
-        let trace = Trace::open(config.trace.as_deref())?;
+        let trace = Trace::open(&config, &clock)?;
         let core = Core::new(config, store, clock, reactor, roster, factory);
         let mut repl = Self {
             core,
