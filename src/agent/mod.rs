@@ -24,7 +24,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::readiness::SocketWish;
+use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
@@ -202,8 +202,8 @@ impl Agent {
     }
 
     /// What is to be done about its descriptors; to be carried out before anything else.
-    pub fn take_wishes(&mut self) -> Vec<SocketWish> {
-        self.connection.take_wishes()
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
+        self.connection.take_socket_requests()
     }
 
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.

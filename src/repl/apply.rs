@@ -9,7 +9,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::repl::{IDLE_CONNECTIONS, Repl, TerminalId, Turn};
-use crate::store::{Store, as_typed};
+use crate::store::{Store, input_line};
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
@@ -42,7 +42,7 @@ impl Repl {
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
             Effect::WaitOver(call) => self.end_wait(agent_id, &call),
-            Effect::ReturnText(text) => self.return_text(agent_id, &as_typed(&text)),
+            Effect::ReturnText(text) => self.return_text(agent_id, &input_line(&text)),
             Effect::Moved(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }

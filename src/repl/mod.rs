@@ -349,10 +349,10 @@ impl Repl {
         self.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
-                Signal::Leave(_) => return Ok(Turn::Exit),
+                Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::HangUp if self.serving.is_open() => {}
-                Signal::HangUp => return Ok(Turn::Exit),
+                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
@@ -376,9 +376,9 @@ impl Repl {
         };
         let (outcome, wishes) = self.roster.with(id, |agent| {
             let outcome = act(agent, &mut context);
-            (outcome, agent.take_wishes())
+            (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.grant(id, wishes) {
+        if let Err(error) = self.reactor.apply(id, wishes) {
             self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
         }
         Some(outcome)

@@ -94,7 +94,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.reactor.forget(Source::Terminal);
+            self.reactor.unwatch(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }

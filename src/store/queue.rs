@@ -22,12 +22,12 @@ pub struct QueuedRow {
 impl QueuedRow {
     /// The line that a person would type for it: a text that begins with a slash is typed with two.
     pub fn line(&self) -> String {
-        if self.is_command { self.text.clone() } else { as_typed(&self.text) }
+        if self.is_command { self.text.clone() } else { input_line(&self.text) }
     }
 }
 
 /// The line that a person would type to send this text.
-pub fn as_typed(text: &str) -> String {
+pub fn input_line(text: &str) -> String {
     if text.starts_with('/') { format!("/{text}") } else { text.to_owned() }
 }
 
