@@ -25,7 +25,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::readiness::SocketInterest;
+use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
@@ -247,8 +247,8 @@ impl Agent {
     }
 
     /// What is to be done about its descriptors; to be carried out before anything else.
-    pub fn take_socket_interests(&mut self) -> Vec<SocketInterest> {
-        self.connection.take_socket_interests()
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
+        self.connection.take_socket_requests()
     }
 
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.

@@ -9,7 +9,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::event::Event;
 use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
-use crate::store::{Store, as_typed};
+use crate::store::{Store, input_line};
 
 impl Repl {
     /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
@@ -48,7 +48,7 @@ impl Repl {
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
-            Effect::ReturnText(text) => self.core.return_text(agent_id, &as_typed(&text)),
+            Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
             Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }

@@ -118,7 +118,7 @@ impl Repl {
     /// # Errors
     /// The store cannot be read.
     pub fn last_spoken_to(&self) -> Result<AgentId> {
-        let last = self.core.store.last_spoken_to()?;
+        let last = self.core.store.last_addressed()?;
         last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 

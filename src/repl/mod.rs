@@ -338,10 +338,10 @@ impl Repl {
         self.core.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
-                Signal::Leave(_) => return Ok(Turn::Exit),
+                Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::HangUp if self.serving.is_open() => {}
-                Signal::HangUp => return Ok(Turn::Exit),
+                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)

@@ -77,7 +77,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.core.reactor.forget(Source::Terminal);
+            self.core.reactor.unwatch(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }

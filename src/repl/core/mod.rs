@@ -86,9 +86,9 @@ impl Core {
         };
         let (outcome, wishes) = self.roster.with(id, |agent| {
             let outcome = act(agent, &mut context);
-            (outcome, agent.take_socket_interests())
+            (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.grant(id, wishes) {
+        if let Err(error) = self.reactor.apply(id, wishes) {
             self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
         }
         Some(outcome)
