@@ -7,7 +7,6 @@ use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
-use crate::repl::event::Event;
 use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
 use crate::store::{Store, input_line};
 
@@ -31,7 +30,7 @@ impl Repl {
 
     fn apply_effect(&mut self, agent_id: AgentId, effect: Effect) {
         if matches!(effect, Effect::Settled(_)) {
-            self.on_turn_ended(agent_id);
+            self.core.end_turn(agent_id);
         }
         let Some(effect) = self.divert_to_slice(agent_id, effect) else { return };
         let Some(effect) = self.divert_to_team(agent_id, effect) else { return };
@@ -90,8 +89,6 @@ impl Repl {
         if *outcome == AgentOutcome::Completed {
             self.resume(agent_id);
         }
-        let chunk = self.core.roster.get(agent_id).map_or(0, |agent| agent.output.next());
-        self.core.events.push_back(Event::TurnEnded { agent: agent_id, chunk });
     }
 
     /// Keeps the connections of the agents that became idle last, and closes the others.

@@ -51,7 +51,7 @@ impl Repl {
     pub fn leave(&mut self) -> Result<()> {
         let start = self.core.clock.now();
         let patience = self.core.config.settings.exit_patience;
-        self.forsake_turns();
+        self.server.begin_shutdown();
         self.end_all_runs();
         for id in self.core.roster.ids() {
             self.cancel_slice(id);
@@ -79,7 +79,7 @@ impl Repl {
             self.apply_effects();
         }
         self.terminals.iter_mut().for_each(Terminal::suspend);
-        self.dismiss_clients()
+        self.shut_down_server()
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.

@@ -135,7 +135,7 @@ impl Repl {
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
             self.core.load_before(new.id, first.id)?;
-            self.core.with_agent(new.id, |child, context| child.begin(first, context));
+            self.core.begin_turn(Origin::Internal, new.id, first);
         }
         Ok(new.id)
     }

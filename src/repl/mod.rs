@@ -6,6 +6,7 @@
 
 mod activity;
 mod apply;
+mod attached;
 mod component;
 mod core;
 mod credentials;
@@ -24,8 +25,9 @@ mod load;
 mod log;
 mod mail_waits;
 mod queue;
+mod requests;
 mod sending;
-mod serve;
+mod server;
 mod slice;
 mod steer;
 #[cfg(feature = "coordinator")]
@@ -69,6 +71,7 @@ use credentials::Credentials;
 use external::ExternalHooks;
 use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
+use server::Server;
 use terminals::Terminals;
 use trace::Trace;
 
@@ -119,8 +122,8 @@ pub struct Repl {
     /// Tasks on which several agents work.
     team: team::Team,
     tools_polled_at: Moment,
-    /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
-    serving: serve::Serving,
+    /// Dropped after the store: a client that reads to the end of its connection knows that the store is free.
+    server: Server,
     external: ExternalHooks,
 }
 
@@ -130,7 +133,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = 1;
+const COMPONENTS: usize = 2;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -170,7 +173,7 @@ impl Repl {
             callbacks: Vec::new(),
             team: team::Team::default(),
             tools_polled_at,
-            serving: serve::Serving::default(),
+            server: Server::default(),
             external: ExternalHooks::default(),
         };
         if repl.trace.is_open() {
@@ -224,7 +227,7 @@ impl Repl {
         self.trace.begin(&timeout, &ready);
         self.external.hear(&ready);
         let is_leaving = self.handle_signals(&ready)? == Turn::Exit
-            || self.handle_clients(&ready)? == Turn::Exit
+            || self.read_ready(&ready)? == Turn::Exit
             || self.handle_input(&ready)? == Turn::Exit;
         if is_leaving {
             drop(self.trace.end());
@@ -249,7 +252,7 @@ impl Repl {
         self.dispatch();
         self.call_back();
         self.render();
-        self.serve_clients();
+        self.publish();
         if let Some(error) = self.trace.end() {
             self.report_trace_error(&error);
         }
@@ -267,8 +270,15 @@ impl Repl {
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
-        let Self { core, mail_waits, .. } = self;
-        (core, [mail_waits])
+        let Self { core, mail_waits, server, .. } = self;
+        (core, [mail_waits, server])
+    }
+
+    /// Lets every component read what came for it, then carries out what clients ask for.
+    fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
+        Ok(self.handle_requests())
     }
 
     /// Lets every component do a bounded amount of its own work, and carries out what it asks for.
@@ -292,7 +302,8 @@ impl Repl {
         for terminal in self.terminals.iter_mut() {
             terminal.watch(&mut self.core.reactor)?;
         }
-        self.serving.watch(&mut self.core.reactor)
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
     }
 
     /// Drives the connections whose sockets are ready or whose timer is due. Returns the agents that this concerns.
@@ -343,7 +354,7 @@ impl Repl {
             match signal {
                 Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup if self.server.is_listening() => {}
                 Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {

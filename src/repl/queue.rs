@@ -30,7 +30,7 @@ impl Repl {
         }
         self.core.load(agent_id)?;
         let message = self.core.store.begin_turn(agent_id, text, self.core.clock.unix_ms())?;
-        self.core.with_agent(agent_id, |agent, context| agent.begin(message, context));
+        self.core.begin_turn(origin, agent_id, message);
         Ok(())
     }
 
@@ -72,11 +72,8 @@ impl Repl {
     fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         self.core.load(agent_id)?;
         let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
-        self.on_turn_begins(agent_id, next.origin);
-        self.core.with_agent(agent_id, |agent, context| {
-            agent.queue.pop_front();
-            agent.begin(message, context);
-        });
+        self.core.roster.with(agent_id, |agent| agent.queue.pop_front());
+        self.core.begin_turn(next.origin, agent_id, message);
         Ok(())
     }
 

@@ -59,7 +59,8 @@ impl Repl {
             || !self.core.outbox.is_empty()
             || self.can_send()
             || self.has_unread_callback()
-            || self.has_work_for_clients()
+            || self.server.has_work(&self.core)
+            || self.has_frames()
             || self.team.has_news()
             || self.mail_waits.has_work(&self.core)
             || self.terminals.iter().any(Terminal::has_leftover);
@@ -72,8 +73,13 @@ impl Repl {
         let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
-        let client = self.serving.next_deadline().map(|at| (at, WakeReason::Client));
-        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(team);
+        let own = gate
+            .into_iter()
+            .chain(tools)
+            .chain(keys)
+            .chain(spinner)
+            .chain(self.server.deadline(&self.core))
+            .chain(team);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },

@@ -101,7 +101,7 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
         terminal.sees(&mut app, "── worker");
         terminal.type_bytes(way_out);
         let end = terminal.is_told(&mut app);
-        assert_eq!(end, json!({"end": "detached: 2 agents go on"}));
+        assert_eq!(end, json!({"end": "detached: 2 agents keep running"}));
         assert!(terminal.caller.hear_out(&mut app).is_empty());
         assert_eq!((app.repl.terminal_ids().len(), app.state(1)), (1, State::WaitingForLlm));
     }
@@ -235,7 +235,7 @@ fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
     for terminal in &mut terminals {
         terminal.look();
         let end = terminal.told.pop().expect("a last word");
-        assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept"}));
+        assert_eq!(end, json!({"end": "the server has ended: 1 agent is saved"}));
     }
     let mut app = Harness::open(Plan::default(), app.close());
     assert!(app.screen_text().contains("> not sent"), "the draft is kept");

@@ -65,7 +65,7 @@ fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
         if callers.len() > 64 {
             let lines = callers.remove(0).hear_out(&mut app);
             assert_eq!(lines.len(), 1, "{lines:?}");
-            assert!(refusal(&lines[0]).1.contains("silent longest"), "{lines:?}");
+            assert!(refusal(&lines[0]).1.contains("idle for the longest time"), "{lines:?}");
         }
         assert_eq!(app.repl.clients(), callers.len());
     }
@@ -74,7 +74,7 @@ fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
     callers.push(Caller::knock(&app));
     app.turn();
     callers[0].is_served(&mut app);
-    assert!(refusal(&callers[1].hear(&mut app)).1.contains("silent longest"));
+    assert!(refusal(&callers[1].hear(&mut app)).1.contains("idle for the longest time"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_wait_that_takes_too_long_is_told_what_the_agent_does_and_the_agent_goes_on(
     assert_eq!(caller.heard(), None);
     app.advance(Duration::from_millis(1));
     let (kind, words) = refusal(&caller.hear(&mut app));
-    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "the time is over: agent 0 is running, 0 queued"));
+    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "timed out: agent 0 is running, 0 queued"));
     assert_eq!(app.repl.roster().busy().len(), 1);
     let (kind, _) = caller.refused(&mut app, "wait", json!({"who": "0", "seconds": 0}));
     assert_eq!(kind, "timeout");
