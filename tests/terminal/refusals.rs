@@ -163,10 +163,10 @@ fn a_directory_that_may_not_be_written_is_refused_with_the_way_out() {
     permit(0o555);
     let (code, words) = refusal(start_unprivileged(&program, directory.path()));
     assert_eq!(code, 1);
-    assert!(words.contains("may not write here") && words.contains("another directory"), "{words}");
+    assert!(words.contains("no permission to write here") && words.contains("another directory"), "{words}");
     let below = directory.path().join("below");
     let (code, words) = refusal(start_unprivileged(&program, &below));
     assert_eq!(code, 1);
-    assert!(words.contains("may not write here"), "{words}");
+    assert!(words.contains("no permission to write here"), "{words}");
     permit(0o700);
 }
