@@ -173,7 +173,7 @@ fn a_server_out_of_order_is_asked_six_times_with_growing_waits() {
         }
         app.accept(&peer).error(500, "server_error", "out of cheese");
     });
-    assert!(error.contains("out of order") && error.contains("out of cheese"), "{error}");
+    assert!(error.contains("unavailable") && error.contains("out of cheese"), "{error}");
     assert_eq!(app.kinds(0), ["fork", "user", "error"]);
     can_be_talked_to(&mut app, &peer);
 }

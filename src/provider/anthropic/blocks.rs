@@ -20,9 +20,9 @@ use crate::provider::turns::{Call, Turn};
 /// Stands in a block at which the cached prefix may end.
 pub(super) const CACHED: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-/// Said where a conversation ends with a reply: newer models answer only a person ("This model does not support
+/// ReplySize where a conversation ends with a reply: newer models answer only a person ("This model does not support
 /// assistant message prefill").
-const GO_ON: &str = "[go on]";
+const GO_ON: &str = "[continue]";
 
 /// How many messages of the user are marked as the end of a cached prefix. The API takes four marks in all.
 const MARKS: usize = 2;
@@ -94,7 +94,8 @@ fn reply_blocks(text: &str, calls: &[Call<'_>], signatures: &[&Signature]) -> Ve
     let (mut blocks, mut held) = (Vec::new(), Vec::new());
     let (mut said, mut made) = (0, 0);
     for signature in signatures.iter().filter(|signature| is_thinking(&signature.json)) {
-        let (to, until) = (floor(text, signature.text).max(said), signature.calls.min(calls.len()).max(made));
+        let (to, until) =
+            (text.floor_char_boundary(signature.text).max(said), signature.calls.min(calls.len()).max(made));
         push_piece(&mut blocks, &mut held, &text[said..to], &calls[made..until]);
         (said, made) = (to, until);
         let open = signature.json.trim_end().strip_suffix('}').expect("an object ends with its brace");
@@ -111,11 +112,6 @@ fn push_piece(blocks: &mut Vec<String>, held: &mut Vec<String>, text: &str, call
         blocks.append(held);
         blocks.push(block);
     }
-}
-
-/// The place in a text, or the nearest one before it that cuts no character.
-fn floor(text: &str, place: usize) -> usize {
-    (0..=place.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// A signed block as the API takes it back.
@@ -152,8 +148,8 @@ fn call_block(call: &Call<'_>) -> String {
 
 fn result_block(call: &Call<'_>) -> String {
     let mut block = format!("{{\"type\":\"tool_result\",\"tool_use_id\":{}", json(&call.id));
-    if !call.answer().trim().is_empty() {
-        block.push_str(&format!(",\"content\":{}", json(call.answer())));
+    if !call.result_text().trim().is_empty() {
+        block.push_str(&format!(",\"content\":{}", json(call.result_text())));
     }
     if call.is_error() {
         block.push_str(",\"is_error\":true");

@@ -25,11 +25,9 @@ const VERSION: &str = "2023-06-01";
 /// (platform.claude.com/docs/en/build-with-claude/preserved-thinking).
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = headers(endpoint, conversation.key)?;
@@ -75,7 +73,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let endpoint = conversation.endpoint;
     let turns = turns(conversation.messages, &endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut plan = thinking::plan(endpoint, conversation.thinking);
     if matches!(plan.mode, Mode::Budget(_)) && !blocks::may_think(&turns) {

@@ -1,4 +1,4 @@
-//! Which Claude takes which amount of thinking, and how it is said.
+//! Which Claude supports which thinking levels, and how they are sent.
 //!
 //! The rules are those of platform.claude.com/docs/en/build-with-claude/extended-thinking, .../adaptive-thinking,
 //! .../effort and the migration guides of the models, as of autumn 2026:
@@ -74,25 +74,25 @@ pub(super) struct Plan {
     pub mode: Mode,
 }
 
-/// Looks whether a model takes this amount.
+/// Checks a thinking level.
 ///
 /// # Errors
-/// The API would reject it.
+/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
-    let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
+    let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
     let style = style_of(model);
     match (style, thinking) {
         (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
-        (Style::Never, _) => refuse(format!("{model} cannot think")),
-        (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: say low, medium, high or default")),
+        (Style::Never, _) => refuse(format!("{model} does not support thinking")),
+        (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: use low, medium, high or default")),
         (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
-            refuse(format!("{model} takes low, medium or high, not a number of tokens"))
+            refuse(format!("{model} supports low, medium or high, not a number of tokens"))
         }
         (_, Thinking::Budget(tokens)) => {
             let most = usual_output(model) - 1;
             match (MIN_BUDGET..=most).contains(&u64::from(tokens)) {
                 true => Ok(()),
-                false => refuse(format!("{model} takes a number of tokens from {MIN_BUDGET} to {most}")),
+                false => refuse(format!("{model} supports a number of tokens from {MIN_BUDGET} to {most}")),
             }
         }
         _ => Ok(()),

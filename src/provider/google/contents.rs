@@ -12,7 +12,7 @@ use crate::provider::turns::{Call, Turn};
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The last words to a model that spoke last: newer ones refuse a conversation that ends with a reply.
-const GO_ON: &str = "[go on]";
+const GO_ON: &str = "[continue]";
 
 /// Names are at most so long.
 const MAX_NAME: usize = 64;
@@ -113,7 +113,8 @@ fn sign_first_call(parts: &mut [Part<'_>]) {
 }
 
 fn answer_part<'a>(call: &'a Call<'a>) -> Part<'a> {
-    let response = if call.is_error() { Outcome::Error(call.answer()) } else { Outcome::Output(call.answer()) };
+    let response =
+        if call.is_error() { Outcome::Error(call.result_text()) } else { Outcome::Output(call.result_text()) };
     let answer = AnswerPart { id: &call.id, name: name_of(&call.name), response };
     Part { function_response: Some(answer), ..Part::default() }
 }
@@ -172,8 +173,7 @@ impl<'a> Writer<'a> {
 
     /// The next so many bytes of the text, or a little less at a character's border.
     fn push_text(&mut self, bytes: usize, thought_signature: Option<String>) {
-        let end = (0..=bytes.min(self.text.len())).rev().find(|&end| self.text.is_char_boundary(end));
-        let (piece, rest) = self.text.split_at(end.unwrap_or(0));
+        let (piece, rest) = self.text.split_at(self.text.floor_char_boundary(bytes));
         self.text = rest;
         if !piece.is_empty() || thought_signature.is_some() {
             self.parts.push(Part { text: Some(piece.to_owned()), thought_signature, ..Part::default() });

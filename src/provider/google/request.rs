@@ -15,11 +15,9 @@ use crate::provider::request::{self, json};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL, the model's
-/// name, a header of the endpoint or the amount of thinking cannot be sent. No error repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL, model name, header
+/// or thinking level. No error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
@@ -34,8 +32,8 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 fn url(endpoint: &Endpoint) -> Result<String> {
     let model = endpoint.model.strip_prefix("models/").unwrap_or(&endpoint.model);
     if model.is_empty() {
-        let words = format!("say which model: {}/NAME", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, words));
+        let message = format!("no model given: use {}/NAME", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     let model = segment_of(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;
@@ -59,7 +57,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let model = &conversation.endpoint.model;
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = String::from("{");
     if !conversation.system.trim().is_empty() {
@@ -98,7 +96,7 @@ fn push_forbidden(body: &mut String, names: &[String]) {
     if names.is_empty() {
         return;
     }
-    let declare = |name: &String| format!("{{\"name\":{},\"description\":\"Not to be called now.\"}}", json(name));
+    let declare = |name: &String| format!("{{\"name\":{},\"description\":\"Not available now.\"}}", json(name));
     push_declarations(body, &names.iter().map(declare).collect::<Vec<_>>());
     body.push_str(",\"toolConfig\":{\"functionCallingConfig\":{\"mode\":\"NONE\"}}");
 }

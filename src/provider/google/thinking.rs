@@ -1,4 +1,4 @@
-//! Which model takes which amount of thinking, and how it is told.
+//! Which model supports which thinking levels, and how they are sent.
 //!
 //! | models | told by | may be off |
 //! |---|---|---|
@@ -48,10 +48,10 @@ enum Family {
     Unknown,
 }
 
-/// Looks whether a model can be told to think so much.
+/// Checks a thinking level.
 ///
 /// # Errors
-/// It would reject that; the words say what it takes.
+/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     config(model, thinking).map(|_| ())
 }
@@ -63,7 +63,10 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
 pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingConfig>> {
     let family = family_of(model);
     let refuse = |takes: &str| {
-        Err(Error::new(ErrorKind::Usage, format!("{model} cannot be told to think {thinking}: it takes {takes}")))
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("{model} does not support thinking level {thinking}: it supports {takes}"),
+        ))
     };
     match family {
         Family::Plain if matches!(thinking, Thinking::Unsaid | Thinking::Off) => Ok(None),

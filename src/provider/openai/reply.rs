@@ -1,18 +1,18 @@
-//! Chunks of one reply become events: texts, calls with indexes of our own, usage; all of it bounded.
+//! Chunks of one reply become events: text, calls with our own indexes, usage; all of it limited.
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::bounds::{self, Said};
+use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
 use crate::provider::text::Text;
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: Vec<Call>,
-    /// How many calls the agent has been told of.
+    /// How many calls were announced to the agent.
     announced: usize,
-    said: Said,
+    size: ReplySize,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -37,7 +37,7 @@ impl Reply {
     /// Takes one chunk and appends what it adds.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn take(&mut self, chunk: Chunk<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) == 0 {
@@ -50,17 +50,17 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether any part of a reply came: text, reasoning or a call.
+    /// Whether any part of the reply was received: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        !self.said.is_nothing() || !self.calls.is_empty()
+        !self.size.is_zero() || !self.calls.is_empty()
     }
 
-    /// Whether the model has said why it stopped.
+    /// Whether the reason for the end was received.
     pub fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The reply is whole: gives the calls that never got a name, why the model stopped, and `Done`.
+    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
     ///
     /// The finish is held back until here because some servers go on after it, and some name the wrong one:
     /// Ollama and older llama.cpp say `stop` where there are calls.
@@ -68,7 +68,7 @@ impl Reply {
         for call in &mut self.calls {
             call.announce(&mut self.announced, out);
         }
-        bounds::close(self.finish, !self.calls.is_empty(), out);
+        limits::close(self.finish, !self.calls.is_empty(), out);
     }
 
     fn take_choice(&mut self, choice: Choice<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -99,7 +99,7 @@ impl Reply {
         if text.0.is_empty() {
             return Ok(());
         }
-        self.said.count(text.0.len())?;
+        self.size.add(text.0.len())?;
         out.push(event(text.0.into_owned()));
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Reply {
         let place = match self.place_of(delta.index, id, name) {
             Some(place) => place,
             None => {
-                bounds::another_call(self.calls.len())?;
+                limits::another_call(self.calls.len())?;
                 self.calls.push(Call { wire_index: delta.index, ..Call::default() });
                 self.calls.len() - 1
             }
@@ -170,7 +170,7 @@ impl Call {
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
         self.length += arguments.len();
-        bounds::arguments(self.length)?;
+        limits::arguments(self.length)?;
         if self.id.is_empty() && self.index.is_none() {
             id.clone_into(&mut self.id);
         }
@@ -188,7 +188,7 @@ impl Call {
         Ok(())
     }
 
-    /// The first piece, with id and name; nothing if it was given before.
+    /// Appends the first event, with id and name, unless it was announced before.
     fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
         if self.index.is_none() {
             let index = *announced;
@@ -239,7 +239,7 @@ impl Braces {
     }
 }
 
-/// `None` while the model has not stopped. Reasons that no one has written down count as a plain stop.
+/// `None` while the model has not stopped. Unknown reasons count as a plain stop.
 fn finish_of(reason: &str) -> Option<Finish> {
     match reason {
         "" => None,
@@ -329,13 +329,13 @@ mod tests {
     #[test]
     fn more_than_128_calls_or_4_mebibytes_of_arguments_are_an_error() {
         let many: Vec<String> =
-            (0..=bounds::MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
+            (0..=limits::MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(events(&many[..bounds::MAX_CALLS]).is_ok());
+        assert!(events(&many[..limits::MAX_CALLS]).is_ok());
         assert_eq!(events(&many).unwrap_err().kind, ErrorKind::Protocol);
         let piece = format!(
             r#"{{"index":0,"function":{{"name":"f","arguments":"{}"}}}}"#,
-            "x".repeat(bounds::MAX_ARGUMENTS / 2 + 1)
+            "x".repeat(limits::MAX_ARGUMENTS / 2 + 1)
         );
         assert_eq!(events(&[&piece, &piece]).unwrap_err().kind, ErrorKind::Protocol);
     }

@@ -17,11 +17,9 @@ use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
@@ -34,9 +32,9 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 /// A number of tokens was named, or the model is known not to reason, or not here.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_elsewhere(model) {
-        let words =
-            format!("{model} thinks only over Responses where there are tools: try /model openai-responses/{model}");
-        return Err(Error::new(ErrorKind::Usage, words));
+        let message =
+            format!("{model} supports thinking with tools only over Responses: try /model openai-responses/{model}");
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     request::check_effort(model, thinking)
 }
@@ -98,7 +96,7 @@ struct FunctionRow<'a> {
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = String::from("{\"model\":");
     body.push_str(&json(&conversation.endpoint.model));
@@ -122,7 +120,8 @@ fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
             let content = (!text.is_empty()).then_some(text.as_str());
             let tool_calls = calls.iter().map(call_row).collect();
             let reply = Row { role: "assistant", content, tool_calls, tool_call_id: None };
-            let answers = calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.answer()) });
+            let answers =
+                calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.result_text()) });
             std::iter::once(reply).chain(answers).collect()
         }
     }

@@ -3,37 +3,34 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::StreamEvent;
-use crate::provider::answer::{Answer, IsWhole, Read, cut, silence};
+use crate::provider::error_object;
 use crate::provider::openai_responses::reply::Reply;
 use crate::provider::openai_responses::wire::{Event, Response};
-use crate::provider::refusal;
+use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
 
-/// Decodes one answer of a Responses server.
-pub(super) type ResponseDecoder = Answer<Reply>;
-
-impl Read for Reply {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+impl ReplyParser for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         match data {
             "" => return Ok(false),
             // OpenAI does not send it, proxies do.
             "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
-            "[DONE]" => return Err(silence()),
+            "[DONE]" => return Err(empty_reply()),
             _ => {}
         }
         match serde_json::from_str::<Event>(data) {
             Ok(event) if name != "error" && is_event(&event) => self.take_event(event, data, out),
-            _ => Err(refusal::of_event(data)),
+            _ => Err(error_object::of_event(data)),
         }
     }
 
-    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match serde_json::from_str::<Response>(body) {
             Ok(response) if response.output.is_some() || response.object.0 == "response" => {
                 self.conclude(response, body, out)
             }
-            Err(error) if error.is_eof() && body.starts_with('{') => Err(cut()),
-            _ => Err(refusal::of_body(body)),
+            Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
+            _ => Err(error_object::of_body(body)),
         }
     }
 
@@ -56,7 +53,7 @@ fn is_event(event: &Event<'_>) -> bool {
 }
 
 impl Reply {
-    fn take_event(&mut self, event: Event<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+    fn take_event(&mut self, event: Event<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let at = self.place(event.output_index, event.kind.0 == "response.output_item.added");
         match &*event.kind.0 {
             "response.output_item.added" => self.begin_item(at, &event.item.unwrap_or_default(), out)?,
@@ -83,12 +80,12 @@ impl Reply {
     /// The response as it is at its end. Its items were streamed already, unless the server does not stream them.
     fn conclude(&mut self, response: Response<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match &*response.status.0 {
-            "failed" if response.error.is_some() => return Err(refusal::of_event(data)),
+            "failed" if response.error.is_some() => return Err(error_object::of_event(data)),
             "failed" => {
-                let what = "the provider reports that the reply failed, and not why";
+                let what = "the provider reported a failure without a reason";
                 return Err(Error::new(ErrorKind::BadRequest, what));
             }
-            "cancelled" => return Err(cut()),
+            "cancelled" => return Err(incomplete()),
             _ => {}
         }
         if !self.has_begun() {
@@ -110,10 +107,11 @@ mod tests {
     use super::*;
     use crate::domain::http::HttpHead;
     use crate::provider::Decoder;
+    use crate::provider::response::ResponseDecoder;
 
     /// The events of these pieces of a stream.
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
-        let (mut decoder, mut out) = (ResponseDecoder::default(), Vec::new());
+        let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
         decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });
         for piece in pieces {
             decoder.feed(format!("data: {piece}\n\n").as_bytes(), &mut out);
@@ -140,8 +138,8 @@ mod tests {
     #[test]
     fn what_passes_a_bound_fails_this_reply_alone() {
         let mebibyte = "x".repeat(1 << 20);
-        assert!(is_refused(&decode((0..=128).map(added)), "128 calls"));
-        assert!(!is_refused(&decode((0..128).map(added)), "128 calls"));
+        assert!(is_refused(&decode((0..=128).map(added)), "128 tool calls"));
+        assert!(!is_refused(&decode((0..128).map(added)), "128 tool calls"));
         assert!(is_refused(&decode((0..=4096).map(|at| delta("output_text", at, "x"))), "4096 items"));
         assert!(is_refused(&decode((0..17).map(|_| delta("output_text", 0, &mebibyte))), "16 MiB"));
         assert!(is_refused(&decode((0..17).map(|_| delta("reasoning_text", 0, &mebibyte))), "16 MiB"));

@@ -66,10 +66,11 @@ impl Items {
     fn reply(&mut self, text: &str, calls: &[Call<'_>], signatures: &[&Signature]) {
         let (mut text_at, mut calls_at) = (0, 0);
         for signature in signatures {
-            let place = (place_in(text, signature.text).max(text_at), signature.calls.clamp(calls_at, calls.len()));
+            let place =
+                (text.floor_char_boundary(signature.text).max(text_at), signature.calls.clamp(calls_at, calls.len()));
             let stored = serde_json::from_str::<Value>(&signature.json).unwrap_or_default();
             let phase = stored["phase"].as_str();
-            self.said(&text[text_at..place.0], phase, &calls[calls_at..place.1]);
+            self.push_reply(&text[text_at..place.0], phase, &calls[calls_at..place.1]);
             (text_at, calls_at) = place;
             if phase.is_some() {
                 // The empty line between two messages belongs to neither.
@@ -78,15 +79,15 @@ impl Items {
                 self.thought(&stored, &signature.json);
             }
         }
-        self.said(&text[text_at..], None, &calls[calls_at..]);
+        self.push_reply(&text[text_at..], None, &calls[calls_at..]);
         // "Item of type 'reasoning' was provided without its required following item": what followed it was cut away.
         self.texts.truncate(self.texts.len() - std::mem::take(&mut self.trailing));
         for call in calls {
-            self.push(&Item::FunctionCallOutput { call_id: &call.id, output: call.answer() });
+            self.push(&Item::FunctionCallOutput { call_id: &call.id, output: call.result_text() });
         }
     }
 
-    fn said(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
+    fn push_reply(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
         if !text.trim().is_empty() {
             self.push(&Item::Message { role: "assistant", phase, content: [Part::OutputText { text }] });
         }
@@ -108,9 +109,4 @@ impl Items {
         self.texts.push(json(item));
         self.trailing = 0;
     }
-}
-
-/// The place in a text, or the nearest before it that is one.
-fn place_in(text: &str, place: usize) -> usize {
-    (0..=place.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Items of one reply and their deltas become events: texts, calls with indexes of our own, reasoning; all of it bounded.
+//! Items of one reply and their deltas become events: text, calls with our own indexes, reasoning; all of it limited.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::bounds::{self, Said};
+use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai_responses::wire::{Item, WireUsage};
 
 /// The most items of one reply.
 const MAX_ITEMS: usize = 4096;
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     /// What is known of each item, by its place in the output.
     items: BTreeMap<u64, Progress>,
     /// The item that was last heard of.
     latest: u64,
-    /// How many calls the agent has been told of.
+    /// How many calls were announced to the agent.
     announced: usize,
-    said: Said,
+    size: ReplySize,
     /// The message that was last heard of.
     message: Option<u64>,
     /// The part of a summary that was last heard of: item and part.
@@ -53,9 +53,9 @@ struct Call {
 }
 
 impl Reply {
-    /// Whether any part of a reply came: text, reasoning or a call.
+    /// Whether any part of the reply was received: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        !self.said.is_nothing() || self.items.values().any(|item| item.call.is_some())
+        !self.size.is_zero() || self.items.values().any(|item| item.call.is_some())
     }
 
     /// Whether the response has said how it ended.
@@ -78,7 +78,7 @@ impl Reply {
     /// More of a message. Two messages of one reply are one text, with an empty line between them.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn say(&mut self, at: u64, text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Reply {
     /// More of the reasoning that is shown, by item and part of its summary.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn think(&mut self, part: (u64, u64), text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -104,7 +104,7 @@ impl Reply {
     /// An item begins: a call has its name already.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn begin_item(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.item(at)?;
         if item.kind.0 == "function_call" {
@@ -117,7 +117,7 @@ impl Reply {
     /// An item is whole: gives what its deltas have not said, and a signature for reasoning and phases.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn end_item(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let progress = self.item(at)?;
         if std::mem::replace(&mut progress.is_over, true) {
@@ -148,11 +148,11 @@ impl Reply {
     /// More arguments of a call.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn add_arguments(&mut self, at: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         let call = self.call(at)?;
         call.length += more.len();
-        bounds::arguments(call.length)?;
+        limits::arguments(call.length)?;
         match call.index {
             Some(index) if !more.is_empty() => {
                 let arguments = more.to_owned();
@@ -167,7 +167,7 @@ impl Reply {
     /// All arguments of a call, of which the deltas may have said nothing.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn complete_arguments(&mut self, at: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if self.call(at)?.length == 0 { self.add_arguments(at, whole, out) } else { Ok(()) }
     }
@@ -196,26 +196,26 @@ impl Reply {
         });
     }
 
-    /// The reply is whole: gives the calls that never got a name, why the model stopped, and `Done`.
+    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
         let mut has_calls = false;
         for call in self.items.values_mut().filter_map(|item| item.call.as_mut()) {
             has_calls = true;
             call.announce(&mut self.announced, out);
         }
-        bounds::close(self.finish, has_calls, out);
+        limits::close(self.finish, has_calls, out);
     }
 
     fn item(&mut self, at: u64) -> Result<&mut Progress> {
         if self.items.len() == MAX_ITEMS && !self.items.contains_key(&at) {
-            return Err(bounds::too_much("more than 4096 items in one reply"));
+            return Err(limits::exceeded("more than 4096 items in one reply"));
         }
         Ok(self.items.entry(at).or_default())
     }
 
     fn call(&mut self, at: u64) -> Result<&mut Call> {
         if self.item(at)?.call.is_none() {
-            bounds::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
+            limits::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
         }
         Ok(self.item(at)?.call.get_or_insert_default())
     }
@@ -239,7 +239,7 @@ impl Reply {
         text: &str,
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
-        self.said.count(text.len())?;
+        self.size.add(text.len())?;
         if is_another {
             out.push(event("\n\n".to_owned()));
         }
@@ -285,14 +285,14 @@ impl Reply {
 
     fn push_signature(&mut self, item_json: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
         let item_json = item_json.to_string();
-        self.said.count(item_json.len())?;
+        self.size.add(item_json.len())?;
         out.push(StreamEvent::Signature(item_json));
         Ok(())
     }
 }
 
 impl Call {
-    /// The first piece, with id and name; nothing if it was given before.
+    /// Appends the first event, with id and name, unless it was announced before.
     fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
         if self.index.is_none() {
             let index = *announced;

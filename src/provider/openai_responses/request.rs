@@ -16,11 +16,9 @@ use crate::provider::request::{self, effort, json, reasons};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
@@ -46,7 +44,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let model = &conversation.endpoint.model;
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = format!("{{\"model\":{},\"stream\":true,\"store\":false", json(model));
     // Where nothing is stored, this is how reasoning survives; other models refuse it ("Encrypted content is not

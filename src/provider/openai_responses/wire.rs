@@ -1,6 +1,6 @@
-//! The objects of a Responses answer, as far as they matter, with text borrowed from the stream.
+//! The objects of a Responses answer, as far as they are used, with text borrowed from the stream.
 //!
-//! Lenient as those of Chat Completions: what is absent, `null` or of an unexpected type is as good as empty. Events and
+//! Lenient as those of Chat Completions: an absent value, `null` and an unexpected type are read as empty. Events and
 //! items of kinds that are not known here are read like all others and then left alone.
 
 use serde::Deserialize;
@@ -90,7 +90,7 @@ pub(super) struct WireUsage {
     pub input_tokens: Option<u64>,
     pub input_tokens_details: Option<InputDetails>,
     pub output_tokens: Option<u64>,
-    /// US dollars, as OpenRouter tells them.
+    /// US dollars, as OpenRouter reports them.
     pub cost: Option<f64>,
 }
 
@@ -99,6 +99,6 @@ pub(super) struct WireUsage {
 #[serde(default)]
 pub(super) struct InputDetails {
     pub cached_tokens: Option<u64>,
-    /// Those of Anthropic's models, as OpenRouter tells them.
+    /// Those of Anthropic's models, as OpenRouter reports them.
     pub cache_write_tokens: Option<u64>,
 }
