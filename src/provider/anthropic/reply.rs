@@ -1,4 +1,4 @@
-//! Events of one message become ours: texts, signed thinking, calls with indexes of our own, usage; all of it limited.
+//! From the events of one message to ours: text, signed thinking, calls with our own indexes, usage; all of it limited.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use crate::provider::limits::{self, ReplySize};
 use crate::provider::request::json;
 use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
 
-/// The most blocks that are open at once; the API has one.
+/// Open blocks at the same time; the API has one.
 const MAX_OPEN: usize = 1024;
 
 /// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// A message has begun.
+    /// Whether a message has begun.
     has_begun: bool,
-    /// Blocks that have begun and not ended, by their index in the message.
+    /// Unfinished blocks, by their index in the message.
     open: BTreeMap<u64, Open>,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: usize,
     size: ReplySize,
     finish: Option<Finish>,
     counted: Usage,
 }
 
-/// A block that has begun.
+/// An unfinished block.
 #[derive(Debug)]
 enum Open {
     Text,
@@ -45,11 +45,11 @@ enum Open {
         input: String,
         length: usize,
     },
-    /// What this program does not ask for: search results and the like.
+    /// Types that are never requested, such as search results.
     Other,
 }
 
-/// A block of thinking as it goes back.
+/// A block of thinking, as it is sent back.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum SignedThinking<'a> {
@@ -74,7 +74,7 @@ impl ReplyParser for Reply {
             "message_delta" => self.stop(&event.delta.unwrap_or_default().stop_reason.0, event.usage, out),
             "message_stop" if self.has_begun || self.finish.is_some() => return Ok(true),
             "message_stop" => return Err(empty_reply()),
-            // Proxies answer with their own objects, and there will be events that nobody has thought of yet.
+            // An object without a type comes from a proxy. Unknown types are skipped.
             "" => return Err(error_object::of_event(data)),
             _ => {}
         }
@@ -137,12 +137,12 @@ impl Reply {
         };
         self.size.add(block.data.0.len())?;
         self.open.insert(index, open);
-        // What a block begins with is as good as its first delta.
+        // The first content of a block counts as a delta.
         let Block { text, thinking, signature, .. } = block;
         self.go_on(Some(index), Delta { text, thinking, signature, ..Delta::default() }, out)
     }
 
-    /// The input of a call comes in pieces; what stands there at first counts only if no piece follows.
+    /// The input of a call comes in deltas; the one in the start event counts only if no delta follows.
     fn begin_call(&mut self, block: &Block<'_>, out: &mut Vec<StreamEvent>) -> Result<Open> {
         limits::another_call(self.calls)?;
         let (index, input) = (self.calls, block.input.0.clone().into_owned());
@@ -174,7 +174,7 @@ impl Reply {
         Ok(())
     }
 
-    /// The block is whole: its signature, or the arguments that did not come in pieces. Nothing if it is not open.
+    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not open.
     fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
         match self.open.remove(&index) {
             Some(Open::Thinking { text, signature }) if !signature.is_empty() => {
@@ -196,12 +196,12 @@ impl Reply {
         self.finish = finish_of(reason).or(self.finish);
     }
 
-    /// Counts are cumulative, and what one event leaves out or has as zero another may have told.
+    /// Counts are cumulative, and a missing or zero count does not replace an earlier one.
     fn count(&mut self, usage: Option<WireUsage>, out: &mut Vec<StreamEvent>) {
         let usage = usage.unwrap_or_default();
         let before = self.counted;
         let plain = before.input - before.cached - before.written;
-        let most = |told: Option<u64>, known: u64| told.unwrap_or(0).min(MAX_TOKENS).max(known);
+        let most = |count: Option<u64>, known: u64| count.unwrap_or(0).min(MAX_TOKENS).max(known);
         let cached = most(usage.cache_read_input_tokens, before.cached);
         let written = most(usage.cache_creation_input_tokens, before.written);
         let input = most(usage.input_tokens, plain) + cached + written;
@@ -212,7 +212,7 @@ impl Reply {
     }
 }
 
-/// More tokens than this no server means.
+/// A greater count is an error of the server.
 const MAX_TOKENS: u64 = 1 << 40;
 
 fn push(event: fn(String) -> StreamEvent, text: String, out: &mut Vec<StreamEvent>) {
@@ -225,7 +225,7 @@ fn push_arguments(index: usize, arguments: String, out: &mut Vec<StreamEvent>) {
     out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
 }
 
-/// `None` while the model has not stopped. `pause_turn` is for tools of the server's own, which are never asked for.
+/// `None` while the model has not stopped. `pause_turn` is for server tools, which are never requested.
 fn finish_of(reason: &str) -> Option<Finish> {
     match reason {
         "" => None,
@@ -260,7 +260,7 @@ mod tests {
     const CALL: &str = r#"{"type":"tool_use","id":"a","name":"f","input":{}}"#;
 
     #[test]
-    fn text_thinking_and_seals_together_are_bounded() {
+    fn text_thinking_and_signatures_together_are_limited() {
         let megabyte = "x".repeat(1 << 20);
         for (block, field) in [("text", "text"), ("thinking", "thinking"), ("thinking", "signature")] {
             let mut reply = Reply::default();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_calls_and_open_blocks_are_bounded() {
+    fn arguments_calls_and_open_blocks_are_limited() {
         let mut reply = Reply::default();
         take(&mut reply, &start(0, CALL)).unwrap();
         let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(limits::MAX_ARGUMENTS / 2 + 1)));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_server_means_does_not_overflow() {
+    fn an_absurd_count_does_not_overflow() {
         let usage = format!(r#"{{"input_tokens":{0},"cache_read_input_tokens":{0},"output_tokens":{0}}}"#, u64::MAX);
         let mut reply = Reply::default();
         let out = take(&mut reply, &format!(r#"{{"type":"message_delta","usage":{usage}}}"#)).unwrap();

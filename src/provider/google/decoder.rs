@@ -1,6 +1,6 @@
-//! The pieces of a Gemini answer: chunks until the transfer ends, or (where no stream was asked for) a list of them.
+//! A Gemini response: chunks until the transfer ends, or a list of them.
 //!
-//! No event says that a stream is over. It is whole if the model has said why it stopped.
+//! There is no last event. The stream is complete if the reason for its end was received.
 
 use crate::base::error::{Error, Result};
 use crate::domain::stream::StreamEvent;
@@ -13,7 +13,7 @@ impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         if data.is_empty() || data == "[DONE]" {
-            // `[DONE]` is no word of Google's, but gateways in front of it say it; the end of the transfer decides.
+            // Gateways send `[DONE]`, Google does not; the end of the transfer decides.
             return Ok(false);
         }
         match serde_json::from_str::<Chunk>(data) {
@@ -22,7 +22,7 @@ impl ReplyParser for Reply {
         }
     }
 
-    /// Without `alt=sse`, as some gateways forget it, the chunks come as one list.
+    /// Some gateways drop `alt=sse`; then the chunks come as one list.
     fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         let chunks = match body.starts_with('[') {
             true => serde_json::from_str::<Vec<Chunk>>(body),

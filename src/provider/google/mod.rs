@@ -1,7 +1,7 @@
 //! The Gemini API, streaming: `models.streamGenerateContent` over server-sent events.
 //!
 //! The protocol is Google's (ai.google.dev/api/generate-content). A model's state of mind comes as signatures on parts
-//! of its reply; each is kept as a signature that remembers its part, and stands on the same part when it goes back.
+//! of its reply; each is stored with its part and sent back on the same part.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Chunks of one reply become events: texts, thoughts, calls, signatures before what they stand on; all of it limited.
+//! From chunks of one reply to events: text, thoughts, calls, and signatures before their parts; all of it limited.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
@@ -17,12 +17,12 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Takes one chunk and appends what it adds.
+    /// Takes one chunk and appends the resulting events.
     ///
     /// # Errors
-    /// `Protocol` if a limit is exceeded or the model made a call that cannot be read, `Refused` if the request is blocked.
+    /// `Protocol` if a limit is exceeded or a call is invalid, `Refused` if the request is blocked.
     pub fn take(&mut self, chunk: Chunk, out: &mut Vec<StreamEvent>) -> Result<()> {
-        // Usage first: what a refused request has cost is cost all the same.
+        // Usage first: a refused request has a cost, too.
         if let Some(usage) = chunk.usage_metadata {
             self.take_usage(&usage, out);
         }
@@ -49,7 +49,7 @@ impl Reply {
 
     /// Ends a complete reply: appends the reason for the end, and `Done`.
     ///
-    /// The finish is held back until here because some models named it with every chunk; and it is `STOP` with calls, too.
+    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with calls.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
         limits::close(self.finish, self.calls > 0, out);
     }
@@ -110,18 +110,18 @@ impl Reply {
     }
 }
 
-/// The request itself is not answered.
+/// The error of a blocked request.
 fn blocked(feedback: &Feedback) -> Option<Error> {
     let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
     let words = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
     Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &words))
 }
 
-/// What a `FinishReason` means; `None` while the model has not stopped.
+/// The meaning of a `FinishReason`; `None` while the model has not stopped.
 ///
 /// # Errors
-/// The reply is of no use: a call that nobody could read, or no reply at all for a reason that no one has written down.
-fn finish_of(reason: &str, has_begun: bool, words: &str) -> Result<Option<Finish>> {
+/// An invalid call, or no reply for an unknown reason.
+fn finish_of(reason: &str, has_begun: bool, message: &str) -> Result<Option<Finish>> {
     let what = match reason {
         "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),
         "STOP" => return Ok(Some(Finish::Stop)),
@@ -136,7 +136,7 @@ fn finish_of(reason: &str, has_begun: bool, words: &str) -> Result<Option<Finish
         _ if has_begun => return Ok(Some(Finish::Stop)),
         _ => "the provider ended the reply for an unknown reason",
     };
-    Err(failure::of_kind(ErrorKind::Protocol, &format!("{what} ({})", failure::excerpt(reason)), words))
+    Err(failure::of_kind(ErrorKind::Protocol, &format!("{what} ({})", failure::excerpt(reason)), message))
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_stands_before_the_part_that_it_was_on() {
+    fn a_signature_comes_before_its_part() {
         let chunk = parts(
             r#"{"text":"é","thoughtSignature":"a"},{"thought":true,"text":"hm","thoughtSignature":"b"},
                {"functionCall":{"name":"f"},"thoughtSignature":"c"},{"text":"","thoughtSignature":"d"}"#,

@@ -1,4 +1,4 @@
-//! The pieces of a Chat Completions answer: events of a stream until `[DONE]`, or a whole completion.
+//! A Chat Completions response: events of a stream until `[DONE]`, or a complete object.
 
 use crate::base::error::Result;
 use crate::domain::stream::StreamEvent;

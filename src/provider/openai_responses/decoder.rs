@@ -1,5 +1,4 @@
-//! The pieces of a Responses answer: events of a stream until the response is completed, incomplete or failed, or a whole
-//! response.
+//! A Responses response: events of a stream until it is completed, incomplete or failed, or a complete object.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::StreamEvent;
@@ -13,7 +12,7 @@ impl ReplyParser for Reply {
         let data = data.trim();
         match data {
             "" => return Ok(false),
-            // OpenAI does not send it, proxies do.
+            // Proxies send it, OpenAI does not.
             "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
             "[DONE]" => return Err(empty_reply()),
             _ => {}
@@ -47,28 +46,28 @@ impl ReplyParser for Reply {
     }
 }
 
-/// Everything with a kind that is no error. Kinds that are not known are signs of life.
+/// Whether it is an event and not an error. Unknown kinds are skipped.
 fn is_event(event: &Event<'_>) -> bool {
     !matches!(&*event.kind.0, "" | "error")
 }
 
 impl Reply {
     fn take_event(&mut self, event: Event<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
-        let at = self.place(event.output_index, event.kind.0 == "response.output_item.added");
+        let index = self.index_of(event.output_index, event.kind.0 == "response.output_item.added");
         match &*event.kind.0 {
-            "response.output_item.added" => self.begin_item(at, &event.item.unwrap_or_default(), out)?,
-            "response.output_item.done" => self.end_item(at, &event.item.unwrap_or_default(), out)?,
-            "response.output_text.delta" | "response.refusal.delta" => self.say(at, &event.delta.0, out)?,
+            "response.output_item.added" => self.begin_item(index, &event.item.unwrap_or_default(), out)?,
+            "response.output_item.done" => self.end_item(index, &event.item.unwrap_or_default(), out)?,
+            "response.output_text.delta" | "response.refusal.delta" => self.push_text(index, &event.delta.0, out)?,
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.think((at, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
+                self.push_thinking((index, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
             }
-            "response.function_call_arguments.delta" => self.add_arguments(at, &event.delta.0, out)?,
-            "response.function_call_arguments.done" => self.complete_arguments(at, &event.arguments.0, out)?,
+            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0, out)?,
+            "response.function_call_arguments.done" => self.complete_arguments(index, &event.arguments.0, out)?,
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let mut response = event.response.unwrap_or_default();
-                let said = event.kind.0.trim_start_matches("response.");
+                let status = event.kind.0.trim_start_matches("response.");
                 if matches!(&*response.status.0, "" | "in_progress" | "queued") {
-                    response.status.0 = said.to_owned().into();
+                    response.status.0 = status.to_owned().into();
                 }
                 return self.conclude(response, data, out).map(|()| true);
             }
@@ -77,7 +76,7 @@ impl Reply {
         Ok(false)
     }
 
-    /// The response as it is at its end. Its items were streamed already, unless the server does not stream them.
+    /// Takes the final response. Its items count only if they were not streamed.
     fn conclude(&mut self, response: Response<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match &*response.status.0 {
             "failed" if response.error.is_some() => return Err(error_object::of_event(data)),
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_a_bound_fails_this_reply_alone() {
+    fn exceeding_a_limit_fails_the_reply() {
         let mebibyte = "x".repeat(1 << 20);
         assert!(is_refused(&decode((0..=128).map(added)), "128 tool calls"));
         assert!(!is_refused(&decode((0..128).map(added)), "128 tool calls"));
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_reasoning_counts_as_what_was_said() {
+    fn encrypted_reasoning_counts_for_the_limit() {
         let reasoning = |at| {
             let content = "x".repeat(6 << 20);
             format!(
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_unexpected_type_are_as_good_as_absent_or_an_error_but_never_a_panic() {
+    fn fields_of_an_unexpected_type_never_panic() {
         let values = ["null", "7", "-1", "true", "[]", "{}", "\"x\"", "[{}]", "1e400", "18446744073709551615"];
         for value in values {
             for field in ["type", "output_index", "summary_index", "item", "delta", "arguments", "response"] {
