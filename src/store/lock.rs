@@ -104,7 +104,8 @@ fn io_error(path: &Path, error: &std::io::Error) -> Error {
         IoKind::NotADirectory | IoKind::AlreadyExists => {
             "a file stands where a directory is needed: choose another path".into()
         }
-        _ => error.to_string(),
+        // Without the number that std appends.
+        _ => error.to_string().split(" (os error ").next().unwrap_or_default().to_owned(),
     };
     store_error(format!("{}: {message}", path.display()))
 }
