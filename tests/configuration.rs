@@ -240,10 +240,10 @@ fn the_doctor_says_why_a_provider_cannot_be_reached_and_asks_nobody_offline() {
     let home = Home::new().configure(&text);
     let told = home.run(&["doctor"]);
     assert_eq!(told.code, Some(1));
-    assert!(told.lines("fail")[0].contains("refuses the connection: is the server running?"), "{told:?}");
+    assert!(told.lines("fail")[0].contains("refused the connection: is the server running?"), "{told:?}");
     let home = home.set("http_proxy", &nobody.url());
     let told = home.run(&["doctor"]);
-    assert!(told.lines("fail")[0].contains("or the proxy before it refuses the connection"), "{told:?}");
+    assert!(told.lines("fail")[0].contains("or its proxy refused the connection"), "{told:?}");
     let told = home.run(&["doctor", "--offline"]);
     assert_eq!((told.code, told.lines("fail")), (Some(0), vec![]), "{told:?}");
     let home =
