@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Names one agent for ever: 16 random bytes (UUID v4), written as 22 characters of base64url without padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +48,18 @@ impl FromStr for AgentId {
     fn from_str(text: &str) -> Result<Self, MalformedId> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| MalformedId)?;
         Ok(Self(bytes.try_into().map_err(|_| MalformedId)?))
+    }
+}
+
+impl Serialize for AgentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(|_| serde::de::Error::custom("malformed agent id"))
     }
 }
 

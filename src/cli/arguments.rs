@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::domain::wire::Place;
+use crate::domain::chunk::Position;
 
 use super::print::{InputFormat, OutputFormat};
 
@@ -186,7 +186,7 @@ pub struct Logs {
     pub json: bool,
     /// Go on where an earlier look ended: the `epoch` and the next `n` of its last line
     #[arg(long, value_name = "EPOCH:N", value_parser = place, conflicts_with = "last")]
-    pub from: Option<Place>,
+    pub from: Option<Position>,
 }
 
 /// A shell that can complete.
@@ -205,10 +205,10 @@ fn seconds(words: &str) -> Result<f64, String> {
     read.ok_or_else(|| "a number of seconds is expected".into())
 }
 
-fn place(words: &str) -> Result<Place, String> {
+fn place(words: &str) -> Result<Position, String> {
     let read = words.rsplit_once(':').and_then(|(epoch, number)| Some((epoch, number.parse().ok()?)));
     match read {
-        Some((epoch, number)) if !epoch.is_empty() => Ok(Place { epoch: epoch.to_owned(), number }),
+        Some((epoch, number)) if !epoch.is_empty() => Ok(Position { epoch: epoch.to_owned(), number }),
         _ => Err("EPOCH:N is expected, as in the JSON lines of an earlier look".into()),
     }
 }

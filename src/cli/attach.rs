@@ -66,9 +66,9 @@ pub fn run(stream: UnixStream, wanted: Wanted) -> Result<Option<String>> {
 }
 
 /// The terminal of this process, as the server has to know it.
-fn facts(size: (u16, u16)) -> TerminalFacts {
+fn facts((columns, rows): (u16, u16)) -> TerminalFacts {
     let Palette { color, attributes, unicode } = Palette::of_process();
-    TerminalFacts { size, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
+    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
 }
 
 /// Why it is over: the server's words, or nothing if nobody is left to be told.
@@ -171,7 +171,7 @@ impl Attached {
             let outcome = self.tty.read(&mut keys, KEYS_PER_LINE)?;
             self.has_typed = outcome == ReadOutcome::More;
             if !keys.is_empty() {
-                self.say(&Request::Keys(keys));
+                self.say(&Request::Keys { keys });
             }
             self.is_gone |= outcome == ReadOutcome::Closed;
         }
@@ -201,7 +201,7 @@ impl Attached {
     fn on_response(&mut self, told: Response) -> Result<Option<End>> {
         match told {
             Response::Frame(bytes) => self.show(&bytes)?,
-            Response::Suspend => self.suspend()?,
+            Response::Suspend {} => self.suspend()?,
             Response::End(why) => return Ok(Some(Some(why))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
             Response::Done(_) | Response::Missed(_) | Response::Chunk(_) => {}
@@ -235,7 +235,7 @@ impl Attached {
     fn tell_size(&mut self) {
         // A terminal that does not tell its size any more has gone, which the next read shows.
         if let Ok((columns, rows)) = self.tty.size() {
-            self.say(&Request::Size(columns, rows));
+            self.say(&Request::Size { columns, rows });
         }
     }
 

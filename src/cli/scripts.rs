@@ -86,7 +86,7 @@ fn look(logs: &Logs, directory: &Path) -> Result<u8> {
             Response::Missed(count) => printer.missed(count),
             Response::Refused { kind, message } => return Err(super::client::refusal(&kind, message)),
             Response::Done(_) => break,
-            Response::Frame(_) | Response::Suspend | Response::End(_) => {}
+            Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
         }
     }
     printer.end();

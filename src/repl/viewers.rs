@@ -16,9 +16,8 @@ use std::collections::BTreeMap;
 use crate::agent::{Agent, Output};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::chunk::{Chunk, Numbered};
+use crate::domain::chunk::{Chunk, Numbered, Position};
 use crate::domain::scrollback::LineKind;
-use crate::domain::wire::Place;
 use crate::repl::Repl;
 use crate::repl::apply::agent_gone;
 
@@ -123,7 +122,7 @@ impl Repl {
     ///
     /// # Errors
     /// There is no such agent, or the store cannot be read.
-    pub fn attach(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<ViewerId> {
+    pub fn attach(&mut self, agent_id: AgentId, from: Option<&Position>) -> Result<ViewerId> {
         let next = self.place(agent_id, from)?;
         Ok(self.viewers.open(agent_id, next, None))
     }
@@ -146,7 +145,7 @@ impl Repl {
     ///
     /// # Errors
     /// As for [`Repl::attach`].
-    pub fn on_chunks(&mut self, agent_id: AgentId, from: Option<&Place>, tell: OnChunks) -> Result<ViewerId> {
+    pub fn on_chunks(&mut self, agent_id: AgentId, from: Option<&Position>, tell: OnChunks) -> Result<ViewerId> {
         let next = self.place(agent_id, from)?;
         Ok(self.viewers.open(agent_id, next, Some(tell)))
     }
@@ -169,9 +168,9 @@ impl Repl {
     }
 
     /// Where this viewer goes on, for [`Repl::attach`]; none if it is not attached.
-    pub fn place_of(&self, viewer: ViewerId) -> Option<Place> {
+    pub fn place_of(&self, viewer: ViewerId) -> Option<Position> {
         let one = self.viewers.open.get(&viewer)?;
-        Some(Place { epoch: self.viewers.epoch.clone(), number: one.next })
+        Some(Position { epoch: self.viewers.epoch.clone(), number: one.next })
     }
 
     /// How many viewers are attached.
@@ -223,7 +222,7 @@ impl Repl {
     }
 
     /// The number that a viewer wants first.
-    fn place(&mut self, agent_id: AgentId, from: Option<&Place>) -> Result<u64> {
+    fn place(&mut self, agent_id: AgentId, from: Option<&Position>) -> Result<u64> {
         let (begin, next) = self.bounds(agent_id)?;
         match from {
             Some(from) if from.epoch == self.viewers.epoch && (begin..=next).contains(&from.number) => Ok(from.number),

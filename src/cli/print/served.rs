@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::account::Failure;
@@ -76,7 +77,7 @@ impl Served {
             self.end = Some(Ending::out_of_requests());
             return Ok(());
         }
-        let line = line_of(&Request::Turn { agent: self.agent.clone(), text, most })?;
+        let line = line_of(&Request::Turn { agent: self.agent.clone(), text, max_requests: most })?;
         self.say(&line);
         self.is_under_way = true;
         Ok(())
@@ -111,8 +112,8 @@ impl Served {
         while let Line::Whole(line) = self.server.next_line() {
             match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
                 Response::Chunk(value) => {
-                    let kind = value["type"].as_str().unwrap_or_default();
-                    if let Some(chunk) = Chunk::from_fields(kind, &value) {
+                    // A type that this version does not know is skipped.
+                    if let Ok(chunk) = Chunk::deserialize(&value) {
                         desk.on_chunk(&chunk, || String::from_utf8_lossy(&line).into_owned());
                     }
                 }
@@ -122,7 +123,7 @@ impl Served {
                     self.is_under_way = false;
                     self.end = Some(Ending::Failed(Failure { kind, text: message }));
                 }
-                Response::Frame(_) | Response::Suspend | Response::End(_) => {}
+                Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
             }
         }
         if self.server.has_ended() && self.end.is_none() {

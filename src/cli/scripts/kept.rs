@@ -30,7 +30,7 @@ pub fn agents(directory: &Path) -> Result<Value> {
             "name": row.name,
             "parent": parent,
             "status": status.name(),
-            "doing": Value::Null,
+            "activity": Value::Null,
             "model": row.endpoint,
             "queued": store.queued(row.id)?.len(),
             "unread": store.count_unread(row.id)?,

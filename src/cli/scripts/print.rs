@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::base::text::{sanitise, width};
 
 /// The fields of an agent that a person is shown, in this order.
-pub const AGENTS: &[&str] = &["number", "name", "status", "queued", "unread", "model", "tokens", "id", "doing"];
+pub const AGENTS: &[&str] = &["number", "name", "status", "queued", "unread", "model", "tokens", "id", "activity"];
 /// The fields of a terminal that a person is shown.
 pub const SESSIONS: &[&str] = &["number", "label", "columns", "rows", "read_only"];
 

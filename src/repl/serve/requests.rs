@@ -9,8 +9,9 @@ use super::client::ClientState;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::commands;
+use crate::domain::chunk::Position;
 use crate::domain::flow::Change;
-use crate::domain::wire::{Place, Request, Response};
+use crate::domain::wire::{Request, Response};
 use crate::repl::apply::agent_gone;
 use crate::repl::{Repl, TerminalId, Turn};
 
@@ -57,7 +58,7 @@ impl Repl {
             return Err(usage("a turn is under way for this client: it can be cut, and nothing else"));
         }
         match ask {
-            Request::Keys(_) | Request::Size(..) | Request::Redraw => {
+            Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
                 Err(usage("no terminal is attached here: say \"attach\" first"))
             }
             Request::Attach { agent, is_read_only, terminal } => {
@@ -68,8 +69,8 @@ impl Repl {
                 let activity = self.begin_logs(&agent, from.as_ref(), last, follows)?;
                 Ok(self.begin(number, activity))
             }
-            Request::Turn { agent, text, most } => {
-                let activity = self.begin_turn_for_client(&agent, text, most)?;
+            Request::Turn { agent, text, max_requests } => {
+                let activity = self.begin_turn_for_client(&agent, text, max_requests)?;
                 Ok(self.begin(number, activity))
             }
             Request::Wait { agent, seconds } => {
@@ -141,15 +142,14 @@ impl Repl {
     fn begin_logs(
         &mut self,
         agent_id: &str,
-        from: Option<&Place>,
+        from: Option<&Position>,
         last: Option<u64>,
         follows: bool,
     ) -> Result<ClientState> {
         let agent_id = commands::agent_called(&self.roster, agent_id)?;
         let viewer = match (from, last) {
-            (Some(_), Some(_)) => return Err(usage("\"last\" and a place (\"epoch\", \"n\") exclude each other")),
             (None, Some(count)) => self.attach_to_last(agent_id, count)?,
-            (from, None) => self.attach(agent_id, from)?,
+            (from, _) => self.attach(agent_id, from)?,
         };
         let newest = self.roster.get(agent_id).map_or(0, |agent| agent.output.next());
         Ok(ClientState::Reading { viewer, until: if follows { u64::MAX } else { newest } })
@@ -172,7 +172,7 @@ impl Repl {
             "name": agent.identity.name,
             "parent": self.roster.parent(id).map(|parent| parent.to_string()),
             "status": agent.status().name(),
-            "doing": self.activity_as_json(agent),
+            "activity": self.activity_as_json(agent),
             "model": agent.talk.endpoint.full_name(),
             "unread": agent.unread,
             "queued": agent.queue.len(),
