@@ -7,8 +7,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::chunk::Position;
 
-use super::print::{InputFormat, OutputFormat};
-
 /// One person, many agents: a terminal chat with language models.
 ///
 /// Without a configured provider the built-in `echo` answers. For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or
@@ -76,6 +74,26 @@ pub struct Arguments {
     /// What else than to chat
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OutputFormat {
+    /// The text of the answer, as it arrives
+    #[default]
+    Text,
+    /// One JSON object at the end
+    Json,
+    /// One JSON object per line for each event
+    StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum InputFormat {
+    /// Text that is added to the prompt
+    #[default]
+    Text,
+    /// One JSON object per line, each a turn
+    StreamJson,
 }
 
 /// What else than to chat.

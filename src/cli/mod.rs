@@ -1,5 +1,6 @@
 //! From the command line to one of the modes to an exit code.
 
+mod agent_choice;
 mod arguments;
 mod attach;
 mod client;
@@ -14,10 +15,11 @@ mod multi_agent;
 #[cfg(not(feature = "coordinator"))]
 #[path = "multi_agent/left_out.rs"]
 mod multi_agent;
-pub mod print;
+mod print;
 mod process;
 mod scripts;
 mod serve;
+mod stdio;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,9 +38,9 @@ use crate::repl::{Device, Repl};
 use crate::store::Store;
 use crate::terminal::tty::Tty;
 use crate::tools::supervise;
+use agent_choice::AgentChoice;
 use arguments::{Arguments, Command};
 use config::Surroundings;
-use print::Whom;
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -157,14 +159,14 @@ fn chat(arguments: &Arguments, around: &Surroundings) -> Result<()> {
 /// Brings whom the command line means to the screen, and says what it says.
 fn begin(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let agent_id = match Whom::of(arguments) {
-        Whom::New => root,
-        Whom::Unnamed => {
+    let agent_id = match AgentChoice::of(arguments) {
+        AgentChoice::New => root,
+        AgentChoice::Unnamed => {
             let all = repl.agents(root);
             repl.announce(root, &format!("/switch NAME, NUMBER or ID shows one of these:\n{all}"));
             root
         }
-        whom => print::choose(repl, &whom, arguments.model.is_some().then_some(model), None)?,
+        choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
     repl.ask(root, Change::Switch(agent_id))?;
     arguments.prompt().map_or(Ok(()), |prompt| repl.ask(agent_id, Change::Submit(prompt)))

@@ -2,7 +2,7 @@
 //! are carried out by the loop.
 
 mod connection;
-mod socket;
+mod listener;
 
 pub use connection::{Connection, Line};
-pub use socket::{Listener, connect};
+pub use listener::{Listener, connect};

@@ -2,13 +2,10 @@
 //!
 //! The command line wins over the template or the workflow, and that over the configuration.
 
-use std::io::stdin;
-use std::os::fd::AsFd as _;
-
 use super::files::Shelf;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::{Manner, TaskWords, TeamRun, WorkflowRun};
-use crate::cli::print::inlet::{self, Inlet, Whole};
+use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Catalog;
 use crate::team::coordinator::member::{self, Member};
@@ -136,10 +133,12 @@ fn said(TaskWords { words, task }: &TaskWords) -> Result<Option<String>> {
 /// All that standard input says.
 fn input() -> Result<String> {
     let refuse = |words: String| Error::new(ErrorKind::Usage, words);
-    match Inlet::on(stdin().as_fd()).map_err(std::io::Error::from)?.read_whole(None)? {
-        Whole::All(bytes) => String::from_utf8(bytes).map_err(|_| refuse("standard input is not UTF-8".into())),
-        Whole::TooMuch | Whole::TooLate => {
-            Err(refuse(format!("standard input is longer than {} MiB", inlet::MOST >> 20)))
+    match Input::of_process()?.read_whole(None)? {
+        WholeInput::Complete(bytes) => {
+            String::from_utf8(bytes).map_err(|_| refuse("standard input is not UTF-8".into()))
+        }
+        WholeInput::TooLong | WholeInput::TimedOut => {
+            Err(refuse(format!("standard input is longer than {} MiB", MAX_BYTES >> 20)))
         }
     }
 }

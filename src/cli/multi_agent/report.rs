@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::ErrorKind;
 use crate::cli::code;
-use crate::cli::print::streams::Streams;
+use crate::cli::stdio::streams::Streams;
 use crate::team::coordinator::event::{Event, What};
 use crate::team::coordinator::outcome::{Outcome, RunEnding};
 use crate::team::coordinator::result::{Ending, MemberResult};
@@ -28,7 +28,7 @@ impl Report {
         if self.is_json {
             self.streams.line(event.json_line(run));
         } else if let Some(line) = progress(&event.what) {
-            self.streams.say(&line);
+            self.streams.note(&line);
         }
     }
 
@@ -41,11 +41,10 @@ impl Report {
             }
         }
         // With JSON all of this stands in the last line as well, but not where a person looks.
-        let partial =
-            (outcome.error().is_some() && outcome.answer.is_some()).then_some("the answer is of what there was");
+        let partial = (outcome.error().is_some() && outcome.answer.is_some()).then_some("partial answer");
         let last = outcome.error().into_iter().chain(partial);
         let notes = outcome.notes.iter().map(String::as_str).filter(|_| !self.is_json);
-        notes.chain(last).for_each(|words| self.streams.say(words));
+        notes.chain(last).for_each(|words| self.streams.note(words));
     }
 }
 

@@ -9,7 +9,7 @@ use super::report::{Report, code_of};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::config::Loaded;
-use crate::cli::print::streams::{LAST_PATIENCE, Streams, Trouble};
+use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
 use crate::cli::{code, loss, process};
 use crate::domain::config::Config;
 use crate::reactor::{Signal, Signals};
@@ -30,7 +30,7 @@ pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     let config = Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.into_config()? };
     plan.check_models(&config.catalog)?;
     let mut report = Report::new(Streams::of_process()?, is_json);
-    config.hint.iter().chain(&config.notes).for_each(|words| report.streams.say(words));
+    config.hint.iter().chain(&config.notes).for_each(|words| report.streams.note(words));
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
     let signals = Signals::catch_termination()?;
@@ -95,7 +95,7 @@ impl Session {
             if let Some(outcome) = self.repl.outcome(&self.run) {
                 return self.end(&outcome);
             }
-            if let (None, Some(trouble)) = (self.ending, self.report.streams.trouble()) {
+            if let (None, Some(trouble)) = (self.ending, self.report.streams.error()) {
                 let code = self.code_of_trouble(&trouble);
                 self.cut(code);
             }
@@ -118,15 +118,15 @@ impl Session {
         self.repl.interrupt_run(&self.run);
     }
 
-    fn code_of_trouble(&mut self, trouble: &Trouble) -> u8 {
+    fn code_of_trouble(&mut self, trouble: &WriteError) -> u8 {
         match trouble {
-            Trouble::Unread => code::UNREAD,
-            Trouble::Failed(words) => {
-                self.report.streams.say(words);
+            WriteError::Closed => code::UNREAD,
+            WriteError::Failed(words) => {
+                self.report.streams.note(words);
                 code::FAILED
             }
-            Trouble::Stuck(words) => {
-                self.report.streams.say(words);
+            WriteError::Stalled(words) => {
+                self.report.streams.note(words);
                 code::LIMIT
             }
         }
@@ -140,7 +140,7 @@ impl Session {
         }
         let turn = self.repl.turn(limit)?;
         for (agent_id, what) in self.repl.refuse_questions() {
-            self.report.streams.refuse(&format!("{what} (of {})", self.repl.label_of(agent_id)));
+            self.report.streams.note_refused_call(&format!("{what} (of {})", self.repl.label_of(agent_id)));
         }
         for (fd, _) in self.repl.take_external_ready() {
             if fd == self.signals.fd() {
@@ -150,7 +150,7 @@ impl Session {
                 }
                 self.repl.watch_external(fd, true, false)?;
             } else {
-                self.report.streams.on_news(fd);
+                self.report.streams.on_ready(fd);
             }
         }
         Ok(turn)
@@ -161,10 +161,10 @@ impl Session {
         self.repl.leave()?;
         self.report.conclude(outcome);
         if self.repl.unsaved() > 0 && self.ending.is_none() && code_of(outcome) == code::DONE {
-            self.report.streams.say("there is an answer, but not everything could be saved");
+            self.report.streams.note("there is an answer, but not everything could be saved");
             self.ending = Some(code::FAILED);
         }
-        let patience = Instant::now() + LAST_PATIENCE;
+        let patience = Instant::now() + LAST_OUTPUT_TIMEOUT;
         while self.report.streams.is_waiting() {
             let left = self.ending.map(|_| patience.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -173,7 +173,7 @@ impl Session {
             self.turn(left)?;
         }
         self.report.streams.flush();
-        let trouble = self.report.streams.trouble().map(|trouble| self.code_of_trouble(&trouble));
+        let trouble = self.report.streams.error().map(|trouble| self.code_of_trouble(&trouble));
         Ok(self.ending.or(trouble).unwrap_or_else(|| code_of(outcome)))
     }
 }
