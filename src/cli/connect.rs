@@ -6,9 +6,9 @@ use std::path::Path;
 use super::arguments::Arguments;
 use super::attach::{self, Wanted};
 use super::client::{Client, nobody_serves};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use super::print::Whom;
-use super::{code, scripts, served_directory, way_back};
+use super::{code, data_directory, scripts};
 use crate::base::error::Result;
 use crate::domain::wire::Request;
 use crate::socket;
@@ -17,12 +17,20 @@ use crate::socket;
 ///
 /// # Errors
 /// Nobody serves, the server refuses or dies, or there is no terminal.
-pub fn attach(arguments: &Arguments, around: &Surroundings, agent: Option<String>, is_read_only: bool) -> Result<u8> {
-    let directory = served_directory(arguments, around)?;
+pub fn attach(
+    arguments: &Arguments,
+    around: &ProcessEnvironment,
+    agent: Option<String>,
+    is_read_only: bool,
+) -> Result<u8> {
+    let directory = data_directory::required(arguments, around)?;
     let stream = socket::connect(&directory)?.ok_or_else(|| nobody_serves(&directory))?;
     let wanted = Wanted { agent, is_read_only: is_read_only || arguments.read_only };
     let why = attach::run(stream, wanted)?;
-    attach::farewell(why.as_deref(), &way_back(arguments, config::load(arguments, around).data_directory_said()));
+    attach::farewell(
+        why.as_deref(),
+        &data_directory::options(arguments, config::load(arguments, around).explicit_data_directory()),
+    );
     Ok(code::DONE)
 }
 
@@ -30,7 +38,7 @@ pub fn attach(arguments: &Arguments, around: &Surroundings, agent: Option<String
 ///
 /// # Errors
 /// As for [`attach()`].
-pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<Option<u8>> {
+pub fn instead_of_chat(arguments: &Arguments, around: &ProcessEnvironment) -> Result<Option<u8>> {
     let Some(client) = server_of(arguments, around)? else { return Ok(None) };
     let agent = match Whom::of(arguments) {
         Whom::Named(agent) => Some(agent),
@@ -47,7 +55,7 @@ pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<O
 ///
 /// # Errors
 /// The socket is not ours or not as it should be.
-pub fn server_of(arguments: &Arguments, around: &Surroundings) -> Result<Option<Client>> {
+pub fn server_of(arguments: &Arguments, around: &ProcessEnvironment) -> Result<Option<Client>> {
     let directory = config::load(arguments, around).config().data_directory.clone();
     // What keeps a directory from being one is told by the store.
     let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };

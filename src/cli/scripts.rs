@@ -25,11 +25,7 @@ pub use print::{aside, line};
 pub fn run(command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { json } => {
-            let agents = match Client::connect(directory)? {
-                Some(mut client) => client.ask(&Request::Agents)?,
-                None => kept::agents(directory)?,
-            };
-            print::table(&agents, print::AGENTS, *json);
+            print::table(&agents(directory)?, print::AGENTS, *json);
         }
         Command::Logs(logs) => return look(logs, directory),
         Command::Send { agent, text } => {
@@ -51,6 +47,14 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
         _ => unreachable!("main sends only these here"),
     }
     Ok(code::DONE)
+}
+
+/// The agents of the server or, without one, of the store.
+pub fn agents(directory: &Path) -> Result<Value> {
+    match Client::connect(directory)? {
+        Some(mut client) => client.ask(&Request::Agents),
+        None => kept::agents(directory),
+    }
 }
 
 /// The words behind `send`, or what comes in.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::arguments::{Arguments, Serve};
-use super::config::{self, Surroundings};
-use super::{code, process, scripts, served_directory, way_back};
+use super::config::{self, ProcessEnvironment};
+use super::{code, data_directory, process, scripts};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
@@ -27,10 +27,10 @@ const LONGEST_LOG: u64 = 1 << 20;
 ///
 /// # Errors
 /// The configuration is wrong, or somebody else holds the data directory.
-pub fn run(arguments: &Arguments, serve: &Serve, around: &Surroundings) -> Result<u8> {
+pub fn run(arguments: &Arguments, serve: &Serve, around: &ProcessEnvironment) -> Result<u8> {
     if serve.background {
-        let back = way_back(arguments, config::load(arguments, around).data_directory_said());
-        return background(&served_directory(arguments, around)?, &back);
+        let back = data_directory::options(arguments, config::load(arguments, around).explicit_data_directory());
+        return background(&data_directory::required(arguments, around)?, &back);
     }
     if serve.detached {
         // A process that was just started leads no group, so it can leave the session.
@@ -44,11 +44,11 @@ pub fn run(arguments: &Arguments, serve: &Serve, around: &Surroundings) -> Resul
 }
 
 /// Serves in this process.
-fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Result<u8> {
-    let directory = served_directory(arguments, around)?;
+fn here(arguments: &Arguments, is_detached: bool, around: &ProcessEnvironment) -> Result<u8> {
+    let directory = data_directory::required(arguments, around)?;
     process::prepare();
     let loaded = config::load(arguments, around);
-    let back = way_back(arguments, loaded.data_directory_said());
+    let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
     let store = Store::open(&directory).map_err(|error| explain(error, &directory, &back))?;
     // The lock is ours, so a socket that is there is nobody's.
@@ -61,7 +61,7 @@ fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Resu
     let outcome = repl.run();
     let unsaved = repl.unsaved();
     drop(repl);
-    if let Some(loss) = super::loss(Some(&directory), unsaved) {
+    if let Some(loss) = data_directory::loss(Some(&directory), unsaved) {
         scripts::aside(&loss);
     }
     outcome.map(|()| code::DONE)

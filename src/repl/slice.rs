@@ -165,7 +165,11 @@ impl Repl {
             AgentOutcome::Completed if is_written => {}
             AgentOutcome::Error(error) => return self.abort_slice(agent_id, LineKind::Error, &error.message),
             _ => {
-                return self.abort_slice(agent_id, LineKind::Error, "a summary is empty or was cut at the length limit");
+                return self.abort_slice(
+                    agent_id,
+                    LineKind::Error,
+                    "a summary is empty or was cut at the length limit",
+                );
             }
         }
         self.remove_agent(summary_job);

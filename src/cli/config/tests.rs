@@ -1,4 +1,4 @@
-//! The whole of it on real directories with variables of their own.
+//! The whole configuration with real directories and separate variables.
 
 mod precedence;
 mod projects;
@@ -13,16 +13,16 @@ use clap::Parser as _;
 use tempfile::TempDir;
 
 use super::project::Project;
-use super::settings::{Files, SETTINGS, Setting, Slot};
+use super::settings::{Files, Kind, SETTINGS, Setting};
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::domain::endpoint::{Endpoint, Prices, Secret};
 
-/// A home, a repository in it, and variables.
+/// A home directory with a repository, variables and arguments.
 struct Scene {
     home: TempDir,
     variables: HashMap<String, OsString>,
-    words: Vec<String>,
+    arguments: Vec<String>,
 }
 
 impl Scene {
@@ -32,7 +32,7 @@ impl Scene {
         fs::create_dir_all(home.path().join("work/.git")).unwrap();
         fs::create_dir_all(home.path().join("work/deep/down")).unwrap();
         let variables = HashMap::from([("HOME".to_owned(), home.path().into())]);
-        Self { home, variables, words: vec!["polylogue".into()] }
+        Self { home, variables, arguments: vec!["polylogue".into()] }
     }
 
     fn user(self, text: impl AsRef<[u8]>) -> Self {
@@ -65,7 +65,7 @@ impl Scene {
     }
 
     fn trust(&self) {
-        Project::of(&self.around().directory).unwrap().trust(&self.config_directory()).unwrap();
+        Project::of(&self.env().directory).unwrap().trust(&self.config_directory()).unwrap();
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {
@@ -73,19 +73,19 @@ impl Scene {
         self
     }
 
-    fn say(mut self, words: &[&str]) -> Self {
-        self.words.extend(words.iter().map(|word| (*word).to_owned()));
+    fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
     }
 
-    fn around(&self) -> Surroundings {
+    fn env(&self) -> ProcessEnvironment {
         let variables = self.variables.clone();
         let directory = self.home.path().join("work/deep/down");
-        Surroundings { variable: Box::new(move |name| variables.get(name).cloned()), directory }
+        ProcessEnvironment { variable: Box::new(move |name| variables.get(name).cloned()), directory }
     }
 
     fn load(&self) -> Loaded {
-        load(&Arguments::parse_from(&self.words), &self.around())
+        load(&Arguments::parse_from(&self.arguments), &self.env())
     }
 
     fn config(&self) -> Config {
@@ -93,7 +93,7 @@ impl Scene {
     }
 
     fn error(&self) -> Error {
-        self.load().into_config().expect_err("it is refused")
+        self.load().into_config().expect_err("it is invalid")
     }
 }
 
@@ -122,7 +122,7 @@ fn every_service_whose_variable_is_set_is_there_and_no_other() {
             assert_eq!(config.endpoint.full_name(), first);
         }
         let scene = Scene::new().set(service.url_variable, "http://localhost:1/v1/");
-        let config = scene.say(&["-m", &format!("{}/a/b", service.name)]).config();
+        let config = scene.arguments(&["-m", &format!("{}/a/b", service.name)]).config();
         assert_eq!((config.endpoint.model.as_str(), config.endpoint.key), ("a/b", None));
         assert_eq!(config.endpoint.base_url, "http://localhost:1/v1");
     }
@@ -131,12 +131,13 @@ fn every_service_whose_variable_is_set_is_there_and_no_other() {
 #[test]
 fn a_service_whose_key_belongs_elsewhere_says_so_and_where_to_say_otherwise() {
     let moved = "[providers.openai]\nbase_url = \"http://localhost:1/v1\"\n";
-    let scene = |file: &str| Scene::new().user(file).set("OPENAI_API_KEY", "k").say(&["-m", "openai-responses/a"]);
+    let scene =
+        |file: &str| Scene::new().user(file).set("OPENAI_API_KEY", "k").arguments(&["-m", "openai-responses/a"]);
     let message = scene(moved).error().message;
     for words in ["OPENAI_API_KEY", "[providers.openai]", "http://localhost:1/v1", "[providers.openai-responses]"] {
         assert!(message.contains(words), "{words}: {message}");
     }
-    let message = Scene::new().user("[providers.openai]\n").say(&["-m", "openai-responses/a"]).error().message;
+    let message = Scene::new().user("[providers.openai]\n").arguments(&["-m", "openai-responses/a"]).error().message;
     assert!(message.contains("export OPENAI_API_KEY"), "{message}");
     let meant = format!("{moved}[providers.openai-responses]\nbase_url = \"http://localhost:2/v1\"\n");
     assert_eq!(scene(&meant).config().endpoint.base_url, "http://localhost:2/v1");
@@ -157,12 +158,12 @@ fn the_usual_model_is_the_named_one_then_a_service_with_a_key_then_a_provider_of
 
 #[test]
 fn what_cannot_be_meant_is_refused_with_the_way_out() {
-    let error = |name: &str| Scene::new().say(&["-m", name]).error();
+    let error = |name: &str| Scene::new().arguments(&["-m", name]).error();
     assert_eq!(error("openai/x").kind, ErrorKind::Auth);
     assert!(error("openai/x").message.contains("OPENAI_API_KEY"));
     assert_eq!(error("nobody/x").kind, ErrorKind::Usage);
     assert!(error("nobody/x").message.starts_with("--model: "), "{}", error("nobody/x"));
-    assert!(Scene::new().user("model = \"nobody/x\"").error().message.contains("config.toml:1: there is no provider"));
+    assert!(Scene::new().user("model = \"nobody/x\"").error().message.contains("config.toml:1: unknown provider"));
 }
 
 #[test]
@@ -226,26 +227,26 @@ fn a_value_that_does_not_fit_names_file_line_and_key_and_what_is_expected() {
         ("[providers.x]", "1: providers.x.base_url", "is missing"),
         ("[providers.x]\nkind = \"pigeon\"", "2: providers.x.kind", "one of openai"),
         ("[providers.echo]\nbase_url = \"http://x\"", "1: providers.echo", "built in"),
-        ("[providers.\"a b\"]\nbase_url = \"http://x\"", "1: providers.\"a b\"", "a name of small letters"),
+        ("[providers.\"a b\"]\nbase_url = \"http://x\"", "1: providers.\"a b\"", "a name of lower-case letters"),
         ("[providers.x]\napi_key = \"sk-planted\"", "2: providers.x.api_key", "api_key_env"),
         ("[providers.x]\napi_key = \"sk-planted\"", "2: providers.x.api_key", "api_key_command"),
         ("[providers.x]\napi_key_env = \"sk-planted\"", "2: providers.x.api_key_env", "the name of a variable"),
-        ("[providers.x]\napi_key_env = \"A\"\napi_key_command = \"b\"", "1: providers.x", "exclude each other"),
+        ("[providers.x]\napi_key_env = \"A\"\napi_key_command = \"b\"", "1: providers.x", "cannot be used together"),
         ("[providers.x]\nheaders = { \"a b\" = \"c\" }", "2: providers.x.headers.\"a b\"", "a header"),
         ("[providers.x]\nheaders = { A = \"sk-planted\\nB: c\" }", "2: providers.x.headers.A", "a header"),
         ("[providers.x]\nmodels = [\"a\", 3]", "2: providers.x.models[1]", "a model's name"),
-        ("[providers.x]\nmodels = [\"a\",\n\"a\"]", "3: providers.x.models[1]", "twice"),
+        ("[providers.x]\nmodels = [\"a\",\n\"a\"]", "3: providers.x.models[1]", "duplicate"),
         ("[providers.x]\nmodels = [{name=\"a\", context=0}]", "2: providers.x.models[0].context", "tokens"),
         (
             "[providers.x]\nmodels = [{name=\"a\", input_price=\"1\"}]",
             "2: providers.x.models[0].input_price",
             "a price",
         ),
-        ("[environments.x]\ntools = \"bash\"", "2: environments.x.tools", "a list of texts"),
+        ("[environments.x]\ntools = \"bash\"", "2: environments.x.tools", "a list of strings"),
         ("[environments.x]\ndirectory = \"here\"", "2: environments.x.directory", "begins with / or ~/"),
-        ("model = \n", "1:9: this is not TOML", ""),
-        ("a = 1\n[x\n", "2:3: this is not TOML", ""),
-        ("a = 1\na = 2\n", "2:1: this is not TOML", "duplicate"),
+        ("model = \n", "1:9: invalid TOML", ""),
+        ("a = 1\n[x\n", "2:3: invalid TOML", ""),
+        ("a = 1\na = 2\n", "2:1: invalid TOML", "duplicate"),
     ] {
         let scene = Scene::new().user(text);
         let message = scene.error().message;
@@ -277,10 +278,7 @@ fn an_environment_that_cannot_be_had_is_told_at_the_start() {
 fn more_environments_than_anybody_has_are_refused() {
     let text: String = (0..20_000).map(|n| format!("[environments.e{n}]\ntools = [\"e{}\"]\n", n + 1)).collect();
     let words = Scene::new().user(text).error().message;
-    assert!(
-        words.ends_with("config.toml:1: environments: there may be 100 environments, and here are 20000"),
-        "{words}"
-    );
+    assert!(words.ends_with("config.toml:1: environments: 20000 environments exceed the limit of 100"), "{words}");
 }
 
 #[test]
@@ -289,16 +287,16 @@ fn an_unknown_key_is_a_note_with_the_nearest_name() {
                 models = [{ name = \"a\", contxt = 1 }]\n[environments.x]\nsytem = 1\n[wholly.else]\n";
     let notes = Scene::new().user(text).config().notes.join("\n");
     for words in [
-        "config.toml:1: modle is not known and ignored: did you mean model?",
-        "config.toml:2: limit is not known and ignored: did you mean limits?",
-        "config.toml:4: limits.retrys is not known and ignored: did you mean retries?",
-        "config.toml:6: providers.x.base_ulr is not known and ignored: did you mean base_url?",
-        "config.toml:8: providers.x.models[0].contxt is not known and ignored: did you mean context?",
-        "config.toml:10: environments.x.sytem is not known and ignored: did you mean system?",
+        "config.toml:1: unknown key modle: ignored; did you mean model?",
+        "config.toml:2: unknown key limit: ignored; did you mean limits?",
+        "config.toml:4: unknown key limits.retrys: ignored; did you mean retries?",
+        "config.toml:6: unknown key providers.x.base_ulr: ignored; did you mean base_url?",
+        "config.toml:8: unknown key providers.x.models[0].contxt: ignored; did you mean context?",
+        "config.toml:10: unknown key environments.x.sytem: ignored; did you mean system?",
     ] {
         assert!(notes.contains(words), "{words}\n{notes}");
     }
-    assert!(notes.ends_with("wholly is not known and ignored"), "{notes}");
+    assert!(notes.ends_with("unknown key wholly: ignored"), "{notes}");
 }
 
 /// Looking for each line from the top took minutes in a build for tests.
@@ -309,8 +307,8 @@ fn sixty_thousand_mistakes_are_told_soon_and_not_all_of_them() {
     let seconds = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
     let began = seconds();
     let notes = Scene::new().user(keys("1")).config().notes;
-    assert!(notes[7].contains("config.toml:8: k7 is not known"), "{}", notes[7]);
-    assert_eq!((notes.len(), notes[8].as_str()), (9, "and 59992 more: polylogue config show tells all of them"));
+    assert!(notes[7].contains("config.toml:8: unknown key k7"), "{}", notes[7]);
+    assert_eq!((notes.len(), notes[8].as_str()), (9, "and 59992 more: run polylogue config show"));
     let words = Scene::new().user(format!("[providers]\n{}", keys("1"))).error().message;
     assert_eq!(words.lines().count(), 9, "{words}");
     assert!(seconds() - began < 10, "{} s", seconds() - began);
@@ -332,13 +330,13 @@ fn what_is_no_readable_text_is_refused_with_the_reason() {
 fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
     let scene = Scene::new().user("thinking = \"low\"");
     let other = scene.home.path().join("other.toml");
-    let named = |scene: Scene| scene.say(&["--config", other.to_str().unwrap()]);
+    let named = |scene: Scene| scene.arguments(&["--config", other.to_str().unwrap()]);
     let scene = named(scene);
-    assert!(scene.error().message.contains("other.toml: there is no such file"));
+    assert!(scene.error().message.contains("other.toml: no such file"));
     fs::write(&other, "working_limit = 3").unwrap();
     assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unsaid));
-    let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/nowhere/config.toml");
-    assert!(by_variable.error().message.contains("/nowhere/config.toml: there is no such file"));
+    let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/no_directory/config.toml");
+    assert!(by_variable.error().message.contains("/no_directory/config.toml: no such file"));
 }
 
 #[test]
@@ -355,7 +353,7 @@ fn a_named_path_in_a_variable_may_be_relative_and_the_data_has_its_usual_place()
     assert_eq!(scene.config().data_directory, Some(usual));
     let scene = scene.set("POLYLOGUE_DATA_DIR", "here").set("POLYLOGUE_EPHEMERAL", "0");
     assert_eq!(scene.config().data_directory.as_deref(), Some(Path::new("here")));
-    assert_eq!(scene.say(&["--ephemeral"]).config().data_directory, None);
+    assert_eq!(scene.arguments(&["--ephemeral"]).config().data_directory, None);
 }
 
 #[test]
@@ -377,7 +375,7 @@ fn what_show_prints_is_a_configuration_and_holds_no_secret() {
     let scene = Scene::new().user(text).set("WORK_KEY", "planted").set("OPENAI_API_KEY", "planted");
     let shown = show::shown(&scene.load());
     assert!(!shown.contains("planted"), "{shown}");
-    for words in ["comes from WORK_KEY", "comes from OPENAI_API_KEY", "comes from a command", "config.toml:2"] {
+    for words in ["key from WORK_KEY", "key from OPENAI_API_KEY", "key from api_key_command", "config.toml:2"] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
     // `ephemeral` is for one start, and no file may have it.

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 
 use super::files::Shelf;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::arguments::{Manner, TaskWords, TeamRun, WorkflowRun};
+use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::print::inlet::{self, Inlet, Whole};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Catalog;
@@ -47,7 +47,7 @@ impl Plan {
     pub fn of_members(run: &TeamRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let template = run.template.as_deref().map(|name| shelf.template(name)).transpose()?;
         let strategy = run.strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
-        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation), usual)?;
+        let mut settings = settings(&run.options, template.and_then(|template| template.aggregation), usual)?;
         settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(settings.strategy);
         let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
         Self { task: String::new(), work, settings }.with_task(&run.task, None)
@@ -59,13 +59,13 @@ impl Plan {
     /// As above.
     pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let workflow = shelf.workflow(&run.name)?;
-        let settings = settings(&run.manner, workflow.aggregation, usual)?;
+        let settings = settings(&run.options, workflow.aggregation, usual)?;
         let usual = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
         Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(usual))
     }
 
     /// The task is looked at last: standard input may have to be waited for.
-    fn with_task(mut self, task: &TaskWords, usual: Option<String>) -> Result<Self> {
+    fn with_task(mut self, task: &TaskText, usual: Option<String>) -> Result<Self> {
         self.settings.check()?;
         member::check(&self.members())?;
         self.task = said(task)?.or(usual).ok_or_else(nothing)?;
@@ -96,15 +96,15 @@ impl Plan {
 }
 
 /// What the flags say of how all runs are done; `own` is what a template or a workflow says, `usual` what is configured.
-fn settings(manner: &Manner, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
-    let aggregation = manner.aggregation.as_deref().map(str::parse).transpose();
+fn settings(options: &RunOptions, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
+    let aggregation = options.aggregation.as_deref().map(str::parse).transpose();
     let aggregation = aggregation.map_err(|error| of("--aggregation", error))?;
-    let retries = manner.retries.unwrap_or(usual.retry.retries);
+    let retries = options.retries.unwrap_or(usual.retry.retries);
     Ok(Settings {
         aggregation: aggregation.or(own).unwrap_or(usual.aggregation),
-        agent_timeout: manner.timeout.unwrap_or(usual.agent_timeout),
+        agent_timeout: options.timeout.unwrap_or(usual.agent_timeout),
         retry: RetryPolicy { retries, ..usual.retry },
-        judge: manner.judge.clone(),
+        judge: options.judge.clone(),
         ..usual
     })
 }
@@ -118,7 +118,7 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
 }
 
 /// The task that is said: the words, in which `-` stands for standard input.
-fn said(TaskWords { words, task }: &TaskWords) -> Result<Option<String>> {
+fn said(TaskText { words, task }: &TaskText) -> Result<Option<String>> {
     let given: Vec<&str> = words.iter().chain(task).map(String::as_str).collect();
     let spoken: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
     let mut parts: Vec<String> = (!spoken.is_empty()).then(|| spoken.join(" ")).into_iter().collect();
@@ -228,11 +228,11 @@ mod tests {
             ("run do --strategy paralel", "--strategy: there is no strategy \"paralel\" - did you mean parallel?"),
             ("run do --aggregation vot", "--aggregation: there is no aggregation \"vot\" - did you mean vote?"),
             ("run do --judge echo", "a judge picks for select_best"),
-            ("run do --timeout 0", "a number of seconds above 0"),
-            ("run do --timeout x", "a number of seconds above 0"),
+            ("run do --timeout 0", "a number of seconds greater than 0"),
+            ("run do --timeout x", "a number of seconds greater than 0"),
             ("run do --retries -1", "--retries"),
             ("run do --aggregatio vote", "--aggregation"),
-            ("run-workflow", "<NAME>"),
+            ("run-workflow", "<WORKFLOW>"),
             ("run-workflow none", "there is no workflow \"none\""),
             ("run-workflow ./none.toml", "./none.toml: there is no such file"),
             ("list all", "unexpected argument 'all'"),

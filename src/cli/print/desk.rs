@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::account::{Account, Failure};
 use super::streams::{Streams, Trouble};
-use super::wanted::OutputFormat;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
 use crate::domain::chunk::Chunk;
 

@@ -54,9 +54,9 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Instant;
 
-use super::arguments::Arguments;
-use super::config::{self, Surroundings};
-use super::{code, process};
+use super::arguments::{Arguments, InputFormat};
+use super::config::{self, ProcessEnvironment};
+use super::{code, data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -69,13 +69,13 @@ use desk::Desk;
 use inlet::{Inlet, Lines, Whole};
 use own::Own;
 use session::Run;
-pub use wanted::{InputFormat, OutputFormat, Whom};
+pub use wanted::Whom;
 
 /// One run. Returns the code with which the program ends.
 ///
 /// # Errors
 /// It could not begin.
-pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
+pub fn run(arguments: &Arguments, around: &ProcessEnvironment) -> Result<u8> {
     let started = Instant::now();
     let deadline = wanted::deadline(arguments, started)?;
     let (prompt, lines) = match arguments.input_format {
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     let agent_id = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
     let host = &mut Own::new(repl, agent_id, arguments.max_turns)?;
     let code = Run { host, desk, lines, signals, deadline }.run(prompt.as_deref())?;
-    if let Some(loss) = super::loss(directory.as_deref(), 0) {
+    if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
         tell(&loss);
     }
     Ok(code)

@@ -15,7 +15,7 @@ use super::wanted::Whom;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, ended, line_of};
-use crate::cli::config::Surroundings;
+use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
 use crate::domain::chunk::Chunk;
 use crate::domain::wire::{Request, Response};
@@ -209,7 +209,7 @@ impl Host for Served {
 ///
 /// # Errors
 /// As for [`choose`], and where it is no server of ours.
-pub fn host(arguments: &Arguments, around: &Surroundings) -> Result<Option<Box<dyn Host>>> {
+pub fn host(arguments: &Arguments, around: &ProcessEnvironment) -> Result<Option<Box<dyn Host>>> {
     let Some(mut client) = connect::server_of(arguments, around)? else { return Ok(None) };
     let agent = choose(&mut client, &Whom::of(arguments), arguments.model.clone())?;
     Ok(Some(Box::new(Served::new(client, agent, arguments.max_turns)?)))

@@ -2,32 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
-
-/// The form of what is written to standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum OutputFormat {
-    /// The text of the reply, as it streams
-    #[default]
-    Text,
-    /// One JSON object at the end
-    Json,
-    /// A JSON object a line, as things happen
-    StreamJson,
-}
-
-/// The form of what is read from standard input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum InputFormat {
-    /// A text that is joined to the prompt
-    #[default]
-    Text,
-    /// A JSON object a line, each a turn
-    StreamJson,
-}
 
 /// An agent to go on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +22,7 @@ impl Whom {
     /// Whom the command line means.
     pub fn of(arguments: &Arguments) -> Self {
         match &arguments.resume {
-            _ if arguments.goes_on => Self::Last,
+            _ if arguments.continue_last => Self::Last,
             Some(Some(agent)) => Self::Named(agent.clone()),
             Some(None) => Self::Unnamed,
             None => Self::New,
