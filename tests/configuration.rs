@@ -50,17 +50,17 @@ impl Home {
         self
     }
 
-    fn run(&self, words: &[&str]) -> Response {
+    fn run(&self, arguments: &[&str]) -> Response {
         let mut command = Command::new(PROGRAM);
-        command.args(words).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
+        command.args(arguments).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.envs(self.variables.iter().cloned());
         Response::of(command.output().expect("it runs"))
     }
 
     /// The chat in a terminal, in the repository.
-    fn chat(&self, words: &str) -> Pty {
-        let script = format!("cd '{}' && exec '{PROGRAM}' {words}", self.path("work").display());
+    fn chat(&self, arguments: &str) -> Pty {
+        let script = format!("cd '{}' && exec '{PROGRAM}' {arguments}", self.path("work").display());
         let home = self.directory.path().to_str().expect("UTF-8").to_owned();
         let mut envs = vec![("HOME", home.as_str()), ("LANG", "C.UTF-8")];
         envs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -111,13 +111,13 @@ fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
 #[test]
 fn a_prompt_may_contain_names_of_subcommands() {
     let home = Home::new();
-    for (words, sent) in [
+    for (arguments, sent) in [
         ("explain kill", "explain kill"),
         ("-- doctor", "doctor"),
         ("-- config show", "config show"),
         ("-- kill", "kill"),
     ] {
-        let mut pty = home.chat(&format!("--ephemeral {words}"));
+        let mut pty = home.chat(&format!("--ephemeral {arguments}"));
         pty.wait_for_text(&format!("> {sent}\n\n  {sent}\n"));
         pty.leave();
     }
@@ -263,11 +263,11 @@ fn doctor_explains_failed_connections_and_makes_none_offline() {
 #[test]
 fn doctor_checks_the_store_without_changing_it() {
     let home = Home::new();
-    let place = home.path("data");
-    let option = ["doctor", "--offline", "--data-dir", place.to_str().expect("UTF-8")];
+    let data = home.path("data");
+    let option = ["doctor", "--offline", "--data-dir", data.to_str().expect("UTF-8")];
     assert!(home.run(&option).out.contains("the first start creates it"));
-    assert!(!place.exists());
-    let store = Store::open(&place).expect("a store");
+    assert!(!data.exists());
+    let store = Store::open(&data).expect("a store");
     let output = home.run(&option);
     assert!(
         output.lines("warn").iter().any(|line| line.contains(&format!("process {}", std::process::id()))),
@@ -276,7 +276,7 @@ fn doctor_checks_the_store_without_changing_it() {
     drop(store);
     let output = home.run(&option);
     assert!(output.out.contains(": no damage, schema") && output.code == Some(0), "{output:?}");
-    fs::write(place.join("polylogue.db"), "no database at all, but long enough to look like something")
+    fs::write(data.join("polylogue.db"), "no database at all, but long enough to look like something")
         .expect("a file");
     let output = home.run(&option);
     assert_eq!((output.code, output.lines("fail").len()), (Some(1), 1), "{output:?}");
@@ -308,16 +308,16 @@ fn a_key_is_shown_by_no_output_and_kept_in_no_file() {
          headers = {{ X = \"{PLANTED}\\n\" }}\nmodels = \"{PLANTED}\"\napi_key_command = \"echo {PLANTED}\"\n"
     );
     let broken = format!("api_key = \"{PLANTED}\nx = 1\n");
-    for (text, words) in [&bad, &broken, &good].iter().flat_map(|text| {
+    for (text, arguments) in [&bad, &broken, &good].iter().flat_map(|text| {
         let all: [&[&str]; 5] = [&[], &["config", "show"], &["config", "path"], &["doctor", "--offline"], &["--help"]];
-        all.map(|words| (*text, words))
+        all.map(|arguments| (*text, arguments))
     }) {
         let home = Home::new().configure(text);
         let home = ["WORK_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "POLYLOGUE_RETRIES"]
             .iter()
             .fold(home, |home, name| home.set(name, PLANTED));
-        let output = home.run(words);
-        assert!(!output.out.contains(PLANTED) && !output.err.contains(PLANTED), "{words:?} {output:?}");
+        let output = home.run(arguments);
+        assert!(!output.out.contains(PLANTED) && !output.err.contains(PLANTED), "{arguments:?} {output:?}");
     }
     let home = Home::new().set("WORK_KEY", PLANTED).configure("");
     fs::write(home.path("good.toml"), &good).expect("a file");

@@ -17,7 +17,7 @@ fn the_chat_attaches_where_a_server_holds_its_directory_and_a_prompt_goes_to_age
     assert_eq!(app.get(&["sessions", "--json"]).lines().count(), 2);
     prompted.send("\x03");
     assert_eq!(prompted.wait_exit().code(), Some(0));
-    assert!(prompted.screen_text().contains("to continue: polylogue"), "{}", prompted.screen_text());
+    assert!(prompted.screen_text().contains("To go on: polylogue"), "{}", prompted.screen_text());
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Scene {
 }
 
 #[test]
-fn with_nothing_configured_echo_answers_and_says_how_to_set_up_a_real_model() {
+fn without_configuration_echo_answers_and_a_hint_explains_the_setup() {
     let config = Scene::new().config();
     assert_eq!(config.endpoint, Endpoint::echo());
     assert!(config.hint.unwrap().contains("OPENAI_API_KEY"));
@@ -106,7 +106,7 @@ fn with_nothing_configured_echo_answers_and_says_how_to_set_up_a_real_model() {
 }
 
 #[test]
-fn every_service_whose_variable_is_set_is_there_and_no_other() {
+fn exactly_the_services_whose_variables_are_set_are_available() {
     for spec in provider::PROVIDERS {
         let Some(service) = spec.service else { continue };
         for variable in service.key_variables {
@@ -129,13 +129,13 @@ fn every_service_whose_variable_is_set_is_there_and_no_other() {
 }
 
 #[test]
-fn a_service_whose_key_belongs_elsewhere_says_so_and_where_to_say_otherwise() {
+fn a_key_shared_with_a_redirected_provider_is_not_used_and_the_error_says_why() {
     let moved = "[providers.openai]\nbase_url = \"http://localhost:1/v1\"\n";
     let scene =
         |file: &str| Scene::new().user(file).set("OPENAI_API_KEY", "k").arguments(&["-m", "openai-responses/a"]);
     let message = scene(moved).error().message;
-    for words in ["OPENAI_API_KEY", "[providers.openai]", "http://localhost:1/v1", "[providers.openai-responses]"] {
-        assert!(message.contains(words), "{words}: {message}");
+    for expected in ["OPENAI_API_KEY", "[providers.openai]", "http://localhost:1/v1", "[providers.openai-responses]"] {
+        assert!(message.contains(expected), "{expected}: {message}");
     }
     let message = Scene::new().user("[providers.openai]\n").arguments(&["-m", "openai-responses/a"]).error().message;
     assert!(message.contains("export OPENAI_API_KEY"), "{message}");
@@ -144,7 +144,7 @@ fn a_service_whose_key_belongs_elsewhere_says_so_and_where_to_say_otherwise() {
 }
 
 #[test]
-fn the_usual_model_is_the_named_one_then_a_service_with_a_key_then_a_provider_of_a_file_then_echo() {
+fn the_default_model_is_the_configured_one_then_a_service_with_a_key_then_a_provider_of_a_file_then_echo() {
     let local = "[providers.local]\nbase_url = \"http://localhost:1/v1\"\nmodels = [\"small\", \"large\"]\n";
     let usual = |scene: Scene| scene.config().endpoint.full_name();
     assert_eq!(usual(Scene::new().user(local)), "local/small");
@@ -157,17 +157,17 @@ fn the_usual_model_is_the_named_one_then_a_service_with_a_key_then_a_provider_of
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_the_way_out() {
+fn an_unusable_model_is_an_error_that_says_what_to_do() {
     let error = |name: &str| Scene::new().arguments(&["-m", name]).error();
     assert_eq!(error("openai/x").kind, ErrorKind::Auth);
     assert!(error("openai/x").message.contains("OPENAI_API_KEY"));
-    assert_eq!(error("nobody/x").kind, ErrorKind::Usage);
-    assert!(error("nobody/x").message.starts_with("--model: "), "{}", error("nobody/x"));
-    assert!(Scene::new().user("model = \"nobody/x\"").error().message.contains("config.toml:1: unknown provider"));
+    assert_eq!(error("other/x").kind, ErrorKind::Usage);
+    assert!(error("other/x").message.starts_with("--model: "), "{}", error("other/x"));
+    assert!(Scene::new().user("model = \"other/x\"").error().message.contains("config.toml:1: unknown provider"));
 }
 
 #[test]
-fn a_provider_of_the_file_has_all_that_is_written_there() {
+fn a_provider_has_all_keys_of_its_table() {
     let text = r#"
         [providers.work]
         kind = "openai"
@@ -189,7 +189,7 @@ fn a_provider_of_the_file_has_all_that_is_written_there() {
     assert_eq!(work.headers, [("X-Team".to_owned(), "blue".to_owned())]);
     let big = work.models[1].1;
     assert_eq!((big.context, big.max_output), (Some(200_000), Some(8000)));
-    // Where nothing is said about the cache, its tokens cost what all others do.
+    // Tokens of the cache have the input price by default.
     assert_eq!(big.prices, Some(Prices { input: 2500, cached: 2500, written: 2500, output: 10_000 }));
     assert_eq!(work.models[2].1.prices, Some(Prices { input: 3000, cached: 300, written: 3750, output: 15_000 }));
     assert_eq!(other.key_command.as_deref(), Some("print-token --now"));
@@ -197,7 +197,7 @@ fn a_provider_of_the_file_has_all_that_is_written_there() {
 }
 
 #[test]
-fn a_file_may_say_more_about_a_service_and_its_variables_still_count() {
+fn a_file_can_extend_a_service_and_its_variables_still_apply() {
     let text = "[providers.openai]\nmodels = [\"m\"]\nbase_url = \"https://proxy.example/v1\"\n";
     let config = Scene::new().user(text).set("OPENAI_API_KEY", "k").config();
     let [entry] = &config.catalog.0[..] else { panic!("{:?}", config.catalog) };
@@ -208,8 +208,8 @@ fn a_file_may_say_more_about_a_service_and_its_variables_still_count() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_names_file_line_and_key_and_what_is_expected() {
-    for (text, place, expected) in [
+fn an_invalid_value_is_an_error_with_file_line_key_and_expectation() {
+    for (text, location, expected) in [
         ("model = 3", "1: model", "\"provider/model\""),
         ("\n\nworking_limit = \"ten\"", "3: working_limit", "a whole number"),
         ("working_limit = 2.5", "1: working_limit", "a whole number"),
@@ -234,7 +234,7 @@ fn a_value_that_does_not_fit_names_file_line_and_key_and_what_is_expected() {
         ("[providers.x]\napi_key_env = \"A\"\napi_key_command = \"b\"", "1: providers.x", "cannot be used together"),
         ("[providers.x]\nheaders = { \"a b\" = \"c\" }", "2: providers.x.headers.\"a b\"", "a header"),
         ("[providers.x]\nheaders = { A = \"sk-planted\\nB: c\" }", "2: providers.x.headers.A", "a header"),
-        ("[providers.x]\nmodels = [\"a\", 3]", "2: providers.x.models[1]", "a model's name"),
+        ("[providers.x]\nmodels = [\"a\", 3]", "2: providers.x.models[1]", "the name of a model"),
         ("[providers.x]\nmodels = [\"a\",\n\"a\"]", "3: providers.x.models[1]", "duplicate"),
         ("[providers.x]\nmodels = [{name=\"a\", context=0}]", "2: providers.x.models[0].context", "tokens"),
         (
@@ -250,43 +250,43 @@ fn a_value_that_does_not_fit_names_file_line_and_key_and_what_is_expected() {
     ] {
         let scene = Scene::new().user(text);
         let message = scene.error().message;
-        let place = format!("{}:{place}", scene.user_file().display());
-        assert!(message.contains(&place) && message.contains(expected), "{text}\n{message}");
+        let location = format!("{}:{location}", scene.user_file().display());
+        assert!(message.contains(&location) && message.contains(expected), "{text}\n{message}");
         assert!(!message.contains("planted"), "{message}");
-        assert!(!message.contains('\n'), "one mistake is told once: {message}");
+        assert!(!message.contains('\n'), "one error has one line: {message}");
     }
 }
 
 #[test]
-fn an_environment_that_cannot_be_had_is_told_at_the_start() {
+fn an_unusable_environment_is_a_warning() {
     let text = "[environments.a]\ntools = [\"b\"]\n[environments.b]\ntools = [\"a\"]\n[environments.c]\n\
                 tools = [\"basch\"]\n[environments.coding]\ntools = [\"bash\"]\n[environments.fine]\ntools = [\"bash\"]\n";
     let notes = Scene::new().user(text).config().notes;
-    for (note, words) in notes.iter().zip([
+    for (note, expected) in notes.iter().zip([
         "environments.a: cannot be had: the environment a contains itself",
         "environments.b: cannot be had: the environment b contains itself",
         "environments.c: cannot be had: in the environment c: there is no environment or tool called \"basch\"",
         "environments.coding: cannot be had: the name means something else already",
     ]) {
-        assert!(note.starts_with(words), "{note}");
+        assert!(note.starts_with(expected), "{note}");
     }
     assert_eq!(notes.len(), 4, "{notes:?}");
 }
 
 /// Each within the next: looking through them all would need a stack of many megabytes.
 #[test]
-fn more_environments_than_anybody_has_are_refused() {
+fn too_many_environments_are_an_error() {
     let text: String = (0..20_000).map(|n| format!("[environments.e{n}]\ntools = [\"e{}\"]\n", n + 1)).collect();
-    let words = Scene::new().user(text).error().message;
-    assert!(words.ends_with("config.toml:1: environments: 20000 environments exceed the limit of 100"), "{words}");
+    let message = Scene::new().user(text).error().message;
+    assert!(message.ends_with("config.toml:1: environments: 20000 environments exceed the limit of 100"), "{message}");
 }
 
 #[test]
-fn an_unknown_key_is_a_note_with_the_nearest_name() {
+fn an_unknown_key_is_a_warning_with_the_nearest_name() {
     let text = "modle = \"echo\"\n[limit]\n[limits]\nretrys = 3\n[providers.x]\nbase_ulr = 1\nbase_url = \"http://x\"\n\
                 models = [{ name = \"a\", contxt = 1 }]\n[environments.x]\nsytem = 1\n[wholly.else]\n";
     let notes = Scene::new().user(text).config().notes.join("\n");
-    for words in [
+    for expected in [
         "config.toml:1: unknown key modle: ignored; did you mean model?",
         "config.toml:2: unknown key limit: ignored; did you mean limits?",
         "config.toml:4: unknown key limits.retrys: ignored; did you mean retries?",
@@ -294,14 +294,14 @@ fn an_unknown_key_is_a_note_with_the_nearest_name() {
         "config.toml:8: unknown key providers.x.models[0].contxt: ignored; did you mean context?",
         "config.toml:10: unknown key environments.x.sytem: ignored; did you mean system?",
     ] {
-        assert!(notes.contains(words), "{words}\n{notes}");
+        assert!(notes.contains(expected), "{expected}\n{notes}");
     }
     assert!(notes.ends_with("unknown key wholly: ignored"), "{notes}");
 }
 
 /// Looking for each line from the top took minutes in a build for tests.
 #[test]
-fn sixty_thousand_mistakes_are_told_soon_and_not_all_of_them() {
+fn sixty_thousand_errors_are_reported_quickly_and_not_all_of_them() {
     let keys = |value: &str| (0..60_000).map(|n| format!("k{n} = {value}\n")).collect::<String>();
     // The time of this thread alone, however many share the machine with it.
     let seconds = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
@@ -309,13 +309,13 @@ fn sixty_thousand_mistakes_are_told_soon_and_not_all_of_them() {
     let notes = Scene::new().user(keys("1")).config().notes;
     assert!(notes[7].contains("config.toml:8: unknown key k7"), "{}", notes[7]);
     assert_eq!((notes.len(), notes[8].as_str()), (9, "and 59992 more: run polylogue config show"));
-    let words = Scene::new().user(format!("[providers]\n{}", keys("1"))).error().message;
-    assert_eq!(words.lines().count(), 9, "{words}");
+    let message = Scene::new().user(format!("[providers]\n{}", keys("1"))).error().message;
+    assert_eq!(message.lines().count(), 9, "{message}");
     assert!(seconds() - began < 10, "{} s", seconds() - began);
 }
 
 #[test]
-fn what_is_no_readable_text_is_refused_with_the_reason() {
+fn unreadable_files_are_errors_with_the_reason() {
     let refusal = |bytes: &[u8]| Scene::new().user(bytes).error().message;
     assert!(refusal(b"a = 1\n\xff").contains("is not UTF-8 (line 2)"));
     assert!(refusal(b"\xef\xbb\xbfmodel = \"echo\"").contains("byte order mark"));
@@ -327,7 +327,7 @@ fn what_is_no_readable_text_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
+fn a_file_named_with_an_option_must_exist_and_replaces_the_users() {
     let scene = Scene::new().user("thinking = \"low\"");
     let other = scene.home.path().join("other.toml");
     let named = |scene: Scene| scene.arguments(&["--config", other.to_str().unwrap()]);
@@ -340,14 +340,14 @@ fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
 }
 
 #[test]
-fn a_url_in_a_variable_is_looked_at_too() {
+fn a_url_in_a_variable_is_checked() {
     let error = Scene::new().set("OPENAI_BASE_URL", "localhost:8080").error();
     assert!(error.message.starts_with("OPENAI_BASE_URL: expected a URL"), "{error}");
     assert_eq!(error.message.lines().count(), 1, "two protocols are spoken there: {error}");
 }
 
 #[test]
-fn a_named_path_in_a_variable_may_be_relative_and_the_data_has_its_usual_place() {
+fn a_path_in_a_variable_can_be_relative_and_the_data_directory_has_a_default() {
     let scene = Scene::new();
     let usual = scene.home.path().join(".local/share/polylogue");
     assert_eq!(scene.config().data_directory, Some(usual));
@@ -357,7 +357,7 @@ fn a_named_path_in_a_variable_may_be_relative_and_the_data_has_its_usual_place()
 }
 
 #[test]
-fn what_show_prints_is_a_configuration_and_holds_no_secret() {
+fn config_show_prints_a_valid_configuration_without_secrets() {
     let text = r#"
         thinking = "low"
         [providers.work]
@@ -375,8 +375,8 @@ fn what_show_prints_is_a_configuration_and_holds_no_secret() {
     let scene = Scene::new().user(text).set("WORK_KEY", "planted").set("OPENAI_API_KEY", "planted");
     let shown = show::shown(&scene.load());
     assert!(!shown.contains("planted"), "{shown}");
-    for words in ["key from WORK_KEY", "key from OPENAI_API_KEY", "key from api_key_command", "config.toml:2"] {
-        assert!(shown.contains(words), "{words}\n{shown}");
+    for expected in ["key from WORK_KEY", "key from OPENAI_API_KEY", "key from api_key_command", "config.toml:2"] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
     }
     // `ephemeral` is for one start, and no file may have it.
     let again: String = shown.lines().filter(|line| !line.starts_with("ephemeral")).map(|l| format!("{l}\n")).collect();
@@ -388,7 +388,7 @@ fn what_show_prints_is_a_configuration_and_holds_no_secret() {
 }
 
 #[test]
-fn thinking_that_the_model_does_not_take_is_told_and_left_out() {
+fn thinking_that_the_model_does_not_support_is_a_warning_and_ignored() {
     let config = Scene::new().set("OPENAI_API_KEY", "k").user("thinking = 2000").config();
     assert_eq!(config.thinking, Thinking::Unsaid);
     assert!(config.notes[0].starts_with("thinking: "), "{:?}", config.notes);
