@@ -276,8 +276,7 @@ fn doctor_checks_the_store_without_changing_it() {
     drop(store);
     let output = home.run(&option);
     assert!(output.out.contains(": no damage, schema") && output.code == Some(0), "{output:?}");
-    fs::write(data.join("polylogue.db"), "no database at all, but long enough to look like something")
-        .expect("a file");
+    fs::write(data.join("polylogue.db"), "no database at all, but long enough to look like something").expect("a file");
     let output = home.run(&option);
     assert_eq!((output.code, output.lines("fail").len()), (Some(1), 1), "{output:?}");
 }

@@ -33,7 +33,7 @@ pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
 
 /// What could not be stored, as a message; `unsaved` counts messages.
 pub fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
-    if let Some(removed) = directory.filter(|directory| !Store::is_in_place(directory)) {
+    if let Some(removed) = directory.filter(|directory| !Store::exists(directory)) {
         return Some(format!("{} was removed while it was in use: nothing was stored", removed.display()));
     }
     let count = counted(unsaved, "message", "messages");

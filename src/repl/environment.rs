@@ -14,12 +14,12 @@ use std::sync::Arc;
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::environment::Spec;
-use crate::domain::flow::Change;
+use crate::domain::environment::EnvironmentSpec;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::team::{Resolution, ResolvedEnvironment};
 use crate::tools::{Running, worktree};
 
@@ -30,9 +30,9 @@ pub(super) struct WorktreeJob {
     /// Whom it concerns.
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     /// What the worktree is made for; none if it is removed.
-    spec: Option<Spec>,
+    spec: Option<EnvironmentSpec>,
 }
 
 /// A worktree in which nobody works any more.
@@ -44,20 +44,15 @@ pub(super) struct UnusedWorktree {
 
 impl Repl {
     /// A child in the environment of this specification: while the agent's tools run it waits for them, as a value.
-    pub(super) fn environment_by_person(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        text: String,
-    ) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+    pub(super) fn environment_by_person(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if matches!(agent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(origin, agent_id, Change::Environment(text));
         }
         let here = agent.talk.environment.clone();
-        match self.shared.factory.environments.find(&text, &here)? {
+        match self.core.factory.environments.find(&text, &here)? {
             Resolution::Ready(resolved) if resolved.environment.spec == here.spec => {
-                self.note(agent_id, LineKind::Note, &format!("this agent is in {} already", here.spec));
+                self.core.note(agent_id, LineKind::Note, &format!("this agent is in {} already", here.spec));
                 Ok(())
             }
             Resolution::Ready(resolved) => self.settle(origin, agent_id, resolved),
@@ -65,7 +60,7 @@ impl Repl {
         }
     }
 
-    fn settle(&mut self, origin: Option<TerminalId>, agent_id: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
+    fn settle(&mut self, origin: Origin, agent_id: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
         let here = resolved.environment.clone();
         let mut words =
             format!("environment {}: {} tools in {}", here.spec, here.tools.len(), here.working_directory.display());
@@ -74,7 +69,7 @@ impl Repl {
         }
         let id = self.id_of_worktree(resolved.environment.worktree.as_ref())?;
         let child = self.fork_into(origin, agent_id, id, resolved)?;
-        self.note(child, LineKind::Note, &words);
+        self.core.note(child, LineKind::Note, &words);
         Ok(())
     }
 
@@ -82,25 +77,25 @@ impl Repl {
     fn id_of_worktree(&self, worktree: Option<&PathBuf>) -> Result<AgentId> {
         let name = worktree.and_then(|root| root.file_name()?.to_str()?.parse().ok());
         Ok(match name {
-            Some(id) if self.shared.store.agent(id)?.is_none() => id,
+            Some(id) if self.core.store.agent(id)?.is_none() => id,
             _ => AgentId::random(),
         })
     }
 
     fn make_worktree(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
-        spec: Spec,
+        spec: EnvironmentSpec,
         directory: PathBuf,
     ) -> Result<()> {
         if self.has_worktree_job(agent_id) {
             return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc ends that"));
         }
-        let root = self.shared.factory.environments.place_for_worktree(AgentId::random())?;
-        let env = self.shared.factory.environments.usual().environment;
-        self.note(agent_id, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
-        let running = worktree::add(directory, root.clone(), env, Arc::clone(&self.shared.wake))?;
+        let root = self.core.factory.environments.place_for_worktree(AgentId::random())?;
+        let env = self.core.factory.environments.usual().environment;
+        self.core.note(agent_id, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
+        let running = worktree::add(directory, root.clone(), env, Arc::clone(&self.core.waker))?;
         self.worktree_jobs.push(WorktreeJob { running, root, agent_id, origin, spec: Some(spec) });
         Ok(())
     }
@@ -124,7 +119,7 @@ impl Repl {
                 .iter()
                 .filter(|one| one.agent_id == agent_id && one.spec.is_some())
                 .for_each(|one| one.running.cancel());
-            self.note(agent_id, LineKind::Note, "the worktree is not made");
+            self.core.note(agent_id, LineKind::Note, "the worktree is not made");
         }
     }
 
@@ -141,11 +136,11 @@ impl Repl {
                 Some(_) if is_unwanted && result.is_error => {}
                 Some(_) if is_unwanted => self.release_worktree(root, agent_id),
                 Some(spec) => self.on_worktree(origin, agent_id, &spec, root, &result),
-                None => self.note(agent_id, LineKind::Note, &result.content),
+                None => self.core.note(agent_id, LineKind::Note, &result.content),
             }
         }
         // What the dead still run may write there.
-        if self.draining.is_empty() {
+        if self.core.draining.is_empty() {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(root, adopter);
             }
@@ -155,17 +150,17 @@ impl Repl {
     /// Git has made a worktree, or has not.
     fn on_worktree(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
-        spec: &Spec,
+        spec: &EnvironmentSpec,
         root: PathBuf,
         made: &ToolResult,
     ) {
         if made.is_error {
-            return self.note(agent_id, LineKind::Error, &format!("no worktree: {}", made.content));
+            return self.core.note(agent_id, LineKind::Error, &format!("no worktree: {}", made.content));
         }
         let there = spec.in_directory(Some(made.content.as_ref()));
-        if !self.apply_or_say(origin, agent_id, Change::Environment(there.to_string())) {
+        if !self.apply_or_notify(origin, agent_id, Change::Environment(there.to_string())) {
             return self.release_worktree(root, agent_id);
         }
         // Where it has to wait for tools after all, the person has not typed the place that was made meanwhile.
@@ -177,11 +172,11 @@ impl Repl {
     /// At the start: a worktree for somebody whom the store does not know was made right before the program died. Whoever
     /// only looks leaves it to the process that may be making it.
     pub(super) fn find_unused_worktrees(&mut self, adopter: AgentId) {
-        if self.shared.store.is_read_only() {
+        if self.core.store.is_read_only() {
             return;
         }
-        for (id, root) in self.shared.factory.environments.worktrees() {
-            if self.shared.store.agent(id) == Ok(None) {
+        for (id, root) in self.core.factory.environments.worktrees() {
+            if self.core.store.agent(id) == Ok(None) {
                 self.release_worktree(root, adopter);
             }
         }
@@ -198,22 +193,26 @@ impl Repl {
     /// A change that waited is not wanted any more: nor is the worktree that was made for it.
     pub(super) fn let_go(&mut self, change: &Change, adopter: AgentId) {
         let Change::Environment(text) = change else { return };
-        let place = text.parse::<Spec>().ok().and_then(|spec| spec.directory);
-        if let Some(root) = place.and_then(|place| self.shared.factory.environments.worktree_around(place.as_ref())) {
+        let place = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
+        if let Some(root) = place.and_then(|place| self.core.factory.environments.worktree_around(place.as_ref())) {
             self.release_worktree(root, adopter);
         }
     }
 
     fn remove_worktree(&mut self, root: PathBuf, adopter: AgentId) {
-        if self.roster.iter().any(|agent| agent.talk.environment.worktree.as_ref() == Some(&root)) {
+        if self.core.roster.iter().any(|agent| agent.talk.environment.worktree.as_ref() == Some(&root)) {
             return;
         }
-        let env = self.shared.factory.environments.usual().environment;
-        match worktree::remove(root.clone(), env, Arc::clone(&self.shared.wake)) {
-            Ok(running) => {
-                self.worktree_jobs.push(WorktreeJob { running, root, agent_id: adopter, origin: None, spec: None })
-            }
-            Err(error) => self.note(adopter, LineKind::Error, &format!("{} is kept: {error}", root.display())),
+        let env = self.core.factory.environments.usual().environment;
+        match worktree::remove(root.clone(), env, Arc::clone(&self.core.waker)) {
+            Ok(running) => self.worktree_jobs.push(WorktreeJob {
+                running,
+                root,
+                agent_id: adopter,
+                origin: Origin::Internal,
+                spec: None,
+            }),
+            Err(error) => self.core.note(adopter, LineKind::Error, &format!("{} is kept: {error}", root.display())),
         }
     }
 }

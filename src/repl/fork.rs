@@ -8,13 +8,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::provider::thinking_for;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Parked, Repl, TerminalId};
+use crate::repl::core::agent_gone;
+use crate::repl::{Parked, Repl};
 use crate::store::{Forked, NewAgent};
 use crate::team::{AgentFactory, ResolvedEnvironment};
 
@@ -31,13 +31,13 @@ impl Repl {
     /// `/fork`: while the agent's tools run it waits for them, as a value.
     pub(super) fn fork_by_person(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         prompt: Option<String>,
         name: Option<String>,
         model: Option<String>,
     ) -> Result<()> {
-        let parent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(origin, agent_id, Change::Fork { prompt, name, model });
         }
@@ -48,8 +48,8 @@ impl Repl {
 
     /// Whoever asked for the child and still looks at its parent looks at the child from now on, unless they want to
     /// stay. Whether it came to a screen.
-    pub(super) fn follow(&mut self, origin: Option<TerminalId>, agent_id: AgentId, child: AgentId) -> bool {
-        let moved = self.terminals.still_at(origin, agent_id).filter(|_| self.shared.config.follows_forks);
+    pub(super) fn follow(&mut self, origin: Origin, agent_id: AgentId, child: AgentId) -> bool {
+        let moved = self.terminals.still_at(origin, agent_id).filter(|_| self.core.config.follows_forks);
         if let Some(at) = moved {
             self.bring_to_screen(at, child);
         }
@@ -59,7 +59,7 @@ impl Repl {
     /// A child with all of the parent's history in another environment.
     pub(super) fn fork_into(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         id: AgentId,
         resolved: ResolvedEnvironment,
@@ -92,11 +92,11 @@ impl Repl {
     ) -> Result<AgentId> {
         if prompt.is_some() {
             // The child is to speak at once: it must know what its parent knows.
-            self.load(agent_id)?;
+            self.core.load(agent_id)?;
         }
-        let parent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let endpoint = match model {
-            Some(model) => self.shared.factory.endpoint(model)?,
+            Some(model) => self.core.factory.endpoint(model)?,
             None => parent.talk.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
@@ -114,7 +114,7 @@ impl Repl {
         let before = parent.talk.thinking;
         let thinking = thinking_for(&endpoint, before);
         let (forked, first) = self.together(|repl| {
-            let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
+            let (store, now) = (&repl.core.store, repl.core.clock.unix_ms());
             let made = match prompt {
                 Some(prompt) => store.fork_and_begin(&new, prompt, now).map(|(forked, first)| (forked, Some(first)))?,
                 None => (store.fork(&new, now)?, None),
@@ -124,18 +124,18 @@ impl Repl {
             }
             Ok(made)
         })?;
-        let has_own_words = forked.row.system.is_some();
+        let has_own_instructions = forked.row.system.is_some();
         self.create_child(agent_id, endpoint, inherited, forked)?;
-        self.roster.with(new.id, |child| {
+        self.core.roster.with(new.id, |child| {
             child.talk.thinking = thinking;
             if let Some(resolved) = resolved {
-                child.talk.move_to(resolved.environment, resolved.system, has_own_words);
+                child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
             }
         });
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
-            self.load_before(new.id, first.id)?;
-            self.with_agent(new.id, |child, context| child.begin(first, context));
+            self.core.load_before(new.id, first.id)?;
+            self.core.with_agent(new.id, |child, context| child.begin(first, context));
         }
         Ok(new.id)
     }
@@ -148,7 +148,7 @@ impl Repl {
         inherited: Inherited,
         forked: Forked,
     ) -> Result<()> {
-        let child = self.roster.with(agent_id, |parent| {
+        let child = self.core.roster.with(agent_id, |parent| {
             let history = match inherited {
                 Inherited::All => parent.talk.history.as_mut().map(History::fork),
                 Inherited::BeforeTurn => parent.fork_history_before_turn(),
@@ -160,13 +160,13 @@ impl Repl {
             child.remember(vec![forked.in_child]);
             child
         });
-        self.roster.add(child.ok_or_else(agent_gone)?, Some(agent_id));
+        self.core.roster.add(child.ok_or_else(agent_gone)?, Some(agent_id));
         Ok(())
     }
 
     fn fork_point(&self, agent_id: AgentId, inherited: &Inherited) -> Result<MessageId> {
-        let newest = self.shared.store.last_own_message(agent_id)?;
-        let turn = self.roster.get(agent_id).and_then(|agent| agent.turn_message());
+        let newest = self.core.store.last_own_message(agent_id)?;
+        let turn = self.core.roster.get(agent_id).and_then(|agent| agent.turn_message());
         Ok(match (inherited, turn) {
             (Inherited::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
             _ => newest,
@@ -174,11 +174,11 @@ impl Repl {
     }
 
     /// The change waits until the tools of this reply are done, and the loop goes on.
-    pub(super) fn park(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
+    pub(super) fn park(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent_id == agent_id) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
-        self.note(agent_id, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
+        self.core.note(agent_id, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
         let line = line_of(&change);
         self.parked.push(Parked { agent_id, origin, change, line });
         Ok(())
@@ -188,9 +188,9 @@ impl Repl {
     pub(super) fn unpark(&mut self, agent_id: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.agent_id == agent_id) {
             let Parked { origin, change, line, .. } = self.parked.remove(at);
-            if !self.apply_or_say(origin, agent_id, change.clone()) {
+            if !self.apply_or_notify(origin, agent_id, change.clone()) {
                 self.let_go(&change, agent_id);
-                line.iter().for_each(|line| self.return_text(agent_id, line));
+                line.iter().for_each(|line| self.core.return_text(agent_id, line));
             }
         }
     }
@@ -200,17 +200,17 @@ impl Repl {
         self.cancel_worktree_job(agent_id);
         let Some(at) = self.parked.iter().position(|parked| parked.agent_id == agent_id) else { return };
         let parked = self.parked.remove(at);
-        self.note(agent_id, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        self.core.note(agent_id, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
         self.let_go(&parked.change, agent_id);
         if let Some(line) = parked.line {
-            self.return_text(agent_id, &line);
+            self.core.return_text(agent_id, &line);
         }
     }
 
     /// Another name; it is unique among the living.
     pub(super) fn name(&mut self, agent_id: AgentId, name: Option<String>) -> Result<()> {
-        self.shared.store.set_name(agent_id, name.as_deref())?;
-        self.roster.with(agent_id, |agent| {
+        self.core.store.set_name(agent_id, name.as_deref())?;
+        self.core.roster.with(agent_id, |agent| {
             agent.identity.name = name;
             agent.view.touch();
         });
@@ -219,8 +219,8 @@ impl Repl {
 
     /// Back to a mark: the model forgets what came after it, for good.
     pub(super) fn rewind(&mut self, agent_id: AgentId, label: Option<&str>) -> Result<()> {
-        self.load(agent_id)?;
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        self.core.load(agent_id)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
         // Marks are not inherited: what is inherited lies at or before the fork point.
         let to = history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {

@@ -7,25 +7,26 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
 use crate::repl::{Parked, Repl};
 use crate::tools::Running;
 
 impl Repl {
     /// An agent dies; with all its descendants, if told so. Otherwise its nearest living ancestor adopts its children.
     pub(super) fn kill(&mut self, agent_id: AgentId, cascade: bool) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let label = agent.identity.label();
-        let Some(adopter) = self.roster.parent(agent_id) else {
+        let Some(adopter) = self.core.roster.parent(agent_id) else {
             return Err(Error::new(ErrorKind::Usage, format!("{label} is the root and cannot be killed")));
         };
-        let victims = if cascade { self.roster.subtree(agent_id) } else { vec![agent_id] };
-        self.shared.store.kill(&victims, self.shared.clock.unix_ms())?;
-        let of_victim = |victim: &AgentId| self.roster.get(*victim)?.talk.environment.worktree.clone();
+        let victims = if cascade { self.core.roster.subtree(agent_id) } else { vec![agent_id] };
+        self.core.store.kill(&victims, self.core.clock.unix_ms())?;
+        let of_victim = |victim: &AgentId| self.core.roster.get(*victim)?.talk.environment.worktree.clone();
         let worktrees: Vec<PathBuf> = victims.iter().filter_map(of_victim).collect();
         for victim in &victims {
             if let Some(dead) = self.remove_agent(*victim) {
-                self.keep_last_words(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+                self.core.keep_last_chunks(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
             }
         }
         for root in worktrees {
@@ -35,14 +36,13 @@ impl Repl {
             self.bring_to_screen(at, adopter);
         }
         let others = if victims.len() > 1 { format!(" and {} descendants", victims.len() - 1) } else { String::new() };
-        self.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
-        self.check_mail_waits();
+        self.core.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
         Ok(())
     }
 
     /// What the `kill` tool may not: the root, itself's ancestors.
     pub(super) fn kill_by_model(&mut self, agent_id: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
-        if self.roster.is_ancestor(victim, agent_id) {
+        if self.core.roster.is_ancestor(victim, agent_id) {
             return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
         }
         self.kill(victim, cascade)
@@ -50,10 +50,10 @@ impl Repl {
 
     /// Takes a dead agent out of everything; what it still runs was told to stop and is joined as it ends.
     pub(super) fn remove_agent(&mut self, id: AgentId) -> Option<Agent> {
-        let now = self.shared.clock.now();
-        let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
-        self.draining.extend(running);
-        self.outbox.forget(id);
+        let now = self.core.clock.now();
+        let running = self.core.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
+        self.core.draining.extend(running);
+        self.core.outbox.forget(id);
         self.cancel_worktree_job(id);
         let (dropped, parked): (Vec<Parked>, _) =
             std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.agent_id == id);
@@ -62,19 +62,15 @@ impl Repl {
         self.drop_slice(id);
         self.team.on_buried(id, now);
         self.idle_connections.retain(|one| *one != id);
-        self.mail_waits.retain(|waiting| waiting.agent_id != id);
-        let buried = self.roster.remove(id);
-        if let Some(agent) = &buried {
-            self.entered_at.retain(|entry, _| agent.queue.iter().all(|queued| queued.id != *entry));
-        }
-        buried
+        self.core.events.push_back(Event::Removed { agent: id, adopter: None, worktree: None });
+        self.core.roster.remove(id)
     }
 
     /// Joins the threads of the dead that have ended.
     pub(super) fn join_draining(&mut self) {
         let (ended, running): (Vec<Running>, _) =
-            std::mem::take(&mut self.draining).into_iter().partition(Running::is_complete);
-        self.draining = running;
+            std::mem::take(&mut self.core.draining).into_iter().partition(Running::is_complete);
+        self.core.draining = running;
         for one in ended {
             one.collect();
         }

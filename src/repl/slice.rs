@@ -17,13 +17,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
+use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::store::{Forked, NewAgent, Store};
 use crate::team::AgentFactory;
 
@@ -32,7 +32,7 @@ pub(super) struct SliceJob {
     /// Whose conversation is cut.
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     /// What the person typed.
     line: String,
     cut: Cut,
@@ -76,10 +76,11 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &Spec) -> Result<()> {
-        self.require_idle(agent_id)?;
-        self.load(agent_id)?;
-        let history = self.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
+    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
+        self.core.require_idle(agent_id)?;
+        self.core.load(agent_id)?;
+        let history =
+            self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
@@ -101,7 +102,11 @@ impl Repl {
     fn send_for_summaries(&mut self, mut slice_job: SliceJob, requests: Vec<String>) {
         let agent_id = slice_job.agent_id;
         let words = if requests.len() == 1 { "a summary".into() } else { format!("{} summaries", requests.len()) };
-        self.note(agent_id, LineKind::Note, &format!("the slice waits for {words} (Esc cancels it, you can go on)"));
+        self.core.note(
+            agent_id,
+            LineKind::Note,
+            &format!("the slice waits for {words} (Esc cancels it, you can go on)"),
+        );
         slice_job.summary_jobs =
             requests.into_iter().filter_map(|request| self.start_summary(agent_id, request)).collect();
         self.slice_jobs.push(slice_job);
@@ -109,17 +114,17 @@ impl Repl {
     }
 
     fn start_summary(&mut self, agent_id: AgentId, request: String) -> Option<SummaryJob> {
-        let summary_job = AgentFactory::summary_job(self.roster.get(agent_id)?, "summary", SUMMARY_SYSTEM);
-        let (id, created_at) = (summary_job.id(), self.shared.clock.unix_ms());
-        self.roster.add_unlisted(summary_job);
+        let summary_job = AgentFactory::summary_job(self.core.roster.get(agent_id)?, "summary", SUMMARY_SYSTEM);
+        let (id, created_at) = (summary_job.id(), self.core.clock.unix_ms());
+        self.core.roster.add_unlisted(summary_job);
         let message = Message { id: MessageId(1), body: Body::User(request), created_at };
-        self.with_agent(id, |summary_job, context| summary_job.begin(message, context));
+        self.core.with_agent(id, |summary_job, context| summary_job.begin(message, context));
         Some(SummaryJob { id, summary: None })
     }
 
     fn count_summaries(&mut self, agent_id: AgentId) {
         let open = self.slice_jobs.iter().find(|slice_job| slice_job.agent_id == agent_id).map_or(0, SliceJob::open);
-        self.roster.with(agent_id, |agent| agent.set_summaries(open));
+        self.core.roster.with(agent_id, |agent| agent.set_summaries(open));
     }
 
     /// Whether this agent is on an errand: then nothing of it is stored.
@@ -183,7 +188,7 @@ impl Repl {
         let SliceJob { agent_id, origin, line, cut, summary_jobs, costs } = self.slice_jobs.remove(at);
         let summaries = summary_jobs.into_iter().filter_map(|summary_job| summary_job.summary).collect();
         if let Err(error) = self.deliver_slice(origin, agent_id, cut, summaries, &costs) {
-            self.note(agent_id, LineKind::Error, &error.message);
+            self.core.note(agent_id, LineKind::Error, &error.message);
             self.give_line_back(agent_id, &line);
         }
     }
@@ -191,12 +196,12 @@ impl Repl {
     /// The summaries do not come: no child, and the line is the person's again.
     fn abort_slice(&mut self, agent_id: AgentId, kind: LineKind, why: &str) {
         let Some(SliceJob { line, costs, .. }) = self.drop_slice(agent_id) else { return };
-        self.note(agent_id, kind, &format!("no slice was made: {why}"));
+        self.core.note(agent_id, kind, &format!("no slice was made: {why}"));
         self.give_line_back(agent_id, &line);
         if !costs.is_empty() {
             // What was paid for is counted, although nothing came of it.
-            self.roster.with(agent_id, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
-            self.persist(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
+            self.core.roster.with(agent_id, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
+            self.core.record(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
         }
     }
 
@@ -216,21 +221,21 @@ impl Repl {
 
     /// Only into an empty draft: nobody typed for it to be mixed with something else meanwhile.
     fn give_line_back(&mut self, agent_id: AgentId, line: &str) {
-        if self.roster.get(agent_id).is_some_and(|agent| agent.view.draft.is_empty()) {
-            self.return_text(agent_id, line);
+        if self.core.roster.get(agent_id).is_some_and(|agent| agent.view.draft.is_empty()) {
+            self.core.return_text(agent_id, line);
         }
     }
 
     /// The child comes to be in the store, and when it is kept there, in memory.
     fn deliver_slice(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         cut: Cut,
         summaries: Vec<String>,
         costs: &[Usage],
     ) -> Result<()> {
-        let parent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let (endpoint, label) = (parent.talk.endpoint.clone(), parent.identity.label());
         let new = NewAgent {
             id: AgentId::random(),
@@ -241,16 +246,16 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let widened = widened_words(&cut);
-        let rows = cut.into_rows(summaries);
+        let rows = cut.into_messages(summaries);
         let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
-        let forked = self.shared.store.slice(&new, bodies, self.shared.clock.unix_ms())?;
+        let forked = self.core.store.slice(&new, bodies, self.core.clock.unix_ms())?;
         let costs = costs.to_vec();
         self.after_commit(move |repl| {
             let child = repl.welcome_slice(agent_id, endpoint, forked, &costs, &words);
             if !repl.follow(origin, agent_id, child) {
-                let label = repl.roster.get(child).map(|child| child.identity.label()).unwrap_or_default();
-                repl.note(agent_id, LineKind::Note, &format!("the slice is there: {label}"));
+                let label = repl.core.roster.get(child).map(|child| child.identity.label()).unwrap_or_default();
+                repl.core.note(agent_id, LineKind::Note, &format!("the slice is there: {label}"));
             }
         });
         Ok(())
@@ -266,7 +271,7 @@ impl Repl {
         words: &str,
     ) -> AgentId {
         let Forked { row, in_parent, .. } = forked;
-        let child = self.roster.with(agent_id, |parent| {
+        let child = self.core.roster.with(agent_id, |parent| {
             // Its rows are read when they are first needed, as after a restart.
             let mut child = AgentFactory::fork(parent, &row, endpoint, None);
             costs.iter().for_each(|cost| child.used.add(*cost));
@@ -274,8 +279,8 @@ impl Repl {
             parent.remember(vec![in_parent]);
             child
         });
-        self.roster.add(child.expect("who was cut is alive: the store has just said so"), Some(agent_id));
-        self.note(row.id, LineKind::Note, words);
+        self.core.roster.add(child.expect("who was cut is alive: the store has just said so"), Some(agent_id));
+        self.core.note(row.id, LineKind::Note, words);
         row.id
     }
 }
@@ -286,12 +291,8 @@ fn widened_words(cut: &Cut) -> String {
     };
     match cut.widened.as_slice() {
         [] => String::new(),
-        [first, keep_connection @ ..] => {
-            let more = if keep_connection.is_empty() {
-                String::new()
-            } else {
-                format!(" and {} more grew", keep_connection.len())
-            };
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more grew", rest.len()) };
             format!("; {}{more}: calls and their results stay together", one(first))
         }
     }

@@ -10,7 +10,7 @@ use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// The most bytes of instructions that an agent may be given.
 const SYSTEM_BYTES: usize = 256 * 1024;
@@ -18,8 +18,8 @@ const SYSTEM_BYTES: usize = 256 * 1024;
 impl Repl {
     /// Another model. What the new one does not accept of thinking is left to it again, and that is said.
     pub(super) fn set_model(&mut self, agent_id: AgentId, full_name: &str) -> Result<()> {
-        let endpoint = self.shared.factory.endpoint(full_name)?;
-        let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.thinking;
+        let endpoint = self.core.factory.endpoint(full_name)?;
+        let before = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.talk.thinking;
         let is_kept = check_thinking(&endpoint, before).is_ok();
         let thinking = if is_kept { before } else { Thinking::default() };
         let mut words = format!("/model {}", endpoint.full_name());
@@ -27,31 +27,31 @@ impl Repl {
             words.push_str(&format!(": it does not take thinking {before}, which is back to default"));
         }
         let messages = self.together(|repl| {
-            repl.shared.store.set_endpoint(agent_id, &endpoint.full_name())?;
+            repl.core.store.set_endpoint(agent_id, &endpoint.full_name())?;
             if !is_kept {
-                repl.shared.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
+                repl.core.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             }
-            repl.shared.store.append(agent_id, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+            repl.core.store.append(agent_id, vec![Body::Command(words)], repl.core.clock.unix_ms())
         })?;
-        self.with_agent(agent_id, |agent, context| {
-            agent.talk_to(endpoint, context);
+        self.core.with_agent(agent_id, |agent, context| {
+            agent.set_endpoint(endpoint, context);
             agent.talk.thinking = thinking;
         });
-        self.show_logged(agent_id, messages);
+        self.core.remember(agent_id, messages);
         Ok(())
     }
 
     /// Another amount of thinking; what the model would reject is refused.
     pub(super) fn set_thinking(&mut self, agent_id: AgentId, thinking: Thinking) -> Result<()> {
-        check_thinking(&self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint, thinking)?;
+        check_thinking(&self.core.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint, thinking)?;
         let messages = self.together(|repl| {
             // `default` too: where nothing is stored, the configuration decides.
-            repl.shared.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
+            repl.core.store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             let words = format!("/thinking {thinking}");
-            repl.shared.store.append(agent_id, vec![Body::Command(words)], repl.shared.clock.unix_ms())
+            repl.core.store.append(agent_id, vec![Body::Command(words)], repl.core.clock.unix_ms())
         })?;
-        self.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
-        self.show_logged(agent_id, messages);
+        self.core.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
+        self.core.remember(agent_id, messages);
         Ok(())
     }
 
@@ -61,8 +61,8 @@ impl Repl {
             let words = format!("instructions of {} KiB are too long: 256 KiB at most", text.len() / 1024);
             return Err(Error::new(ErrorKind::Usage, words));
         }
-        self.shared.store.set_system(agent_id, system.as_deref())?;
-        self.roster.with(agent_id, |agent| {
+        self.core.store.set_system(agent_id, system.as_deref())?;
+        self.core.roster.with(agent_id, |agent| {
             let usual = || Rc::from(&*agent.talk.environment.instructions);
             agent.talk.system = system.map_or_else(usual, Rc::from);
         });

@@ -33,7 +33,7 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
-use crate::domain::environment::{EnvironmentEntry, Names};
+use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
@@ -145,7 +145,7 @@ impl Loaded {
         let check = provider::find(kind).map(|spec| (spec.check_thinking)(model, config.thinking));
         if let Some(Err(error)) = check {
             self.diagnostics.warnings.push(format!("thinking: {model}: {error}"));
-            config.thinking = Thinking::Unsaid;
+            config.thinking = Thinking::Unspecified;
         }
     }
 }
@@ -289,7 +289,7 @@ fn candidates(
 /// Warnings about environments that cannot be used.
 fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    let faults = Names { entries, tools: &tools }.faults();
+    let faults = EnvironmentNames { entries, tools: &tools }.faults();
     faults.into_iter().map(|(name, fault)| format!("environments.{name}: {fault}"))
 }
 

@@ -102,6 +102,13 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Path(|config| &mut config.trace),
     },
     Setting {
+        key: "trace_stable",
+        about: "Write only what is the same in every run of a script to the trace",
+        flag: Some(("--trace-stable", |arguments| arguments.trace_stable.then(|| "true".into()))),
+        files: Files::User,
+        kind: Kind::Bool(|config| &mut config.trace_stable),
+    },
+    Setting {
         key: "working_limit",
         about: "Maximum number of agents that work at the same time; 0 for no limit",
         flag: Some(("--working-limit", |arguments| arguments.working_limit.clone().map(Into::into))),

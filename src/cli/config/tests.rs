@@ -334,9 +334,9 @@ fn a_file_named_with_an_option_must_exist_and_replaces_the_users() {
     let scene = named(scene);
     assert!(scene.error().message.contains("other.toml: no such file"));
     fs::write(&other, "working_limit = 3").unwrap();
-    assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unsaid));
-    let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/no_directory/config.toml");
-    assert!(by_variable.error().message.contains("/no_directory/config.toml: no such file"));
+    assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unspecified));
+    let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/nowhere/config.toml");
+    assert!(by_variable.error().message.contains("/nowhere/config.toml: no such file"));
 }
 
 #[test]
@@ -390,6 +390,6 @@ fn config_show_prints_a_valid_configuration_without_secrets() {
 #[test]
 fn thinking_that_the_model_does_not_support_is_a_warning_and_ignored() {
     let config = Scene::new().set("OPENAI_API_KEY", "k").user("thinking = 2000").config();
-    assert_eq!(config.thinking, Thinking::Unsaid);
+    assert_eq!(config.thinking, Thinking::Unspecified);
     assert!(config.notes[0].starts_with("thinking: "), "{:?}", config.notes);
 }

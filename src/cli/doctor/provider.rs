@@ -15,7 +15,7 @@ use crate::domain::endpoint::Catalog;
 use crate::domain::message::{Body, Message};
 use crate::domain::thinking::Thinking;
 use crate::net;
-use crate::provider::{self, Conversation, Opening};
+use crate::provider::{self, Conversation, ProviderRequest};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -80,13 +80,13 @@ fn models_request(known: &KnownProvider) -> Result<ModelsRequest> {
     let conversation = Conversation {
         endpoint: &endpoint,
         key: endpoint.key.as_ref(),
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "",
         messages: &[&message],
         tools: &[],
     };
-    let opening = provider::find(&endpoint.kind).map(|spec| (spec.open)(&conversation)).transpose()?;
-    let Some(Opening::Http(request)) = opening else {
+    let request = provider::find(&endpoint.kind).map(|spec| (spec.build_request)(&conversation)).transpose()?;
+    let Some(ProviderRequest::Http(request)) = request else {
         return Ok(ModelsRequest { url: endpoint.base_url.clone(), headers: Vec::new() });
     };
     let mut headers = request.headers;

@@ -31,7 +31,7 @@ fn set_in(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.arguments(&["--stay"]),
-        (_, Some(("--ephemeral", _))) => scene.arguments(&["--ephemeral"]),
+        (_, Some((flag @ ("--ephemeral" | "--trace-stable"), _))) => scene.arguments(&[flag]),
         (_, Some((flag, _))) => scene.arguments(&[flag, plain]),
         (_, None) => unreachable!("this setting has no option"),
     }
@@ -47,7 +47,7 @@ fn levels(setting: &Setting) -> Vec<usize> {
 fn effective<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
         (3, Some(("--stay", _))) => "false",
-        (3, Some(("--ephemeral", _))) => "true",
+        (3, Some(("--ephemeral" | "--trace-stable", _))) => "true",
         _ => value,
     }
 }
