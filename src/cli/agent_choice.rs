@@ -20,7 +20,7 @@ pub enum AgentChoice {
 impl AgentChoice {
     pub fn of(arguments: &Arguments) -> Self {
         match &arguments.resume {
-            _ if arguments.goes_on => Self::Last,
+            _ if arguments.continue_last => Self::Last,
             Some(Some(agent)) => Self::Named(agent.clone()),
             Some(None) => Self::Unnamed,
             None => Self::New,

@@ -4,9 +4,9 @@ use super::agent_choice::AgentChoice;
 use super::arguments::Arguments;
 use super::attach::{self, Options};
 use super::client::{Client, no_server};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use super::stdio::print_note;
-use super::{code, served_directory, way_back};
+use super::{code, data_directory};
 use crate::base::error::Result;
 use crate::domain::wire::Request;
 use crate::socket;
@@ -15,11 +15,16 @@ use crate::socket;
 ///
 /// # Errors
 /// There is no server or no terminal, or the server refuses or ends.
-pub fn attach(arguments: &Arguments, env: &Surroundings, agent: Option<String>, is_read_only: bool) -> Result<u8> {
-    let directory = served_directory(arguments, env)?;
+pub fn attach(
+    arguments: &Arguments,
+    env: &ProcessEnvironment,
+    agent: Option<String>,
+    is_read_only: bool,
+) -> Result<u8> {
+    let directory = data_directory::required(arguments, env)?;
     let stream = socket::connect(&directory)?.ok_or_else(|| no_server(&directory))?;
     let reason = attach::run(stream, Options { agent, is_read_only: is_read_only || arguments.read_only })?;
-    let options = way_back(arguments, config::load(arguments, env).data_directory_said());
+    let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
     attach::print_farewell(reason.as_deref(), &options);
     Ok(code::DONE)
 }
@@ -28,7 +33,7 @@ pub fn attach(arguments: &Arguments, env: &Surroundings, agent: Option<String>, 
 ///
 /// # Errors
 /// As for [`attach()`].
-pub fn instead_of_chat(arguments: &Arguments, env: &Surroundings) -> Result<Option<u8>> {
+pub fn instead_of_chat(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<u8>> {
     let Some(mut client) = find_server(arguments, env)? else { return Ok(None) };
     let mut agent = match AgentChoice::of(arguments) {
         AgentChoice::Named(agent) => Some(agent),
@@ -46,7 +51,7 @@ pub fn instead_of_chat(arguments: &Arguments, env: &Surroundings) -> Result<Opti
 ///
 /// # Errors
 /// The socket is not safe to use.
-pub fn find_server(arguments: &Arguments, env: &Surroundings) -> Result<Option<Client>> {
+pub fn find_server(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Client>> {
     let directory = config::load(arguments, env).config().data_directory.clone();
     // If the directory cannot be used, the store says why.
     let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };

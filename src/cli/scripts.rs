@@ -25,11 +25,7 @@ use print::Printer;
 pub fn run(command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { json } => {
-            let agents = match Client::connect(directory)? {
-                Some(mut client) => client.request(&Request::Agents)?,
-                None => stored::agents(directory)?,
-            };
-            print::table(&agents, print::AGENTS, *json);
+            print::table(&agents(directory)?, print::AGENTS, *json);
         }
         Command::Logs(logs) => return print_logs(logs, directory),
         Command::Send { agent, text } => {
@@ -51,6 +47,14 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
         _ => unreachable!("not a subcommand for scripts"),
     }
     Ok(code::DONE)
+}
+
+/// The agents of the server or, without one, of the store.
+pub fn agents(directory: &Path) -> Result<Value> {
+    match Client::connect(directory)? {
+        Some(mut client) => client.request(&Request::Agents),
+        None => stored::agents(directory),
+    }
 }
 
 /// The text of a message: from the command line, or from standard input for `-`.

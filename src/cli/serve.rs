@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::arguments::{Arguments, Serve};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use super::stdio::{print_line, print_note};
-use super::{code, process, served_directory, way_back};
+use super::{code, data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
@@ -28,10 +28,10 @@ const MAX_LOG_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The configuration is invalid, or another process holds the data directory.
-pub fn run(arguments: &Arguments, serve: &Serve, around: &Surroundings) -> Result<u8> {
+pub fn run(arguments: &Arguments, serve: &Serve, env: &ProcessEnvironment) -> Result<u8> {
     if serve.background {
-        let back = way_back(arguments, config::load(arguments, around).data_directory_said());
-        return serve_in_background(&served_directory(arguments, around)?, &back);
+        let back = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
+        return serve_in_background(&data_directory::required(arguments, env)?, &back);
     }
     if serve.detached {
         // This cannot fail: a process that was just started does not lead a process group.
@@ -41,14 +41,14 @@ pub fn run(arguments: &Arguments, serve: &Serve, around: &Surroundings) -> Resul
     let mut arguments = arguments.clone();
     arguments.working_limit = serve.working_limit.clone().or(arguments.working_limit);
     arguments.trace = serve.trace.clone().or(arguments.trace);
-    serve_here(&arguments, serve.detached, around)
+    serve_here(&arguments, serve.detached, env)
 }
 
-fn serve_here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Result<u8> {
-    let directory = served_directory(arguments, around)?;
+fn serve_here(arguments: &Arguments, is_detached: bool, env: &ProcessEnvironment) -> Result<u8> {
+    let directory = data_directory::required(arguments, env)?;
     process::prepare();
-    let loaded = config::load(arguments, around);
-    let back = way_back(arguments, loaded.data_directory_said());
+    let loaded = config::load(arguments, env);
+    let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
     let store = Store::open(&directory).map_err(|error| explain(error, &directory, &back))?;
     // This process holds the lock of the store, so an existing socket is stale.
@@ -61,7 +61,7 @@ fn serve_here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -
     let outcome = repl.run();
     let unsaved = repl.unsaved();
     drop(repl);
-    if let Some(loss) = super::loss(Some(&directory), unsaved) {
+    if let Some(loss) = data_directory::loss(Some(&directory), unsaved) {
         print_note(&loss);
     }
     outcome.map(|()| code::DONE)

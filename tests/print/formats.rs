@@ -10,7 +10,7 @@ fn only_the_answer_is_on_standard_output_and_replies_stand_on_lines_of_their_own
     let home = Home::new();
     let told = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
     assert_eq!(told.out, "I look\nit is not there\n", "{told:?}");
-    assert!(told.err.contains("No model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
+    assert!(told.err.contains("no model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
 }
 
 #[test]

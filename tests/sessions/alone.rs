@@ -37,7 +37,7 @@ fn an_ephemeral_chat_is_its_own_also_beside_a_server() {
     let mut pty = app.terminal(&["--ephemeral", "hello"], (80, 24));
     pty.wait_for_text("> hello\n\n  hello\n");
     pty.leave();
-    assert!(pty.screen_text().contains("Nothing was kept"));
+    assert!(pty.screen_text().contains("nothing was stored"));
     assert!(!app.get(&["logs", "0"]).contains("hello"));
 }
 

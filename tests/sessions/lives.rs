@@ -81,7 +81,7 @@ fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
     }
     let told = app.run(&["--ephemeral", "serve"]);
     assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("where nothing is kept"), "{told:?}");
+    assert!(told.err.contains("there is no server with --ephemeral"), "{told:?}");
 }
 
 #[test]

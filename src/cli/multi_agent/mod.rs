@@ -19,7 +19,7 @@ mod run;
 mod show;
 
 use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use crate::base::error::Result;
 use crate::team::coordinator::settings::Settings;
 use files::Shelf;
@@ -29,14 +29,14 @@ use plan::Plan;
 ///
 /// # Errors
 /// It cannot begin.
-pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &Surroundings) -> Result<u8> {
+pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &ProcessEnvironment) -> Result<u8> {
     let loaded = config::load(&all_of(command, arguments), around);
     let shelf = Shelf::of(&loaded);
     let usual = Settings::of(&loaded.config().team);
     match command {
-        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf, usual)?, loaded, run.manner.json),
+        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf, usual)?, loaded, run.options.json),
         MultiAgentCommand::RunWorkflow(run) => {
-            run::run(Plan::of_workflow(run, &shelf, usual)?, loaded, run.manner.json)
+            run::run(Plan::of_workflow(run, &shelf, usual)?, loaded, run.options.json)
         }
         MultiAgentCommand::List => Ok(show::list(&shelf)),
         MultiAgentCommand::Show { name } => show::show(name, &shelf),
@@ -47,11 +47,11 @@ pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &Surround
 /// An option may stand before the word and behind it.
 fn all_of(command: &MultiAgentCommand, arguments: &Arguments) -> Arguments {
     let mut all = arguments.clone();
-    if let MultiAgentCommand::Run(TeamRun { manner, .. }) | MultiAgentCommand::RunWorkflow(WorkflowRun { manner, .. }) =
-        command
+    if let MultiAgentCommand::Run(TeamRun { options, .. })
+    | MultiAgentCommand::RunWorkflow(WorkflowRun { options, .. }) = command
     {
-        all.ephemeral |= manner.ephemeral;
-        all.working_limit = manner.working_limit.clone().or(all.working_limit);
+        all.ephemeral |= options.ephemeral;
+        all.working_limit = options.working_limit.clone().or(all.working_limit);
     }
     all
 }

@@ -4,7 +4,7 @@
 
 use super::files::Shelf;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::arguments::{Manner, TaskWords, TeamRun, WorkflowRun};
+use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Catalog;
@@ -44,7 +44,7 @@ impl Plan {
     pub fn of_members(run: &TeamRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let template = run.template.as_deref().map(|name| shelf.template(name)).transpose()?;
         let strategy = run.strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
-        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation), usual)?;
+        let mut settings = settings(&run.options, template.and_then(|template| template.aggregation), usual)?;
         settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(settings.strategy);
         let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
         Self { task: String::new(), work, settings }.with_task(&run.task, None)
@@ -56,13 +56,13 @@ impl Plan {
     /// As above.
     pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
         let workflow = shelf.workflow(&run.name)?;
-        let settings = settings(&run.manner, workflow.aggregation, usual)?;
+        let settings = settings(&run.options, workflow.aggregation, usual)?;
         let usual = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
         Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(usual))
     }
 
     /// The task is looked at last: standard input may have to be waited for.
-    fn with_task(mut self, task: &TaskWords, usual: Option<String>) -> Result<Self> {
+    fn with_task(mut self, task: &TaskText, usual: Option<String>) -> Result<Self> {
         self.settings.check()?;
         member::check(&self.members())?;
         self.task = said(task)?.or(usual).ok_or_else(nothing)?;
@@ -93,15 +93,15 @@ impl Plan {
 }
 
 /// What the flags say of how all runs are done; `own` is what a template or a workflow says, `usual` what is configured.
-fn settings(manner: &Manner, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
-    let aggregation = manner.aggregation.as_deref().map(str::parse).transpose();
+fn settings(options: &RunOptions, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
+    let aggregation = options.aggregation.as_deref().map(str::parse).transpose();
     let aggregation = aggregation.map_err(|error| of("--aggregation", error))?;
-    let retries = manner.retries.unwrap_or(usual.retry.retries);
+    let retries = options.retries.unwrap_or(usual.retry.retries);
     Ok(Settings {
         aggregation: aggregation.or(own).unwrap_or(usual.aggregation),
-        agent_timeout: manner.timeout.unwrap_or(usual.agent_timeout),
+        agent_timeout: options.timeout.unwrap_or(usual.agent_timeout),
         retry: RetryPolicy { retries, ..usual.retry },
-        judge: manner.judge.clone(),
+        judge: options.judge.clone(),
         ..usual
     })
 }
@@ -115,7 +115,7 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
 }
 
 /// The task that is said: the words, in which `-` stands for standard input.
-fn said(TaskWords { words, task }: &TaskWords) -> Result<Option<String>> {
+fn said(TaskText { words, task }: &TaskText) -> Result<Option<String>> {
     let given: Vec<&str> = words.iter().chain(task).map(String::as_str).collect();
     let spoken: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
     let mut parts: Vec<String> = (!spoken.is_empty()).then(|| spoken.join(" ")).into_iter().collect();

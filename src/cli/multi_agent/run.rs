@@ -10,7 +10,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::config::Loaded;
 use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
-use crate::cli::{code, loss, process};
+use crate::cli::{code, data_directory, process};
 use crate::domain::config::Config;
 use crate::reactor::{Signal, Signals};
 use crate::repl::{Repl, RunId, Turn};
@@ -26,7 +26,7 @@ use crate::team::coordinator::settings::MOST_MEMBERS;
 pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     process::prepare();
     // All members may work at once: the usual limit is meant for a chat.
-    let limit = if loaded.is_said("working_limit") { loaded.config().working_limit } else { MOST_MEMBERS };
+    let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MOST_MEMBERS };
     let config = Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.into_config()? };
     plan.check_models(&config.catalog)?;
     let mut report = Report::new(Streams::of_process()?, is_json);
@@ -37,7 +37,7 @@ pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
     let run = begin(&mut repl, plan, &model)?;
     let code = Session { repl, run, report, signals, ending: None }.run()?;
-    if let Some(loss) = loss(directory.as_deref(), 0) {
+    if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
         return Err(Error::new(ErrorKind::Store, loss));
     }
     Ok(code)

@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::text::{sanitise, truncate};
 use crate::cli::code;
 use crate::cli::config::Loaded;
-use crate::cli::config::show::{complain_of, print};
+use crate::cli::config::show::{print, print_errors};
 use crate::store::{RunRow, Store};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::unknown;
@@ -38,7 +38,7 @@ pub fn list(shelf: &Shelf) -> u8 {
         out.push_str("  none: workflows/NAME.toml beside your configuration is one\n");
     }
     print(&out);
-    if complain_of(shelf.faults().map(|fault| fault.message.as_str())) { code::USAGE } else { code::DONE }
+    if print_errors(shelf.faults().map(|fault| fault.message.as_str())) { code::USAGE } else { code::DONE }
 }
 
 fn row(out: &mut String, name: &str, about: &str, more: &[&str], source: Option<&Path>) {

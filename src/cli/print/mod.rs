@@ -49,10 +49,10 @@ use std::time::Instant;
 
 use super::agent_choice::AgentChoice;
 use super::arguments::{Arguments, InputFormat};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::print_note;
-use super::{code, process};
+use super::{code, data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
@@ -68,7 +68,7 @@ use session::Run;
 ///
 /// # Errors
 /// The run could not begin.
-pub fn run(arguments: &Arguments, env: &Surroundings) -> Result<u8> {
+pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let started = Instant::now();
     let deadline = prompt::deadline(arguments, started)?;
     let (prompt, lines) = match arguments.input_format {
@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments, env: &Surroundings) -> Result<u8> {
     let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
     let host = &mut LocalHost::new(repl, agent_id, arguments.max_turns)?;
     let code = Run { host, output, lines, signals, deadline }.run(prompt.as_deref())?;
-    if let Some(loss) = super::loss(directory.as_deref(), 0) {
+    if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
         print_note(&loss);
     }
     Ok(code)

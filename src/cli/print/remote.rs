@@ -15,7 +15,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::agent_choice::AgentChoice;
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, request_line, server_ended};
-use crate::cli::config::Surroundings;
+use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::Chunk;
@@ -201,7 +201,7 @@ impl Host for ServerHost {
 ///
 /// # Errors
 /// The agent does not exist, the model is not configured, or the server does not answer.
-pub fn host(arguments: &Arguments, env: &Surroundings) -> Result<Option<Box<dyn Host>>> {
+pub fn host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Box<dyn Host>>> {
     let Some(mut client) = connect::find_server(arguments, env)? else { return Ok(None) };
     let agent = choose_agent(&mut client, &AgentChoice::of(arguments), arguments.model.clone())?;
     Ok(Some(Box::new(ServerHost::new(client, agent, arguments.max_turns)?)))
