@@ -79,7 +79,7 @@ impl CommandContext {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = crate::support::signals::command(PROGRAM);
         command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());

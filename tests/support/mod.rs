@@ -19,6 +19,7 @@ pub mod program;
 pub mod pty;
 pub mod responses;
 pub mod scene;
+pub mod signals;
 pub mod validity;
 
 use std::time::Duration;

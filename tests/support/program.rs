@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{PATIENCE, signals};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
@@ -42,7 +42,7 @@ impl Home {
 
     /// A program, without anything to read.
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = signals::command(program);
         command.args(words).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
         command.envs(self.variables.iter().cloned());
