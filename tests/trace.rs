@@ -263,6 +263,6 @@ fn rewind() {
 fn team_in_parallel() {
     compare("team-in-parallel", Plan { working_limit: 1, ..Plan::default() }, |app| {
         app.enter("/team parallel concatenate --count 2 \"say this\"");
-        app.turn_until("the end of the run", |app| !app.agent(0).has_others_at_work());
+        app.turn_until("the end of the run", |app| !app.agent(0).has_background_work());
     });
 }

@@ -25,19 +25,19 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::readiness::SocketWish;
+use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
 use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::{Environment, Running};
-pub use context::{Context, Effect, Heard, Outbox, Wake};
+pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
-pub use output::{FIRST, KEPT, Output};
+pub use output::{FIRST_CHUNK, OUTPUT_LIMITS, Output};
 pub use state::State;
 pub use view::View;
-pub use work::Asked;
+pub use work::PendingQuestion;
 use work::Work;
 
 /// Who an agent is. Never changes, but for its name.
@@ -82,9 +82,9 @@ pub struct Talk {
 
 impl Talk {
     /// Another environment from now on. Instructions of the agent's own stay; otherwise they are those of the environment.
-    pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_words: bool) {
+    pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
-        if !has_own_words {
+        if !has_own_instructions {
             self.system = system;
         }
     }
@@ -154,7 +154,7 @@ pub struct Agent {
     pub retry: Option<RetryPolicy>,
     state: State,
     /// The last turn was interrupted.
-    was_cut: bool,
+    was_interrupted: bool,
     exchange: Exchange,
     work: Work,
     connection: Connection,
@@ -176,7 +176,7 @@ impl Agent {
             role: Role::Normal,
             retry: None,
             state: State::Idle,
-            was_cut: false,
+            was_interrupted: false,
             exchange: Exchange::default(),
             work: Work::default(),
             connection: Connection::default(),
@@ -196,7 +196,7 @@ impl Agent {
     /// What it is doing, for whoever looks from outside.
     pub fn status(&self) -> Status {
         match self.state {
-            State::Idle if self.was_cut => Status::Interrupted,
+            State::Idle if self.was_interrupted => Status::Interrupted,
             State::Idle => Status::Idle,
             State::WaitingForLlm | State::ExecutingTool => Status::Running,
             State::AwaitingApproval => Status::AwaitingApproval,
@@ -204,8 +204,8 @@ impl Agent {
     }
 
     /// Its last turn was cut by the end of an earlier process.
-    pub fn note_cut(&mut self) {
-        self.was_cut = true;
+    pub fn note_interrupted(&mut self) {
+        self.was_interrupted = true;
         self.emit_aside(&Chunk::Status(self.status()));
     }
 
@@ -247,8 +247,8 @@ impl Agent {
     }
 
     /// What is to be done about its descriptors; to be carried out before anything else.
-    pub fn take_wishes(&mut self) -> Vec<SocketWish> {
-        self.connection.take_wishes()
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
+        self.connection.take_socket_requests()
     }
 
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
@@ -313,7 +313,7 @@ impl Agent {
     }
 
     /// Whether others work for it, on summaries or on tasks: that can be stopped although it is idle itself.
-    pub fn has_others_at_work(&self) -> bool {
+    pub fn has_background_work(&self) -> bool {
         self.summaries > 0 || self.tasks > 0
     }
 
@@ -323,7 +323,7 @@ impl Agent {
     }
 
     /// The question that a person has to answer.
-    pub fn question(&self) -> Option<&Asked> {
+    pub fn question(&self) -> Option<&PendingQuestion> {
         self.work.question()
     }
 
@@ -369,9 +369,9 @@ impl Agent {
 
     fn enter(&mut self, next: State, context: &mut Context) {
         assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
-        context.outbox.push(self.id(), Effect::Moved(self.state, next));
+        context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         let before = self.status();
-        self.was_cut &= next == State::Idle;
+        self.was_interrupted &= next == State::Idle;
         self.state = next;
         if self.status() != before {
             self.emit(&Chunk::Status(self.status()));
@@ -381,13 +381,13 @@ impl Agent {
 
     fn show_work(&mut self) {
         let is_at_work = matches!(self.state, State::WaitingForLlm | State::ExecutingTool);
-        self.view.set_spinner(is_at_work || self.has_others_at_work());
+        self.view.set_spinner(is_at_work || self.has_background_work());
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
         context.outbox.push(self.id(), Effect::Finish(bodies));
-        self.was_cut = matches!(outcome, AgentOutcome::Interrupted { .. });
+        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. });
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

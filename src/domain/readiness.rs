@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 /// A change in what one transfer wants to hear about one descriptor. Wishes are carried out in order,
 /// right after the call into libcurl that made them: descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketWish {
+pub enum SocketRequest {
     /// Tell when it can be read or written.
     Watch {
         /// The descriptor, owned by libcurl.
@@ -15,8 +15,8 @@ pub enum SocketWish {
         /// Wants to write.
         writable: bool,
     },
-    /// Forget it; it may be closed already.
-    Forget {
+    /// Unwatch it; it may be closed already.
+    Unwatch {
         /// The descriptor.
         fd: RawFd,
     },

@@ -73,7 +73,7 @@ pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Resul
 /// What OpenAI's protocols call an amount of thinking; `None` where nothing is to be said about it.
 pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
     match thinking {
-        Thinking::Unsaid | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Budget(_) => None,
         Thinking::Off if !reasons(model) => None,
         Thinking::Off => no_effort(model),
         Thinking::Low => Some("low"),
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_level_of_thinking_has_its_word_and_nothing_is_said_where_nothing_is_asked() {
         let words = [
-            (Thinking::Unsaid, None),
+            (Thinking::Unspecified, None),
             (Thinking::Off, Some("minimal")),
             (Thinking::Low, Some("low")),
             (Thinking::Medium, Some("medium")),

@@ -72,22 +72,24 @@ impl Repl {
     pub(super) fn render(&mut self) {
         let terminals = self.terminals.ids();
         // What one of them has no room for is added to the text of all of them, so before any is drawn.
-        terminals.iter().for_each(|at| self.spell_out(*at));
+        terminals.iter().for_each(|at| self.show_question_detail(*at));
         terminals.iter().for_each(|at| self.draw(*at));
     }
 
     /// What of a question does not fit this terminal stands in the text, once, where it can be read on any.
-    fn spell_out(&mut self, at: TerminalId) {
+    fn show_question_detail(&mut self, at: TerminalId) {
         let question = |repl: &Self| {
             let agent = repl.core.roster.get(repl.terminals.get(at)?.focus)?;
-            agent.question().filter(|asked| !agent.view.spells_out(asked.number)).cloned()
+            agent.question().filter(|asked| !agent.view.shows_question_detail(asked.number)).cloned()
         };
         let Some((asked, seen)) = question(self).and_then(|asked| Some((asked, self.look_if_due(at)?))) else { return };
         let is_whole = self
             .painter(at, &seen)
             .is_none_or(|painter| self.core.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
         if !is_whole {
-            self.core.roster.with(seen.focus, |agent| agent.view.spell_out(asked.number, &asked.question.detail));
+            self.core
+                .roster
+                .with(seen.focus, |agent| agent.view.show_question_detail(asked.number, &asked.question.detail));
         }
     }
 

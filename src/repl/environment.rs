@@ -14,12 +14,12 @@ use std::sync::Arc;
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::environment::Spec;
+use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::team::{Resolution, ResolvedEnvironment};
 use crate::tools::{Running, worktree};
 
@@ -32,7 +32,7 @@ pub(super) struct WorktreeJob {
     /// The terminal from which it was asked for.
     origin: Origin,
     /// What the worktree is made for; none if it is removed.
-    spec: Option<Spec>,
+    spec: Option<EnvironmentSpec>,
 }
 
 /// A worktree in which nobody works any more.
@@ -82,7 +82,13 @@ impl Repl {
         })
     }
 
-    fn make_worktree(&mut self, origin: Origin, agent_id: AgentId, spec: Spec, directory: PathBuf) -> Result<()> {
+    fn make_worktree(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        spec: EnvironmentSpec,
+        directory: PathBuf,
+    ) -> Result<()> {
         if self.has_worktree_job(agent_id) {
             return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc ends that"));
         }
@@ -142,7 +148,14 @@ impl Repl {
     }
 
     /// Git has made a worktree, or has not.
-    fn on_worktree(&mut self, origin: Origin, agent_id: AgentId, spec: &Spec, root: PathBuf, made: &ToolResult) {
+    fn on_worktree(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        spec: &EnvironmentSpec,
+        root: PathBuf,
+        made: &ToolResult,
+    ) {
         if made.is_error {
             return self.core.note(agent_id, LineKind::Error, &format!("no worktree: {}", made.content));
         }
@@ -180,7 +193,7 @@ impl Repl {
     /// A change that waited is not wanted any more: nor is the worktree that was made for it.
     pub(super) fn let_go(&mut self, change: &Change, adopter: AgentId) {
         let Change::Environment(text) = change else { return };
-        let place = text.parse::<Spec>().ok().and_then(|spec| spec.directory);
+        let place = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
         if let Some(root) = place.and_then(|place| self.core.factory.environments.worktree_around(place.as_ref())) {
             self.release_worktree(root, adopter);
         }

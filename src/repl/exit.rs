@@ -60,7 +60,7 @@ impl Repl {
         }
         self.apply_effects();
         self.poll_key_commands();
-        self.keep_drafts();
+        self.core.save_drafts();
         while !self.core.roster.with_live_tools().is_empty()
             || !self.core.draining.is_empty()
             || self.has_worktree_jobs()
@@ -144,22 +144,5 @@ impl Repl {
         self.terminals.iter_mut().for_each(Terminal::suspend);
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
         self.terminals.iter_mut().try_for_each(Terminal::resume)
-    }
-
-    /// What was typed and not sent is there again after a restart.
-    fn keep_drafts(&self) {
-        for id in self.core.roster.ids() {
-            self.keep_draft(id);
-        }
-    }
-
-    /// What is typed to this agent and not sent will be there again.
-    pub(super) fn keep_draft(&self, id: AgentId) {
-        if let Some(agent) =
-            self.core.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
-        {
-            // A store that refuses says so when a message is sent; what is typed stays in memory.
-            drop(self.core.store.set_draft(id, &agent.view.draft.expanded()));
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::Origin;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 impl Repl {
     /// Hands a text to the clipboard of the terminal from which it was asked for.

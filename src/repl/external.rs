@@ -3,7 +3,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::agent::{Asked, Wait};
+use crate::agent::{PendingQuestion, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::{agent_called, agent_tree};
@@ -11,7 +11,7 @@ use crate::domain::readiness::Readiness;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Source};
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Repl {
 
     /// Refuses what this agent asks, if it asks anything: its call in one line.
     pub(super) fn refuse_question(&mut self, agent_id: AgentId) -> Option<String> {
-        let Asked { number, question, .. } = self.core.roster.get(agent_id)?.question().cloned()?;
+        let PendingQuestion { number, question, .. } = self.core.roster.get(agent_id)?.question().cloned()?;
         self.core.with_agent(agent_id, |agent, context| agent.decide(number, Err(NOBODY), context));
         Some(question.title)
     }
@@ -102,7 +102,7 @@ impl Repl {
     }
 
     pub(super) fn is_first_try(&self, agent_id: AgentId) -> bool {
-        self.core.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Place) && !agent.is_repeating())
+        self.core.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
     /// The living agent that a person means by this.
@@ -118,7 +118,7 @@ impl Repl {
     /// # Errors
     /// The store cannot be read.
     pub fn last_spoken_to(&self) -> Result<AgentId> {
-        let last = self.core.store.last_spoken_to()?;
+        let last = self.core.store.last_addressed()?;
         last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 

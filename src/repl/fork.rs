@@ -13,7 +13,7 @@ use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::provider::thinking_for;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::{Parked, Repl};
 use crate::store::{Forked, NewAgent};
 use crate::team::{AgentFactory, ResolvedEnvironment};
@@ -92,7 +92,7 @@ impl Repl {
     ) -> Result<AgentId> {
         if prompt.is_some() {
             // The child is to speak at once: it must know what its parent knows.
-            self.load(agent_id)?;
+            self.core.load(agent_id)?;
         }
         let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let endpoint = match model {
@@ -124,17 +124,17 @@ impl Repl {
             }
             Ok(made)
         })?;
-        let has_own_words = forked.row.system.is_some();
+        let has_own_instructions = forked.row.system.is_some();
         self.create_child(agent_id, endpoint, inherited, forked)?;
         self.core.roster.with(new.id, |child| {
             child.talk.thinking = thinking;
             if let Some(resolved) = resolved {
-                child.talk.move_to(resolved.environment, resolved.system, has_own_words);
+                child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
             }
         });
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
-            self.load_before(new.id, first.id)?;
+            self.core.load_before(new.id, first.id)?;
             self.core.with_agent(new.id, |child, context| child.begin(first, context));
         }
         Ok(new.id)
@@ -190,7 +190,7 @@ impl Repl {
             let Parked { origin, change, line, .. } = self.parked.remove(at);
             if !self.apply_or_notify(origin, agent_id, change.clone()) {
                 self.let_go(&change, agent_id);
-                line.iter().for_each(|line| self.return_text(agent_id, line));
+                line.iter().for_each(|line| self.core.return_text(agent_id, line));
             }
         }
     }
@@ -203,7 +203,7 @@ impl Repl {
         self.core.note(agent_id, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
         self.let_go(&parked.change, agent_id);
         if let Some(line) = parked.line {
-            self.return_text(agent_id, &line);
+            self.core.return_text(agent_id, &line);
         }
     }
 
@@ -219,7 +219,7 @@ impl Repl {
 
     /// Back to a mark: the model forgets what came after it, for good.
     pub(super) fn rewind(&mut self, agent_id: AgentId, label: Option<&str>) -> Result<()> {
-        self.load(agent_id)?;
+        self.core.load(agent_id)?;
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
         // Marks are not inherited: what is inherited lies at or before the fork point.

@@ -7,7 +7,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
 use crate::repl::{Parked, Repl};
 use crate::tools::Running;
 
@@ -36,7 +37,6 @@ impl Repl {
         }
         let others = if victims.len() > 1 { format!(" and {} descendants", victims.len() - 1) } else { String::new() };
         self.core.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
-        self.check_mail_waits();
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Repl {
         self.drop_slice(id);
         self.team.on_buried(id, now);
         self.idle_connections.retain(|one| *one != id);
-        self.mail_waits.retain(|waiting| waiting.agent_id != id);
+        self.core.events.push_back(Event::Removed { agent: id, adopter: None, worktree: None });
         self.core.roster.remove(id)
     }
 

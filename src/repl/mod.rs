@@ -6,11 +6,13 @@
 
 mod activity;
 mod apply;
+mod component;
 mod core;
 mod credentials;
 mod device;
 mod draw;
 mod environment;
+mod event;
 mod exit;
 mod export;
 mod external;
@@ -20,9 +22,8 @@ mod kill;
 mod library;
 mod load;
 mod log;
-mod mail;
+mod mail_waits;
 mod queue;
-mod request;
 mod sending;
 mod serve;
 mod slice;
@@ -35,6 +36,7 @@ mod team;
 mod terminal;
 mod terminals;
 mod timeout;
+mod tool_requests;
 mod trace;
 mod viewers;
 
@@ -60,10 +62,12 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::{OnChunks, ViewerId, ViewerOutput};
 
+use component::{Command, Component};
 use core::Core;
 use credentials::Credentials;
 use external::ExternalHooks;
 use load::{LoadedAgents, slots};
+use mail_waits::MailWaits;
 use terminals::Terminals;
 use trace::Trace;
 
@@ -109,8 +113,7 @@ pub struct Repl {
     /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
     worktree_jobs: Vec<environment::WorktreeJob>,
     unused_worktrees: Vec<environment::UnusedWorktree>,
-    /// Calls that wait for letters.
-    mail_waits: Vec<mail::MailWait>,
+    mail_waits: MailWaits,
     /// Tasks on which several agents work.
     team: team::Team,
     tools_polled_at: Moment,
@@ -124,6 +127,8 @@ const IDLE_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
+/// How many components there are, in [`Repl::split`].
+const COMPONENTS: usize = 1;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -159,19 +164,19 @@ impl Repl {
             idle_connections: VecDeque::new(),
             worktree_jobs: Vec::new(),
             unused_worktrees: Vec::new(),
-            mail_waits: Vec::new(),
+            mail_waits: MailWaits::default(),
             team: team::Team::default(),
             tools_polled_at,
             serving: serve::Serving::default(),
             external: ExternalHooks::default(),
         };
         if repl.trace.is_open() {
-            repl.core.outbox.listen();
+            repl.core.outbox.start_tracing();
         }
-        repl.read_queues()?;
-        repl.count_mail()?;
+        repl.core.restore_queues()?;
+        repl.core.restore_unread()?;
         for cut in &was_cut {
-            repl.core.roster.with(*cut, Agent::note_cut);
+            repl.core.roster.with(*cut, Agent::note_interrupted);
         }
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
         repl.find_unused_worktrees(root);
@@ -231,12 +236,13 @@ impl Repl {
             self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
                 agent.poll_tools(context);
-                agent.keep_deadlines(context);
+                agent.check_deadlines(context);
             });
         }
-        self.trace.heard(self.core.outbox.take_heard());
+        self.trace.heard(self.core.outbox.take_traced());
         self.apply_effects();
         self.play_runs();
+        self.step_components();
         self.dispatch();
         self.tell_viewers();
         self.render();
@@ -254,6 +260,23 @@ impl Repl {
             self.core.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
         }
         self.render();
+    }
+
+    /// The core and every component, in the order in which events are delivered and components are stepped.
+    fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
+        let Self { core, mail_waits, .. } = self;
+        (core, [mail_waits])
+    }
+
+    /// Lets every component do a bounded amount of its own work, and carries out what it asks for.
+    fn step_components(&mut self) {
+        let mut commands = Vec::new();
+        let (core, components) = self.split();
+        components.into_iter().for_each(|component| component.step(core, &mut commands));
+        for Command { origin, agent, change } in commands {
+            drop(self.apply_change(origin, agent, change));
+        }
+        self.apply_effects();
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
@@ -315,10 +338,10 @@ impl Repl {
         self.core.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
-                Signal::Leave(_) => return Ok(Turn::Exit),
+                Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::HangUp if self.serving.is_open() => {}
-                Signal::HangUp => return Ok(Turn::Exit),
+                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)

@@ -9,16 +9,14 @@
 //! out stays where it is, and the queue waits there: what stands behind it may rely on it.
 
 use crate::agent::{Queued, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::{Origin, QueueEdit};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
-
-/// How much one agent's queue holds: nobody types as much, and a script that does is told to wait.
-const MOST_QUEUED: usize = 1_000;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
 
 /// A change of memory that waits for a change of the store.
 pub(super) type AfterCommit = Box<dyn FnOnce(&mut Repl)>;
@@ -30,7 +28,7 @@ impl Repl {
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
         }
-        self.load(agent_id)?;
+        self.core.load(agent_id)?;
         let message = self.core.store.begin_turn(agent_id, text, self.core.clock.unix_ms())?;
         self.core.with_agent(agent_id, |agent, context| agent.begin(message, context));
         Ok(())
@@ -41,19 +39,10 @@ impl Repl {
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
     pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
-        if self.core.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
-            let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
-            return Err(Error::new(ErrorKind::Usage, words));
-        }
-        let id = self.core.store.enqueue(agent_id, &text, is_command, self.core.clock.unix_ms())?;
-        let place = self.core.roster.with(agent_id, |agent| {
-            agent.queue.push_back(Queued { id, text: text.clone(), is_command, origin });
-            agent.view.touch();
-            agent.queue.len()
-        });
-        match self.terminals.still_at(origin, agent_id).zip(place) {
-            Some((at, place)) if is_command => self.notice(at, format!("{text} waits its turn: queued as {place}")),
-            Some((at, place)) if place > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {place}")),
+        let position = self.core.enqueue(origin, agent_id, &text, is_command)?;
+        match self.terminals.still_at(origin, agent_id) {
+            Some(at) if is_command => self.notice(at, format!("{text} waits its turn: queued as {position}")),
+            Some(at) if position > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {position}")),
             _ => {}
         }
         self.resume(agent_id);
@@ -72,8 +61,7 @@ impl Repl {
                 return self.core.note(agent_id, LineKind::Error, &words);
             }
         }
-        // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
-        self.check_mail_waits();
+        self.core.events.push_back(Event::QueueChanged { agent: agent_id });
     }
 
     fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
@@ -82,7 +70,7 @@ impl Repl {
 
     /// The turn of a text begins.
     fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        self.load(agent_id)?;
+        self.core.load(agent_id)?;
         let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
         self.on_turn_begins(agent_id, next.origin);
         self.core.with_agent(agent_id, |agent, context| {
@@ -127,85 +115,6 @@ impl Repl {
         } else {
             effect(self);
         }
-    }
-
-    /// The newest entry becomes the draft again.
-    pub(super) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
-        let entries = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
-        entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
-    }
-
-    /// Carries out what `/queue` asks for.
-    pub(super) fn edit_queue(&mut self, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
-        match edit {
-            QueueEdit::TakeBack(place) => self.take_back(agent_id, place),
-            QueueEdit::Drop(place) => {
-                let dropped = self.entry(agent_id, place)?;
-                self.drop_queued(agent_id, &[dropped])
-            }
-            QueueEdit::Clear => {
-                let all: Vec<Queued> =
-                    self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
-                self.drop_queued(agent_id, &all)
-            }
-            QueueEdit::Move { from, to } => {
-                let moved = self.core.store.move_queued(agent_id, from, to)?;
-                self.core.roster.with(agent_id, |agent| {
-                    if let Some(entry) = agent.queue.remove(from) {
-                        agent.queue.insert(to, entry);
-                    }
-                    // Ids are places in the order: they stay where they are when an entry moves.
-                    agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
-                    agent.view.touch();
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
-        let taken = self.entry(agent_id, place)?;
-        self.core.store.unqueue(agent_id, taken.id)?;
-        self.core.roster.with(agent_id, |agent| {
-            agent.queue.remove(place);
-            agent.view.draft.set(&taken.line());
-            agent.view.touch();
-        });
-        self.check_mail_waits();
-        Ok(())
-    }
-
-    pub(super) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
-        let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
-        self.core.store.drop_queued(agent_id, &ids)?;
-        self.core.roster.with(agent_id, |agent| {
-            agent.queue.retain(|entry| !ids.contains(&entry.id));
-            agent.view.touch();
-        });
-        self.check_mail_waits();
-        Ok(())
-    }
-
-    fn entry(&self, agent_id: AgentId, place: usize) -> Result<Queued> {
-        let queue = &self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
-        let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
-        queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
-    }
-
-    /// What was queued before the program ended is queued again.
-    pub(super) fn read_queues(&mut self) -> Result<()> {
-        for id in self.core.store.agents_with_queue()? {
-            match self.core.store.queued(id) {
-                Ok(queued) => {
-                    self.core.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from)))
-                }
-                Err(error) => {
-                    self.core.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
-                    None
-                }
-            };
-        }
-        Ok(())
     }
 }
 

@@ -46,7 +46,7 @@ impl Repl {
         let waiting = self.core.roster.get(agent_id).filter(|agent| agent.state() == State::WaitingForLlm);
         match waiting.map(Agent::wait) {
             Some(Wait::Retry { .. }) => true,
-            Some(Wait::Place) => matches!(self.gate_of(agent_id), Some(Gate::Paused { .. })),
+            Some(Wait::Slot) => matches!(self.gate_of(agent_id), Some(Gate::Paused { .. })),
             _ => false,
         }
     }
@@ -117,7 +117,7 @@ impl Repl {
     }
 
     fn send_request_of(&mut self, agent_id: AgentId) {
-        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| matches!(agent.wait(), Wait::Place)) else {
+        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| matches!(agent.wait(), Wait::Slot)) else {
             return;
         };
         let endpoint = agent.talk.endpoint.clone();

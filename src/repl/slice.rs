@@ -20,10 +20,10 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
-use crate::domain::slice::{Cut, SUMMARY_SYSTEM, Spec};
+use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::store::{Forked, NewAgent, Store};
 use crate::team::AgentFactory;
 
@@ -76,9 +76,9 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &Spec) -> Result<()> {
-        self.require_idle(agent_id)?;
-        self.load(agent_id)?;
+    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
+        self.core.require_idle(agent_id)?;
+        self.core.load(agent_id)?;
         let history =
             self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
@@ -201,7 +201,7 @@ impl Repl {
         if !costs.is_empty() {
             // What was paid for is counted, although nothing came of it.
             self.core.roster.with(agent_id, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
-            self.persist(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
+            self.core.record(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
         }
     }
 
@@ -222,7 +222,7 @@ impl Repl {
     /// Only into an empty draft: nobody typed for it to be mixed with something else meanwhile.
     fn give_line_back(&mut self, agent_id: AgentId, line: &str) {
         if self.core.roster.get(agent_id).is_some_and(|agent| agent.view.draft.is_empty()) {
-            self.return_text(agent_id, line);
+            self.core.return_text(agent_id, line);
         }
     }
 
@@ -246,7 +246,7 @@ impl Repl {
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let widened = widened_words(&cut);
-        let rows = cut.into_rows(summaries);
+        let rows = cut.into_messages(summaries);
         let words = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
         let bodies = costs.iter().copied().map(Body::Usage).chain(rows).collect();
         let forked = self.core.store.slice(&new, bodies, self.core.clock.unix_ms())?;

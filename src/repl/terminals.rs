@@ -77,7 +77,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.core.reactor.forget(Source::Terminal);
+            self.core.reactor.unwatch(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }
@@ -104,13 +104,13 @@ impl Repl {
 
     /// Whose place in the text this terminal moves.
     pub(super) fn reader(&self, at: TerminalId) -> Reader {
-        if self.is_watcher(at) { Reader::Watcher(at.0) } else { Reader::Everybody }
+        if self.is_watcher(at) { Reader::Watcher(at.0) } else { Reader::Shared }
     }
 
     /// Somebody looks away from an agent: what is typed there is kept, and the place of one who watched is forgotten.
     pub(super) fn leave_view(&mut self, reader: Reader, agent: AgentId) {
         match reader {
-            Reader::Everybody => self.keep_draft(agent),
+            Reader::Shared => self.core.save_draft(agent),
             Reader::Watcher(_) => {
                 self.core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
             }
@@ -125,7 +125,7 @@ impl Repl {
             size: terminal.size,
             focus: terminal.focus,
             is_read_only: terminal.mode.is_read_only,
-            is_asker: *at == origin,
+            is_origin: *at == origin,
         };
         self.terminals.terminals.iter().map(sitting).collect()
     }

@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::{Effect, Heard};
+use crate::agent::{Effect, TracedEvent};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
@@ -68,7 +68,7 @@ impl Trace {
     }
 
     /// Callbacks of agents were called.
-    pub fn heard(&mut self, heard: Vec<Heard>) {
+    pub fn heard(&mut self, heard: Vec<TracedEvent>) {
         for (agent, callback, bytes) in heard {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
         }
@@ -79,7 +79,7 @@ impl Trace {
         if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
             return stable.write(file, agent, |line| line.describe_effect(effect));
         }
-        let moved = if let Effect::Moved(from, to) = effect { Some([from.name(), to.name()]) } else { None };
+        let moved = if let Effect::StateChanged(from, to) = effect { Some([from.name(), to.name()]) } else { None };
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
@@ -171,7 +171,7 @@ impl StableLine {
     fn describe_effect(&mut self, effect: &Effect) {
         self.effect = Some(effect.name());
         match effect {
-            Effect::Moved(from, to) => self.moved = Some([from.name(), to.name()]),
+            Effect::StateChanged(from, to) => self.moved = Some([from.name(), to.name()]),
             Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
                 self.messages = bodies.iter().map(Body::kind).collect();
             }

@@ -20,7 +20,7 @@ use crate::domain::chunk::{Chunk, Numbered};
 use crate::domain::scrollback::LineKind;
 use crate::domain::wire::Place;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// Messages that are read from the store at once, until a ring is full.
 const PAGE: usize = 256;

@@ -21,11 +21,11 @@ pub struct QueuedRow {
 
 /// The line that a person would type for a queue entry: a text that begins with a slash is typed with two.
 pub fn typed_line(text: &str, is_command: bool) -> String {
-    if is_command { text.to_owned() } else { as_typed(text) }
+    if is_command { text.to_owned() } else { input_line(text) }
 }
 
 /// The line that a person would type to send this text.
-pub fn as_typed(text: &str) -> String {
+pub fn input_line(text: &str) -> String {
     if text.starts_with('/') { format!("/{text}") } else { text.to_owned() }
 }
 

@@ -142,14 +142,14 @@ impl Doing {
                 app.say(1, "!hang");
                 app.turn();
                 app.say(0, "in line");
-                assert!(matches!(app.agent(0).wait(), Wait::Place));
+                assert!(matches!(app.agent(0).wait(), Wait::Slot));
             }
             Self::ProviderPauses => {
                 app.say(1, "!fail 429 retry-after=600");
                 app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
                 app.say(0, "paused");
                 app.turn();
-                assert!(matches!(app.agent(0).wait(), Wait::Place));
+                assert!(matches!(app.agent(0).wait(), Wait::Slot));
             }
             Self::WaitsForKey => {
                 app.ask(0, Change::Model("slow/one".into()));

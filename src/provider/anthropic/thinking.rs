@@ -14,7 +14,7 @@
 //! | Opus 5.5, Fable, Mythos | always; a budget, and to disable it, is refused |
 //!
 //! From 4.7 on a model shows nothing of its thinking, nor of what it says between calls, unless it is asked to. From 5.1 on
-//! sealed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
+//! signed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
 //! request fail (.../preserved-thinking): conversations here are cut, steered and given to other models, so these models are
 //! asked to leave out what does not fit any more.
 //!
@@ -26,7 +26,7 @@ use crate::domain::thinking::Thinking;
 
 /// The smallest budget that the API takes.
 const MIN_BUDGET: u64 = 1024;
-/// Sealed thinking that does not fit what stands before it any more is left out by the API, and is no error.
+/// Signed thinking that does not fit what stands before it any more is left out by the API, and is no error.
 const DROP_UNBOUND: &str = ",\"block_binding\":{\"prefix_mismatch_behavior\":\"drop_block\"}";
 /// Tokens for the answer itself, where the model has so many.
 const ANSWER: u64 = 32_000;
@@ -82,7 +82,7 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
     let style = style_of(model);
     match (style, thinking) {
-        (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
+        (_, Thinking::Unspecified) | (Style::Never, Thinking::Off) => Ok(()),
         (Style::Never, _) => refuse(format!("{model} cannot think")),
         (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: say low, medium, high or default")),
         (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
@@ -129,7 +129,7 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
         Thinking::Low => Some("low"),
         Thinking::Medium => Some("medium"),
         Thinking::High => Some("high"),
-        Thinking::Unsaid | Thinking::Off | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Off | Thinking::Budget(_) => None,
     };
     match (style, thinking) {
         (Style::Usual | Style::Foreign, Thinking::Off) => Mode::Off("disabled"),
@@ -164,7 +164,7 @@ impl Mode {
     }
 }
 
-/// Whether a model's sealed thinking is bound to what stands before it.
+/// Whether a model's signed thinking is bound to what stands before it.
 pub(super) fn binds(model: &str) -> bool {
     claude_in(model).and_then(version_of).is_some_and(|version| version >= (5, 1))
 }
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(check(model, thinking).unwrap_err().kind, ErrorKind::Usage, "{model} {thinking}");
         }
         for model in ["claude-3-haiku-20240307", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "kimi-k2"] {
-            assert_eq!((check(model, Thinking::Unsaid), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
+            assert_eq!((check(model, Thinking::Unspecified), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
         }
         assert_eq!(check("claude-opus-4-6", Thinking::Budget(1024)), Ok(()));
         assert_eq!(check("claude-fable-5", Thinking::High), Ok(()));
@@ -295,15 +295,15 @@ mod tests {
     fn what_is_said_depends_on_what_the_model_does_unasked() {
         let unasked = Mode::Adaptive { effort: None, is_hidden: true };
         assert_eq!(mode("claude-opus-4-8", Thinking::Off), Mode::Silent { thinks: false });
-        assert_eq!(mode("claude-opus-4-8", Thinking::Unsaid), Mode::Silent { thinks: false });
+        assert_eq!(mode("claude-opus-4-8", Thinking::Unspecified), Mode::Silent { thinks: false });
         assert_eq!(mode("claude-opus-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-haiku-5-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-sonnet-5-5", Thinking::Off), Mode::Off("between_tools"));
-        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), unasked);
+        assert_eq!(mode("claude-opus-5", Thinking::Unspecified), unasked);
         assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: Some("low"), is_hidden: false });
         assert_eq!(mode("claude-fable-5", Thinking::Off), unasked, "what was chosen for another model");
         assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), unasked);
-        assert_eq!(mode("kimi-k2", Thinking::Unsaid), Mode::Silent { thinks: true });
+        assert_eq!(mode("kimi-k2", Thinking::Unspecified), Mode::Silent { thinks: true });
     }
 
     #[test]

@@ -17,14 +17,14 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
     let conversation = Conversation {
         endpoint: &endpoint,
         key: None,
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "be brief",
         messages: &messages,
         tools,
     };
-    match open(&conversation).unwrap() {
-        Opening::Script(script) => script.steps.into(),
-        Opening::Http(_) => panic!("echo has no network"),
+    match build_request(&conversation).unwrap() {
+        ProviderRequest::Script(script) => script.steps.into(),
+        ProviderRequest::Http(_) => panic!("echo has no network"),
     }
 }
 

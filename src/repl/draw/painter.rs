@@ -1,7 +1,7 @@
 //! Paints an agent: from what is known of it to the rows of a frame. It reads and never decides.
 
 use super::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
-use crate::agent::{Agent, Asked, State};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
@@ -149,7 +149,7 @@ impl Painter<'_> {
 
     /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
     /// above; where not even that can be said, nothing can be answered.
-    fn question_rows(&self, asked: &Asked, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
+    fn question_rows(&self, asked: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
         let yellow = Style::color(Color::Yellow);
         if !is_large_enough_to_ask(self.size) {
             return (vec![Row::of("? enlarge to answer", yellow)], true);

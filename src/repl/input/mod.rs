@@ -98,7 +98,7 @@ impl Repl {
             is_whole: terminal.shows_whole_question,
             is_busy: agent.state() != State::Idle || self.has_worktree_job(agent_id),
             is_held_up: self.is_held_up(self.worker(agent_id)),
-            has_others_at_work: agent.has_others_at_work(),
+            has_background_work: agent.has_background_work(),
             is_draft_empty: self.draft_at(at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,
@@ -144,13 +144,13 @@ impl Repl {
         let outcome = result.and_then(|result| self.apply_result(Origin::Terminal(at), agent_id, result));
         if outcome.is_ok() && !is_watcher {
             // A message has taken its draft with it; what a command was typed over is forgotten here.
-            self.keep_draft(agent_id);
+            self.core.save_draft(agent_id);
         }
         outcome.unwrap_or_else(|error| {
             if is_watcher {
                 self.with_draft(at, |draft| draft.set(&text));
             } else {
-                self.return_text(agent_id, &text);
+                self.core.return_text(agent_id, &text);
             }
             self.notice(at, error.message);
             Turn::Continue
@@ -195,7 +195,7 @@ impl Repl {
                 bindings::Scroll::Bottom => scrollback.to_bottom(reader),
             }
             let is_at_top = agent.view.scrollback.is_at_top(reader, width, height);
-            if reader == Reader::Everybody {
+            if reader == Reader::Shared {
                 agent.view.touch();
             }
             is_at_top

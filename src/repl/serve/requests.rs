@@ -12,7 +12,7 @@ use crate::base::id::TerminalId;
 use crate::commands;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::{Place, Request, Response};
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::{Repl, Turn};
 
 /// How a request is answered.
@@ -158,7 +158,7 @@ impl Repl {
 
     fn begin_client_wait(&mut self, agent_id: &str, seconds: Option<f64>) -> Result<ClientState> {
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
-        let agent_id = self.agent_once_named(root, agent_id)?;
+        let agent_id = self.core.agent_once_named(root, agent_id)?;
         // More seconds than can be counted are as good as for ever.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         Ok(ClientState::Waiting { agent_id, until: longest.map(|longest| self.core.clock.now() + longest) })

@@ -19,7 +19,7 @@ use crate::base::id::{AgentId, ClientId};
 use crate::commands;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::{Repl, ViewerId};
 
 /// A turn that a client has asked for.
@@ -260,7 +260,7 @@ impl Repl {
                 let queue = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
                 let entry: Vec<_> =
                     queue.filter(|entry| entry.origin == Origin::Client(ClientId(number))).cloned().collect();
-                self.drop_queued(agent_id, &entry)?;
+                self.core.drop_queued(agent_id, &entry)?;
                 let words = "it was cut before its turn came: nothing was said";
                 self.answer_client(number, &Response::from(&Error::new(ErrorKind::System, words)));
                 Ok(())

@@ -10,7 +10,7 @@ use crate::commands::{TeamOrder, team_order};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::team::members::Work;
 
 /// Runs that are listed, the newest first.

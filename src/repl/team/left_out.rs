@@ -69,11 +69,11 @@ impl Repl {
     }
 
     pub(super) fn team_by_person(&mut self, _: AgentId, _: &str) -> Result<()> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     pub(super) fn show_team(&mut self, _: Origin, _: AgentId) -> Result<()> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     pub(super) const fn divert_to_team(&mut self, _: AgentId, effect: Effect) -> Option<Effect> {
@@ -85,7 +85,7 @@ impl Repl {
     /// # Errors
     /// Always: it was left out.
     pub fn run_task(&mut self, _: AgentId, _: Vec<Member>, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     /// The same for a workflow.
@@ -93,7 +93,7 @@ impl Repl {
     /// # Errors
     /// Always: it was left out.
     pub fn run_workflow(&mut self, _: AgentId, _: &Workflow, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     /// What has happened in a run.

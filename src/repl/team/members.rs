@@ -13,7 +13,7 @@ use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::team::{Heard, Part, Run, RunId};
 use crate::store::{Forked, Found, NewAgent, NewRun};
 use crate::team::AgentFactory;
@@ -44,7 +44,7 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.require_writing()?;
+        self.core.require_writable()?;
         self.core.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), self.core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
@@ -115,8 +115,8 @@ impl Repl {
     /// of something unread. What no letter carries, or a store that refuses, does not keep it from its work.
     fn hand_on(&mut self, run: &RunId, agent: AgentId, letter: &str) {
         if let Some(from) = self.team.run(run).and_then(|run| run.pipeline.flatten()) {
-            let delivered = self.send_mail(from, agent, letter);
-            drop(delivered.and_then(|id| self.take_mail(agent, Some(id))));
+            let delivered = self.core.send_mail(from, agent, letter);
+            drop(delivered.and_then(|id| self.core.read_mail(agent, Some(id))));
         }
     }
 

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::agent::{FIRST, KEPT};
+use crate::agent::{FIRST_CHUNK, OUTPUT_LIMITS};
 use crate::base::clock::Clock;
 use crate::domain::chunk::Status;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::message::{Body, Reply};
-use crate::domain::slice::Spec;
+use crate::domain::slice::SliceSpec;
 use crate::store::Store;
 
 fn repl() -> Repl {
@@ -68,7 +68,7 @@ impl Said {
         self.kept.push_back((self.next, length, chunk));
         self.next += 1;
         self.held += length;
-        while self.kept.len() > KEPT.records || self.held > KEPT.bytes && self.kept.len() > 1 {
+        while self.kept.len() > OUTPUT_LIMITS.records || self.held > OUTPUT_LIMITS.bytes && self.kept.len() > 1 {
             self.held -= self.kept.pop_front().map_or(0, |(_, length, _)| length);
         }
     }
@@ -110,9 +110,9 @@ impl Scene {
             return;
         }
         let (count, length) = match self.dice.below(16) {
-            0 => (KEPT.records as u64 + self.dice.below(3) - 1, 3),
-            1 => (3, KEPT.bytes / 3 + self.dice.below(3) as usize),
-            2 => (1, KEPT.bytes + 5),
+            0 => (OUTPUT_LIMITS.records as u64 + self.dice.below(3) - 1, 3),
+            1 => (3, OUTPUT_LIMITS.bytes / 3 + self.dice.below(3) as usize),
+            2 => (1, OUTPUT_LIMITS.bytes + 5),
             _ => (self.dice.below(40), self.dice.below(5_000) as usize),
         };
         for n in 0..count {
@@ -215,7 +215,7 @@ fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says(
 
 #[test]
 fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed() {
-    for (length, most) in [(1, KEPT.records), (KEPT.bytes / 4, 4)] {
+    for (length, most) in [(1, OUTPUT_LIMITS.records), (OUTPUT_LIMITS.bytes / 4, 4)] {
         let mut repl = repl();
         let agent_id = repl.create(None, None).unwrap();
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
@@ -237,10 +237,10 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
-    (0..=KEPT.records).for_each(|_| says(&mut repl, root, "x"));
+    (0..=OUTPUT_LIMITS.records).for_each(|_| says(&mut repl, root, "x"));
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
-    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.roster.get(root).unwrap().output.next() - FIRST);
+    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.roster.get(root).unwrap().output.next() - FIRST_CHUNK);
     assert!(seen.chunks.iter().all(|one| one.chunk == Chunk::Note("x".into())));
 }
 
@@ -249,11 +249,11 @@ fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     let said = |n: usize| Body::User(n.to_string());
-    repl.core.store.append(root, (0..KEPT.records + 500).map(said).collect(), 0).unwrap();
+    repl.core.store.append(root, (0..OUTPUT_LIMITS.records + 500).map(said).collect(), 0).unwrap();
     let live = read_live(&repl, root);
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
-    assert_eq!((seen.missed, seen.chunks.len()), (0, KEPT.records));
+    assert_eq!((seen.missed, seen.chunks.len()), (0, OUTPUT_LIMITS.records));
     assert_eq!(seen.chunks[0].chunk, Chunk::User((500 + live).to_string()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
     assert_eq!(repl.core.roster.get(root).unwrap().output.wants_older_than(), None);
@@ -263,7 +263,7 @@ fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read
 
 fn read_live(repl: &Repl, agent_id: AgentId) -> usize {
     let output = &repl.core.roster.get(agent_id).unwrap().output;
-    (output.next() - FIRST) as usize
+    (output.next() - FIRST_CHUNK) as usize
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
     let agent_id = repl.create(None, None).unwrap();
     let piece = |n: usize| {
         Body::Assistant(Reply {
-            text: format!("{n}").repeat(KEPT.bytes / 5),
+            text: format!("{n}").repeat(OUTPUT_LIMITS.bytes / 5),
             thinking: "hm".into(),
             ..Reply::default()
         })
@@ -290,7 +290,7 @@ fn nobody_can_look_at_an_errand() {
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
-    repl.ask(root, Change::Slice(Spec::parse("summarize:0:1").unwrap())).unwrap();
+    repl.ask(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
     let summary_job = repl.summary_job_for(root).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
