@@ -13,6 +13,7 @@ mod interrupts;
 mod isolation;
 mod keys;
 mod kills;
+mod layers;
 mod limits;
 mod lives;
 mod lookups;
