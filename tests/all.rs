@@ -8,6 +8,7 @@ mod damage;
 mod environments;
 mod errors;
 mod families;
+mod fork_model;
 mod forks;
 mod interrupts;
 mod isolation;
@@ -15,7 +16,7 @@ mod keys;
 mod kills;
 mod layers;
 mod limits;
-mod lives;
+
 mod lookups;
 mod mail;
 mod memory;

@@ -58,7 +58,7 @@ fn focus(app: &mut Harness) -> usize {
 }
 
 #[test]
-fn a_chain_of_a_thousand_forks_knows_all_its_ancestors_is_walked_and_dies_as_a_whole() {
+fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole() {
     on_a_small_stack(|| {
         let app = family(|n| n - 1);
         assert_eq!(said(&app, MANY), words(0..=MANY));
@@ -87,7 +87,7 @@ fn a_chain_of_a_thousand_forks_knows_all_its_ancestors_is_walked_and_dies_as_a_w
 }
 
 #[test]
-fn in_a_chain_of_a_thousand_whose_middle_has_died_everybody_has_the_nearest_living_parent() {
+fn in_a_chain_of_a_thousand_with_its_middle_killed_every_agent_has_its_nearest_living_ancestor() {
     let app = family(|n| n - 1);
     let mut app = app.crash_and_restart();
     for _ in 1..MANY {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    accept_these, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then, texts_in,
+    accept_by_text, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then,
+    texts_in,
 };
 
 /// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock stands still.
@@ -34,7 +35,7 @@ fn bodies(app: &Harness, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_letter_is_the_rest_of_the_line_with_or_without_quotes() {
+fn the_mail_text_is_the_rest_of_the_line_with_or_without_quotes() {
     let mut app = family();
     for line in ["plain  words", "\"in quotes\"", "\"first\" and \"last\"", "one \"quoted\" word", "\""] {
         app.enter(&format!("/send ann {line}"));
@@ -45,7 +46,7 @@ fn a_letter_is_the_rest_of_the_line_with_or_without_quotes() {
 }
 
 #[test]
-fn a_letter_may_have_lines() {
+fn mail_may_have_several_lines() {
     let mut app = family();
     app.type_bytes(b"/send ann \x1b[200~one\ntwo\n\nfour\x1b[201~\r");
     assert_eq!(bodies(&app, "ann"), ["one\ntwo\n\nfour"]);
@@ -55,7 +56,7 @@ fn a_letter_may_have_lines() {
 }
 
 #[test]
-fn letters_are_listed_read_filtered_and_thrown_away() {
+fn mail_is_listed_read_filtered_and_deleted() {
     let mut app = family();
     app.enter("/send ann from the root");
     app.switch(app.n("bob"));
@@ -81,7 +82,7 @@ fn letters_are_listed_read_filtered_and_thrown_away() {
 }
 
 #[test]
-fn a_letter_to_nobody_to_the_dead_to_several_or_without_a_word_is_refused_and_the_line_comes_back() {
+fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_line_comes_back() {
     let mut app = family();
     let dead = app.id(app.n("bob"));
     app.enter("/kill bob");
@@ -99,7 +100,7 @@ fn a_letter_to_nobody_to_the_dead_to_several_or_without_a_word_is_refused_and_th
 }
 
 #[test]
-fn a_letter_to_oneself_arrives() {
+fn mail_to_oneself_arrives() {
     let mut app = family();
     app.enter("/send 0 to me");
     assert_eq!(bodies(&app, "root"), ["to me"]);
@@ -107,7 +108,7 @@ fn a_letter_to_oneself_arrives() {
 }
 
 #[test]
-fn letters_of_somebody_else_can_neither_be_read_nor_thrown_away() {
+fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
     app.enter("/read-mail 1");
@@ -117,7 +118,7 @@ fn letters_of_somebody_else_can_neither_be_read_nor_thrown_away() {
 }
 
 #[test]
-fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
+fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
     let mut app = family();
     app.switch(1);
     let ann = app.id(1);
@@ -139,7 +140,7 @@ fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart
 }
 
 #[test]
-fn letters_of_the_dead_can_still_be_read_and_found() {
+fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     let mut app = family();
     let bob = app.id(app.n("bob"));
     app.switch(app.n("bob"));
@@ -202,7 +203,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
 }
 
 #[test]
-fn a_long_letter_of_anything_goes_through_the_tools_as_it_was_written() {
+fn long_mail_of_any_characters_goes_through_the_tools_unchanged() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "ann");
@@ -234,7 +235,7 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
 }
 
 #[test]
-fn a_tool_that_names_nobody_no_letter_or_the_root_as_its_parent_is_told_so() {
+fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered_with_the_reason() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "dead");
@@ -262,7 +263,7 @@ const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the 
 There are 3 apples and 4 pears."#;
 
 #[test]
-fn two_helpers_work_in_the_background_report_by_letter_and_the_parent_answers() {
+fn two_helpers_work_in_the_background_report_by_mail_and_the_parent_answers() {
     for working_limit in [0, 1] {
         let mut app = Harness::new(Plan { real_time: true, working_limit, ..Plan::default() });
         app.type_bytes(format!("\x1b[200~{SCENE}\x1b[201~\r").as_bytes());
@@ -286,7 +287,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     app.enter("count the fruit");
     let fork = |name: &str| json!({"name": name, "prompt": format!("{name}, count")}).to_string();
     reply_with_calls(&app.accept(&peer), &[("fork", &fork("ann")), ("fork", &fork("bob"))]);
-    let [ann, bob, parent] = accept_these(&mut app, &peer, ["ann, count", "bob, count", "count the fruit"]);
+    let [ann, bob, parent] = accept_by_text(&mut app, &peer, ["ann, count", "bob, count", "count the fruit"]);
     reply_with_calls(&parent, &[("wait", "{\"from\":\"ann,bob\"}")]);
     let report = |letter: &str| json!({"to": "parent", "body": letter}).to_string();
     reply_with_calls(&bob, &[("send_mail", &report("4 pears"))]);
@@ -295,7 +296,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     bob.stream().text("done").finish("stop").done();
     app.turn_until("bob is done", |app| app.state(app.n("bob")) == State::Idle);
     reply_with_calls(&ann, &[("send_mail", &report("3 apples"))]);
-    let [ann, waited] = accept_these(&mut app, &peer, ["ann, count", "count the fruit"]);
+    let [ann, waited] = accept_by_text(&mut app, &peer, ["ann, count", "count the fruit"]);
     assert_valid(&ann.request().json());
     ann.stream().text("done").finish("stop").done();
     assert!(results_in(&waited.request().json())[2].1.starts_with("2 unread messages."));

@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::Harness;
 use crate::support::peer::Peer;
-use crate::support::scene::{app, assert_refused, assert_shows, bash, reply_with_calls, texts_in, told};
+use crate::support::scene::{app, assert_refused, assert_shows, bash, converse, reply_with_calls, texts_in};
 
 /// The agent on the screen is told this and says yes; what its server was told.
 fn ask(app: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
@@ -14,7 +14,7 @@ fn ask(app: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
 
 fn ask_for_bytes(app: &mut Harness, peer: &Peer, text: &str) -> Vec<u8> {
     let focus = app.focus();
-    told(app, peer, focus, text, "yes")
+    converse(app, peer, focus, text, "yes")
 }
 
 #[test]

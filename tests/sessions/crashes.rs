@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{CommandContext, eventually};
-use crate::support::caller::request;
-use crate::support::dice::Dice;
+use crate::support::client::request;
+use crate::support::random::Random;
 
 /// A connection to the server of this house.
 fn connect(app: &CommandContext) -> BufReader<UnixStream> {
@@ -39,7 +39,7 @@ fn kept(app: &CommandContext) -> BTreeSet<String> {
 #[test]
 fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
     let mut app = CommandContext::new();
-    let mut dice = Dice(5);
+    let mut random = Random(5);
     let mut acknowledged = BTreeSet::new();
     for life in 0..50 {
         app.serve();
@@ -47,8 +47,8 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
         let text = |n: usize| format!("text {n} of life {life}");
         let asks = (0..12).map(|n| request("send", json!({"who": "0", "text": text(n)})) + "\n");
         connection.get_mut().write_all(asks.collect::<String>().as_bytes()).expect("it reads");
-        let mut heard = dice.below(12);
-        for n in 0..heard {
+        let mut try_read = random.below(12);
+        for n in 0..try_read {
             let answer = line(&mut connection).expect("an answer");
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(n));
@@ -58,8 +58,8 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
         // What was on its way when it died may be acknowledged too.
         while let Some(answer) = line(&mut connection) {
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
-            acknowledged.insert(text(heard));
-            heard += 1;
+            acknowledged.insert(text(try_read));
+            try_read += 1;
         }
         let kept = kept(&app);
         let lost: Vec<&String> = acknowledged.difference(&kept).collect();
@@ -75,7 +75,7 @@ fn descriptors(app: &CommandContext) -> usize {
 #[test]
 fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
     let app = CommandContext::served();
-    let mut dice = Dice(7);
+    let mut random = Random(7);
     let before = descriptors(&app);
     app.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
     for n in 0..100 {
@@ -87,7 +87,7 @@ fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behi
             _ => (request("ps", json!({})), 2),
         };
         writeln!(connection.get_mut(), "{ask}").expect("it reads");
-        for _ in 0..dice.below(most) {
+        for _ in 0..random.below(most) {
             line(&mut connection).expect("it goes on");
         }
     }

@@ -11,13 +11,13 @@ pub const ATTACHED: TerminalMode = TerminalMode { is_read_only: false, is_attach
 pub const WATCHING: TerminalMode = TerminalMode { is_read_only: true, is_attached: true };
 
 /// Who sits at one more terminal.
-pub struct Sitter {
+pub struct AttachedTerminal {
     /// Its name in the house.
     pub at: TerminalId,
     screen: vt100::Parser,
 }
 
-impl Sitter {
+impl AttachedTerminal {
     /// Sits down at a terminal of this size and looks at the `n`th agent.
     pub fn new(app: &mut Harness, (columns, rows): (u16, u16), n: usize, mode: TerminalMode) -> Self {
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
@@ -89,13 +89,13 @@ impl Sitter {
     }
 
     /// Fails unless these words are on its screen.
-    pub fn sees(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_sees(&mut self, app: &mut Harness, words: &str) {
         let text = self.text(app);
         assert!(text.contains(words), "{words:?} is not on this screen:\n{text}");
     }
 
     /// Fails if these words are on its screen.
-    pub fn sees_not(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_does_not_see(&mut self, app: &mut Harness, words: &str) {
         let text = self.text(app);
         assert!(!text.contains(words), "{words:?} is on this screen:\n{text}");
     }

@@ -8,8 +8,7 @@
 
 pub mod anthropic;
 pub mod attached;
-pub mod caller;
-pub mod dice;
+pub mod client;
 pub mod flood;
 pub mod harness;
 pub mod http;
@@ -17,6 +16,7 @@ pub mod openai;
 pub mod peer;
 pub mod program;
 pub mod pty;
+pub mod random;
 pub mod responses;
 pub mod scene;
 pub mod signals;

@@ -17,7 +17,7 @@ pub fn app(peer: &Peer) -> Harness {
 }
 
 /// Agent 0 and children of it, all of which were on the screen before; agent 0 is.
-pub fn house_of(count: usize, plan: Plan) -> Harness {
+pub fn app_with_agents(count: usize, plan: Plan) -> Harness {
     let mut app = Harness::new(plan);
     for _ in 1..count {
         app.fork(0);
@@ -50,13 +50,13 @@ pub fn bash(command: &str) -> String {
 }
 
 /// An agent is told something and answers; the body of its request.
-pub fn told(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
+pub fn converse(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
     app.say(n, text);
-    answered(app, peer, n, reply)
+    answer_next(app, peer, n, reply)
 }
 
 /// The next request is this agent's and ends its turn; the body of the request.
-pub fn answered(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
+pub fn answer_next(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
     let exchange = app.accept(peer);
     exchange.stream().text(reply).finish("stop").done();
     app.turn_until("the reply", |app| app.state(n) == State::Idle);
@@ -65,7 +65,7 @@ pub fn answered(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8
 }
 
 /// The requests whose newest words of a person are these, in this order, in whatever order they come.
-pub fn accept_these<const N: usize>(app: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
+pub fn accept_by_text<const N: usize>(app: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
     let mut came: Vec<Exchange> = texts.iter().map(|_| app.accept(peer)).collect();
     texts.map(|text| {
         let at = came.iter().position(|exchange| last_user_text(&exchange.request().json()) == text);
@@ -92,12 +92,12 @@ pub fn results_in(request: &Value) -> Vec<(String, String)> {
 
 /// The results of the next request, which is answered with these words and ends the turn of that agent.
 pub fn results_then(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<String> {
-    let body: Value = serde_json::from_slice(&answered(app, peer, n, reply)).expect("JSON");
+    let body: Value = serde_json::from_slice(&answer_next(app, peer, n, reply)).expect("JSON");
     results_in(&body).into_iter().map(|(_, content)| content).collect()
 }
 
 /// Role and text of the messages in a request, without the instructions before them.
-pub fn words_in(body: &[u8]) -> Vec<(String, String)> {
+pub fn roles_and_texts_in(body: &[u8]) -> Vec<(String, String)> {
     let body: Value = serde_json::from_slice(body).expect("JSON");
     let messages = body["messages"].as_array().expect("messages");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -107,11 +107,11 @@ pub fn words_in(body: &[u8]) -> Vec<(String, String)> {
 
 /// The texts of the messages in a request, without the instructions before them.
 pub fn texts_in(body: &[u8]) -> Vec<String> {
-    words_in(body).into_iter().map(|(_, text)| text).collect()
+    roles_and_texts_in(body).into_iter().map(|(_, text)| text).collect()
 }
 
 /// Some turns in which nothing is expected to happen: whatever is under way would.
-pub fn let_pass(app: &mut Harness) {
+pub fn turn_a_while(app: &mut Harness) {
     for _ in 0..10 {
         app.turn_within(Duration::from_millis(5));
     }
@@ -149,7 +149,7 @@ pub fn mark() -> String {
 }
 
 /// Whether a process lives that has this word in its command line (proc(5)).
-pub fn runs(word: &str) -> bool {
+pub fn is_running(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("a Linux").filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(word))

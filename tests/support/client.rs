@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::harness::Harness;
 
 /// One client.
-pub struct Caller {
+pub struct Client {
     /// Its end of the connection, non-blocking.
     pub stream: UnixStream,
     unread: Vec<u8>,
@@ -40,9 +40,9 @@ pub fn request(what: &str, mut fields: Value) -> String {
     fields.to_string()
 }
 
-impl Caller {
+impl Client {
     /// Knocks; the house lets it in with its next turn.
-    pub fn knock(app: &Harness) -> Self {
+    pub fn connect(app: &Harness) -> Self {
         let stream = socket::connect(app.directory()).expect("a socket of ours").expect("somebody serves");
         stream.set_nonblocking(true).expect("a socket");
         Self { stream, unread: Vec::new(), has_ended: false }
@@ -64,7 +64,7 @@ impl Caller {
     }
 
     /// The next line that has come, if one is whole.
-    pub fn heard(&mut self) -> Option<Value> {
+    pub fn try_read(&mut self) -> Option<Value> {
         let mut bytes = [0; 65_536];
         while !self.has_ended && !self.unread.contains(&b'\n') {
             match self.stream.read(&mut bytes) {
@@ -80,21 +80,21 @@ impl Caller {
     }
 
     /// Turns the house until the next line.
-    pub fn hear(&mut self, app: &mut Harness) -> Value {
-        let mut heard = None;
+    pub fn read(&mut self, app: &mut Harness) -> Value {
+        let mut try_read = None;
         app.turn_until("an answer", |_| {
-            heard = heard.take().or_else(|| self.heard());
-            assert!(heard.is_some() || !self.has_ended, "the server hung up instead of answering");
-            heard.is_some()
+            try_read = try_read.take().or_else(|| self.try_read());
+            assert!(try_read.is_some() || !self.has_ended, "the server hung up instead of answering");
+            try_read.is_some()
         });
-        heard.expect("an answer came")
+        try_read.expect("an answer came")
     }
 
     /// Turns the house until the server hangs up, and gives the lines before that.
-    pub fn hear_out(&mut self, app: &mut Harness) -> Vec<Value> {
+    pub fn read_to_end(&mut self, app: &mut Harness) -> Vec<Value> {
         let mut lines = Vec::new();
         app.turn_until("the end of the connection", |_| {
-            lines.extend(std::iter::from_fn(|| self.heard()));
+            lines.extend(std::iter::from_fn(|| self.try_read()));
             self.has_ended
         });
         lines
@@ -103,7 +103,7 @@ impl Caller {
     /// Asks, and gives the value with which it was done.
     pub fn done(&mut self, app: &mut Harness, what: &str, fields: Value) -> Value {
         self.ask(what, fields);
-        let mut answer = self.hear(app);
+        let mut answer = self.read(app);
         assert!(answer.get("ok").is_some(), "{what} was refused: {answer}");
         answer["ok"].take()
     }
@@ -111,7 +111,7 @@ impl Caller {
     /// Asks, and gives kind and words with which it was refused.
     pub fn refused(&mut self, app: &mut Harness, what: &str, fields: Value) -> (String, String) {
         self.ask(what, fields);
-        refusal(&self.hear(app))
+        refusal(&self.read(app))
     }
 
     /// Asks for nothing in particular: a client that is still served is answered.
@@ -123,10 +123,10 @@ impl Caller {
 /// A client that is a terminal: keys go in, and what is drawn comes to a screen.
 pub struct Terminal {
     /// Its connection.
-    pub caller: Caller,
+    pub client: Client,
     screen: vt100::Parser,
     /// What was told beside frames, oldest first.
-    pub told: Vec<Value>,
+    pub messages: Vec<Value>,
     /// How many frames have come.
     pub frames: usize,
 }
@@ -137,33 +137,33 @@ impl Terminal {
         let facts =
             [("columns", json!(columns)), ("rows", json!(rows)), ("unicode", true.into()), ("color", true.into())];
         facts.into_iter().for_each(|(name, value)| fields[name] = value);
-        let mut caller = Caller::knock(app);
-        caller.ask("attach", fields);
-        Self { caller, screen: vt100::Parser::new(rows, columns, 0), told: Vec::new(), frames: 0 }
+        let mut client = Client::connect(app);
+        client.ask("attach", fields);
+        Self { client, screen: vt100::Parser::new(rows, columns, 0), messages: Vec::new(), frames: 0 }
     }
 
     /// Takes what has come.
     pub fn look(&mut self) {
-        while let Some(line) = self.caller.heard() {
+        while let Some(line) = self.client.try_read() {
             match line["frame"].as_str() {
                 Some(frame) => {
                     self.screen.process(frame.as_bytes());
                     self.frames += 1;
                 }
-                None => self.told.push(line),
+                None => self.messages.push(line),
             }
         }
     }
 
     /// Types bytes.
     pub fn type_bytes(&mut self, bytes: &[u8]) {
-        self.caller.ask("keys", json!({"keys": base64::Engine::encode(&BASE64, bytes)}));
+        self.client.ask("keys", json!({"keys": base64::Engine::encode(&BASE64, bytes)}));
     }
 
     /// The terminal has another size from now on.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         self.look();
-        self.caller.ask("size", json!({"columns": columns, "rows": rows}));
+        self.client.ask("size", json!({"columns": columns, "rows": rows}));
         self.screen = vt100::Parser::new(rows, columns, 0);
     }
 
@@ -172,7 +172,7 @@ impl Terminal {
         self.look();
         let (rows, columns) = self.screen.screen().size();
         self.screen = vt100::Parser::new(rows, columns, 0);
-        self.caller.ask("redraw", json!({}));
+        self.client.ask("redraw", json!({}));
     }
 
     /// What the person sees.
@@ -182,17 +182,17 @@ impl Terminal {
     }
 
     /// Turns the house until these words are on the screen.
-    pub fn sees(&mut self, app: &mut Harness, words: &str) {
+    pub fn wait_for_text(&mut self, app: &mut Harness, words: &str) {
         app.turn_until(words, |_| self.text().contains(words));
     }
 
     /// Turns the house until something beside frames is told, and gives that.
-    pub fn is_told(&mut self, app: &mut Harness) -> Value {
+    pub fn next_message(&mut self, app: &mut Harness) -> Value {
         app.turn_until("something is told", |_| {
             self.look();
-            !self.told.is_empty()
+            !self.messages.is_empty()
         });
-        self.told.remove(0)
+        self.messages.remove(0)
     }
 }
 
@@ -203,7 +203,7 @@ pub fn refusal(answer: &Value) -> (String, String) {
 }
 
 /// Turns until nobody is connected any more.
-pub fn turn_until_alone(app: &mut Harness) {
+pub fn turn_until_no_client(app: &mut Harness) {
     app.turn_until("nobody is connected", |app| app.repl.clients() == 0);
 }
 

@@ -1,9 +1,9 @@
 //! Chance that can be repeated.
 
 /// A small generator (xorshift64*, Vigna 2016): the same seed, the same life.
-pub struct Dice(pub u64);
+pub struct Random(pub u64);
 
-impl Dice {
+impl Random {
     /// A number from 0 to `bound`, which is not among them.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
