@@ -1,5 +1,5 @@
-//! An agent that is not on the screen goes on exactly as one that is, and nothing of it lands anywhere else: the two
-//! bugs of the ancestor, the frozen background agent and the callback for the wrong one.
+//! An agent in the background goes on exactly as one on the screen, and nothing of it reaches another agent: a background
+//! agent that freezes, and a callback for the wrong agent, are bugs that an earlier program had.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;

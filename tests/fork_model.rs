@@ -1,6 +1,6 @@
-//! Random lives of a whole house, with agents that write, clear, mark, rewind, fork, die, wait and crash, against a model
-//! that copies the whole conversation at each fork. After every step each living agent knows, in memory and in the
-//! store, exactly what its twin in the model does.
+//! Random sequences of messages, clears, marks, rewinds, forks, kills, queued texts and crashes, compared with a model
+//! that copies the whole conversation at each fork. After every step each agent has the conversation of its model, in
+//! memory and in the store.
 
 use polylogue::agent::State;
 use polylogue::base::id::AgentId;
@@ -13,17 +13,17 @@ use crate::support::random::Random;
 
 /// A message whose reply begins and never ends.
 const ENDLESS: &str = "part\n!hang";
-/// More agents than this are not born in one life.
+/// The most agents that one run creates.
 const MOST_AGENTS: usize = 14;
 
-/// An agent as the model has it: everything it knows, copied.
+/// What is expected of an agent.
 #[derive(Clone)]
 struct Model {
     id: AgentId,
-    /// The nearest that lives.
+    /// The nearest ancestor that was not killed.
     parent: Option<AgentId>,
     conversation_so_far: Vec<String>,
-    /// Labels, and how much had been told.
+    /// Labels, and the length of the conversation at each.
     marks: Vec<(String, usize)>,
     queue: Vec<String>,
     is_busy: bool,
@@ -34,13 +34,13 @@ impl Model {
         Model { id, parent: Some(self.id), conversation_so_far, marks: Vec::new(), queue: Vec::new(), is_busy: false }
     }
 
-    /// A person says something: behind what is queued, and at once if nothing hinders.
+    /// A person sends a text: it goes behind what is queued.
     fn receive(&mut self, text: &str) {
         self.queue.push(text.to_owned());
         self.go_on();
     }
 
-    /// Answers what is queued until something does not end.
+    /// Answers what is queued up to the first reply that does not end.
     fn go_on(&mut self) {
         while !self.is_busy && !self.queue.is_empty() {
             let text = self.queue.remove(0);
@@ -52,7 +52,7 @@ impl Model {
         }
     }
 
-    /// What had come of a reply without end is kept.
+    /// The partial reply is kept.
     fn stop(&mut self) {
         if std::mem::take(&mut self.is_busy) {
             self.conversation_so_far.push("reply part".to_owned());
@@ -68,7 +68,6 @@ impl Model {
     }
 }
 
-/// A body as the model tells of it.
 fn describe(body: &Body) -> String {
     match body {
         Body::User(text) => format!("user {text}"),
@@ -103,10 +102,10 @@ impl World {
     }
 
     fn app(&mut self) -> &mut Harness {
-        self.app.as_mut().expect("there is a house between two steps")
+        self.app.as_mut().expect("an app between two steps")
     }
 
-    /// Does one thing, and says what.
+    /// Carries out one random step and describes it.
     fn step(&mut self) -> String {
         let agent_id = self.random.below(self.models.len());
         let what = self.random.below(40);
@@ -130,7 +129,7 @@ impl World {
         format!("{what} of {agent_id}")
     }
 
-    /// Asks, and whether it was carried out.
+    /// Whether the change was carried out.
     fn ask(&mut self, agent_id: usize, change: Change) -> bool {
         let id = self.models[agent_id].id;
         self.app().repl.ask(id, change).is_ok()
@@ -190,7 +189,7 @@ impl World {
         self.enter_child(agent_id, before, Some("go"));
     }
 
-    /// The newest agent of the house becomes the model's.
+    /// Adds a model of the newest agent.
     fn enter_child(&mut self, agent_id: usize, conversation_so_far: Vec<String>, prompt: Option<&str>) {
         let newest = self.app().repl.roster().len() - 1;
         let id = self.app().id(newest);
@@ -231,9 +230,9 @@ impl World {
         self.models[agent_id].go_on();
     }
 
-    /// Turns until everybody is idle or says no more.
+    /// Turns until every agent is idle or in a reply that does not end.
     fn settle(&mut self) {
-        self.app().turn_until("nobody has more to say", |app| {
+        self.app().turn_until("all replies to end", |app| {
             app.repl.roster().iter().all(|agent| agent.state() == State::Idle || agent.partial_text() == "part")
         });
     }
@@ -258,7 +257,7 @@ impl World {
     }
 }
 
-/// Says with which seed and behind which steps something did not hold.
+/// Names the seed and the steps when a check fails.
 struct Witness {
     seed: u64,
     steps: Vec<String>,

@@ -1,5 +1,5 @@
-//! Fork: what a child inherits, seen in the request bodies that its server is sent; a fork that waits for tools; and,
-//! in a file of its own, the `fork` tool.
+//! Fork: what a child inherits, as its requests show; a fork that waits for tools; and, in a file of its own, the `fork`
+//! tool.
 
 mod tool;
 
@@ -14,12 +14,12 @@ use crate::support::scene::{
     results_then, texts_in, turn_a_while,
 };
 
-/// How many of the first bytes are the same.
+/// The length of the common prefix.
 fn shared(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-/// The agent is told to do something and calls these tools.
+/// The agent gets a message and calls these tools.
 fn calls(app: &mut Harness, peer: &Peer, n: usize, calls: &[(&str, &str)]) {
     app.say(n, "do it");
     reply_with_calls(&app.accept(peer), calls);
@@ -94,7 +94,7 @@ fn a_fork_that_cannot_be_made_says_why_leaves_nothing_and_gives_the_line_back() 
     assert_eq!(app.crash_and_restart().repl.roster().len(), 2);
 }
 
-/// Has the store refuse to write a row that this condition fits.
+/// Makes the store refuse rows that match this condition.
 fn break_store(app: &Harness, table: &str, condition: &str) -> Connection {
     let raw = Connection::open(app.directory().join("polylogue.db")).expect("the store");
     let body = "BEGIN SELECT RAISE(ABORT, 'the test says no'); END";
@@ -142,7 +142,7 @@ const ACTIONS: [(&str, Action); 5] = [
     }),
 ];
 
-/// A root and a parent that have both said something, the parent with a mark in the middle.
+/// A root and a parent with a conversation each, the parent with a mark in the middle.
 fn root_and_parent(peer: &Peer) -> Harness {
     let mut app = app(peer);
     converse(&mut app, peer, 0, "to the root", "from the root");
@@ -190,7 +190,7 @@ fn a_child_of_a_parent_without_messages_never_inherits_any() {
     assert_eq!(texts_in(&converse(&mut app, &peer, n, "alone", "three")), ["alone"]);
 }
 
-/// A command of agent 0 runs until somebody writes a line into the pipe `go`; its command line holds the mark.
+/// A command of agent 0 runs until a line is written into the pipe `go`; its command line contains the returned mark.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) -> String {
     let pipe = app.directory().join("go");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
@@ -256,7 +256,7 @@ fn killing_an_agent_cancels_its_parked_fork() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let mark = a_command_that_waits(&mut app, &peer);
-    // The same once more in a child, which can die.
+    // The same in a child, which can be killed.
     app.escape();
     app.turn_until_idle();
     let child = app.fork_named(0, "child");

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_millis(100);
 
 static SILENT: LazyLock<Silent> = LazyLock::new(Silent::start);
 
-/// One state that an agent can be interrupted in, and how it comes to be in it.
+/// A state in which an agent can be interrupted, and how to bring it about.
 struct Scene {
     name: &'static str,
     plan: fn(&Peer) -> Plan,
@@ -34,7 +34,7 @@ fn echo_plan(_: &Peer) -> Plan {
     Plan::default()
 }
 
-/// States that end within the turn in which the key is looked at: the clock does not move.
+/// States that end within the turn in which the key is handled: the clock does not move.
 const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "waiting for a place",
@@ -144,8 +144,8 @@ fn a_tool_whose_grandchildren_ignore_term_is_over_within_the_limit() {
     let sleep = format!("sh -c \\\"sleep {mark}; true\\\"");
     let command = format!("sh -c 'trap \\\"\\\" TERM HUP INT; {sleep} & wait; sleep {mark}' & wait");
     let mut took = Vec::new();
-    // A machine that is busy with other tests takes longer, and none takes longer every time: what is waited for in vain
-    // is an interrupt that takes its time by itself.
+    // A machine that is busy with other tests takes longer, but not every time; an interrupt that is slow by itself is
+    // never within the limit.
     let start = Instant::now();
     while took.last().is_none_or(|last| *last >= LIMIT) {
         assert!(start.elapsed() < PATIENCE, "{took:?}");

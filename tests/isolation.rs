@@ -1,5 +1,5 @@
-//! What comes for one agent lands in that agent and nowhere else, whoever is on the screen, however often the screen
-//! goes elsewhere, and whatever happens to others in the same turn.
+//! What arrives for one agent reaches that agent and no other, whichever agent is on the screen, however often that
+//! changes, and whatever happens to others in the same turn.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn recorded(case: &str) -> Vec<String> {
     stream.split_inclusive("\n\n").map(str::to_owned).collect()
 }
 
-/// Turns until the agent has been given all that the peer has sent.
+/// Turns until the agent has received all that the peer has sent.
 fn turn_until_given(app: &mut Harness, n: usize, what: &str) {
     app.turn_until(what, |app| app.agent(n).partial_text().ends_with(what));
 }
@@ -51,7 +51,7 @@ fn stream_with_switches(case: &str, size: usize) -> Harness {
     app
 }
 
-/// The same without any switch: what must come of it.
+/// The same without any switch: the expected result.
 fn stream_undisturbed(case: &str) -> Harness {
     let peer = Peer::start();
     let mut app = app_with_agents(3, Plan::peer(&peer.url()));
@@ -249,7 +249,7 @@ fn descriptors_that_pass_from_one_agent_to_another_within_a_turn_bring_nothing_o
     for round in 1..60 {
         let (last, next) = ((round - 1) % 4, round % 4);
         open[0].text(&format!("late for {last} "));
-        // Cut and begun without a turn between: the kernel gives the closed descriptor's number away at once.
+        // Interrupted and started without a turn between: the kernel reuses the closed descriptor at once.
         app.ask(last, Change::Interrupt);
         app.say(next, &format!("question {round}"));
         let exchange = app.accept(&peer);
@@ -269,7 +269,7 @@ fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
     app.say(0, "question 0");
     let mut exchange = app.accept(&peer);
     for round in 1..60 {
-        // With one place, the end of one reply is what sends the next request, in the same turn.
+        // With one slot, the end of one reply lets the next request be sent in the same turn.
         app.say(round % 3, &format!("question {round}"));
         exchange.stream().text(&format!("reply {}", round - 1)).finish("stop").done();
         exchange = app.accept(&peer);

@@ -1,5 +1,5 @@
-//! Kill: in each state, by each who may ask for it. What was killed runs nothing, hears nothing, says nothing, and does
-//! not come back.
+//! Kill: in each state, from each agent that may ask for it. A killed agent runs, receives and sends nothing, and does not
+//! come back after a restart.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ enum Activity {
     WaitingForMail,
 }
 
-/// Who asks for it, from which screen, and how.
+/// A kill, and what is expected of it. The tree is
 ///
 /// ```text
 ///   agent 0 -- boss -+- victim -- child
@@ -38,7 +38,7 @@ enum Activity {
 struct KillCase {
     from: &'static str,
     line: &'static str,
-    /// Who is on the screen afterwards; `root` has no name.
+    /// The agent on the screen afterwards; `root` is agent 0, which has no name.
     then: &'static str,
     killed: &'static [&'static str],
 }
@@ -57,22 +57,22 @@ const KILL_CASES: [KillCase; 6] = [
     },
 ];
 
-/// One killing, from before it to after it.
+/// One kill, from before it to after a restart.
 struct Scene {
     app: Harness,
     peer: Peer,
-    /// Requests of the victim that its server has not answered to the end, or has: their connections stay open.
+    /// The requests of the victim, whose connections stay open.
     open: Vec<Exchange>,
-    /// How long the processes of its tool sleep: a number that no others have.
+    /// In the command lines of the victim's processes and no others.
     mark: String,
 }
 
 impl Scene {
-    /// A family whose victim is doing this.
+    /// A tree whose victim is in this state.
     fn set(activity: Activity) -> Self {
         let peer = Peer::start();
         let limit = usize::from(activity == Activity::WaitingForPlace);
-        // Who waits to try again does so until it is killed, however slow this machine is.
+        // The retry must not come before the kill, however slow this machine is.
         let retry =
             RetryPolicy { base: Duration::from_secs(3_600), cap: Duration::from_secs(3_600), ..RetryPolicy::default() };
         let settings = Settings { retry, ..Settings::default() };
@@ -89,7 +89,7 @@ impl Scene {
 
     fn begin(&mut self, activity: Activity) {
         if activity == Activity::WaitingForPlace {
-            // Who holds the only place lives on: a request of its own would look like one of the dead.
+            // The agent that holds the only slot keeps it: a new request of it would look like one of the victim.
             self.app.say(0, "takes the place");
             self.app.accept(&self.peer).stream().text("for ever");
         }
@@ -138,7 +138,7 @@ impl Scene {
         }
     }
 
-    /// The killing, and that everything is as it has to be then, now and after a restart.
+    /// Kills, and checks the result now and after a restart.
     fn play(mut self, case: &KillCase) {
         let killed: Vec<AgentId> = case.killed.iter().map(|name| self.app.id(self.app.n(name))).collect();
         self.app.switch(self.app.n(case.from));
@@ -175,7 +175,7 @@ impl Scene {
         assert_eq!(app.repl.roster().len(), 5 - killed.len());
     }
 
-    /// The server says what it still had to say, to whom does not listen any more.
+    /// The server goes on with its replies, although the client is gone.
     fn send_late_replies(&mut self) {
         for exchange in &self.open {
             exchange.text("too late").finish("stop").done();
@@ -184,7 +184,7 @@ impl Scene {
         turn_a_while(&mut self.app);
     }
 
-    /// The orphan's parent is who adopted it, in the tree and for the keys.
+    /// The parent of the orphan is the adopter, in the tree and for the keys.
     fn assert_family(&mut self, case: &KillCase) {
         if case.killed.contains(&"child") {
             return;
@@ -212,7 +212,7 @@ fn tree(app: &Harness) -> String {
     })
 }
 
-/// Nothing is awaited on anybody's behalf, but for the agent that holds the only place and is never done.
+/// The loop waits for no agent, except for the one that holds the only slot and is never done.
 fn is_quiet(app: &Harness) -> bool {
     let is_root_busy = app.state(0) != State::Idle;
     app.repl.roster().with_live_tools().is_empty() && (is_root_busy || app.timeout().after.is_none())
@@ -273,7 +273,7 @@ fn the_slot_of_a_killed_agent_goes_to_the_next_in_the_send_queue() {
     let sister = scene.app.n("sister");
     scene.app.ask(0, Change::Interrupt);
     answer_next(&mut scene.app, &scene.peer, sister, "now I am");
-    assert!(scene.peer.try_accept().is_none(), "nobody else was in line");
+    assert!(scene.peer.try_accept().is_none(), "no other agent waited");
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
     app.say(victim, &format!("!slow 100\nnow\n{calls}"));
     app.turn();
-    // The person's answer and the rest of the reply are news of one turn.
+    // The person's answer and the rest of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"y");
     app.advance(Duration::from_secs(1));
     assert!(app.repl.roster().find("victim").is_err());

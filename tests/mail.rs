@@ -1,5 +1,5 @@
-//! Letters: the commands and the tools, and the whole scene of helpers that work in the background and report. Waiting
-//! for letters has a file of its own below.
+//! Mail: the commands and the tools, and helpers that work in the background and report by mail. The `wait` tool has a
+//! file of its own.
 
 mod waiting;
 
@@ -23,7 +23,7 @@ fn family() -> Harness {
     app
 }
 
-/// The bodies of an agent's letters, as the list has them, and whether each is read.
+/// The bodies of an agent's mail, and whether each is read.
 fn mail(app: &Harness, name: &str) -> Vec<(String, bool)> {
     let agent_id = if name == "root" { app.id(0) } else { app.id(app.n(name)) };
     let mail = app.repl.store().mail(agent_id, None).expect("a box");
@@ -162,7 +162,7 @@ fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     assert_shows(&mut app, "farewell");
 }
 
-/// Exactly so many bytes of what is hard on terminals and JSON.
+/// Exactly this many bytes of text that is hard for terminals and JSON.
 fn hard_body(bytes: usize) -> String {
     let mut body = "a line\n\u{1b}[2J\0\u{7}\"quoted\" \\ \r\n\tü字\u{202e}".repeat(bytes / 20);
     let end = (0..=bytes).rev().find(|end| body.is_char_boundary(*end)).expect("0 is one");
@@ -171,7 +171,7 @@ fn hard_body(bytes: usize) -> String {
     body
 }
 
-/// An agent's turn that calls these tools, one reply each; what came of each.
+/// A turn that calls these tools, one in each reply; their results.
 fn results_of(app: &mut Harness, peer: &Peer, n: usize, calls: &[(&str, Value)]) -> Vec<String> {
     app.say(n, "do it");
     let arguments: Vec<String> = calls.iter().map(|(_, arguments)| arguments.to_string()).collect();
@@ -197,7 +197,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     assert!(read[0].ends_with(&longest), "the model is told all of it");
     app.switch(1);
     app.enter("/read-mail 1");
-    assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "a letter says nothing to the terminal itself");
+    assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "mail does not reach the terminal unescaped");
     app.enter("/check-mail");
     assert_shows(&mut app, "1 letter, 0 unread");
 }
@@ -231,7 +231,7 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     assert!(results[0].starts_with("2 letters, 2 unread\n1    unread from ann: one"), "{}", results[0]);
     assert_eq!(results[1..3], ["Letter 2 from ann:\ntwo", "Letter 1 from ann:\none"]);
     assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread letter  "), "{}", results[3]);
-    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the letters of others are not touched");
+    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the mail of others is not touched");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered
     assert_eq!(app.repl.store().read_mail(app.id(0), Some(MailId(1)), 0), Ok(None));
 }
 
-/// Two helpers by tool, who report to their parent and end; the parent waits for both, reads both, and answers.
+/// Two helpers that are forked by the tool report to their parent; the parent waits for both, reads their mail and answers.
 const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the apples\n!tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n!next\nI am done"}
 !tool fork {"name":"bob","prompt":"!slow 50\nI count the pears\n!tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n!next\nI am done"}
 !next
@@ -270,7 +270,7 @@ fn two_helpers_work_in_the_background_report_by_mail_and_the_parent_answers() {
         app.turn_until_idle();
         let results: Vec<String> = app.tool_results(0).into_iter().map(|result| result.content).collect();
         assert!(results[2].starts_with("2 unread messages."), "{results:?}");
-        // Ann is quicker, but where the machine holds the loop up both report in one turn, in whatever order.
+        // Ann is faster, but on a slow machine both report in one turn, in any order.
         let mut read: Vec<&str> = results[3..].iter().filter_map(|read| Some(read.split_once(" from ")?.1)).collect();
         read.sort_unstable();
         assert_eq!(read, ["ann:\n3 apples", "bob:\n4 pears"], "{results:?}");

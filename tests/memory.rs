@@ -133,7 +133,7 @@ fn a_clear_in_a_child_cuts_off_all_its_ancestors_for_it_and_for_nobody_else() {
     let mut above = vec!["of the root", "yes", "of the child", "yes"];
     let mut app = Some(app);
     for text in ["before", "after the restart"] {
-        let mut now = app.take().expect("a house").crash_and_restart();
+        let mut now = app.take().expect("an open program").crash_and_restart();
         for (name, list) in [("last", &mut expected), ("child", &mut above)] {
             now.switch(now.n(name));
             list.push(text);

@@ -10,13 +10,13 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::app_with_agents;
 
-/// What waits in the store for the agent, oldest first.
+/// The agent's queue in the store, oldest first.
 fn stored_queue(app: &Harness, n: usize) -> Vec<String> {
     let queued = app.repl.store().queued(app.id(n)).expect("the queue can be read");
     queued.into_iter().map(|queued| queued.text).collect()
 }
 
-/// What the person has said, as the log has it.
+/// The user messages in the log.
 fn said(app: &Harness, n: usize) -> Vec<String> {
     let text = |body| if let Body::User(text) = body { Some(text) } else { None };
     app.log(n).into_iter().filter_map(|message| text(message.body)).collect()
@@ -200,7 +200,11 @@ fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
     app.escape();
     is_really_idle(&mut app, 0);
     app.enter("waits again");
-    assert_eq!(app.repl.roster().place_in_send_queue(app.id(2)), Some(0), "who left the line stands at its end");
+    assert_eq!(
+        app.repl.roster().place_in_send_queue(app.id(2)),
+        Some(0),
+        "an agent that left the queue returns to its end"
+    );
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
     assert_eq!((app.replies(2), app.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
@@ -258,7 +262,7 @@ fn an_interrupt_of_an_idle_agent_leaves_nothing_behind() {
     assert_eq!(app.replies(0), ["and now?"]);
 }
 
-/// Those who have a place, by number.
+/// The agents that have a slot.
 fn at_work(app: &Harness) -> Vec<usize> {
     (0..app.repl.roster().len()).filter(|n| app.agent(*n).holds_slot()).collect()
 }
@@ -288,9 +292,9 @@ fn an_agent_that_waits_for_a_retry_gives_its_slot_to_the_next_at_once() {
     assert_eq!(at_work(&app), [0]);
     app.turn();
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert_eq!(at_work(&app), [1], "the place does not stay empty until somebody has something to say");
+    assert_eq!(at_work(&app), [1], "a free slot is used at once");
     app.advance(Duration::from_secs(7));
-    assert!(matches!(app.agent(0).wait(), Wait::Slot), "who comes back stands in the line like all others");
+    assert!(matches!(app.agent(0).wait(), Wait::Slot), "an agent that comes back waits like all others");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The program dies in the middle of everything and is started again: what was acknowledged is there, what was cut is
+//! The program crashes in the middle of its work and is started again: what was acknowledged is there, what was cut is
 //! marked, and every conversation can go on.
 
 use polylogue::agent::State;
@@ -13,7 +13,7 @@ fn app_with_agents(count: usize, peer: &Peer) -> Harness {
     scene::app_with_agents(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
-/// The agent is asked and answers; what the server was sent.
+/// A message and its reply; the request that the server got.
 fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Value {
     app.say(n, text);
     let exchange = app.accept(peer);
@@ -43,7 +43,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     app.say(streams, "streams");
     let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
-    // The first piece is kept at once; only what has come since the last checkpoint may be missing.
+    // The first piece is stored at once; only what arrived since the last checkpoint may be missing.
     app.turn_until("a checkpoint", |app| app.agent(streams).partial_text() == "half of ");
     let finished = app.log(0);
 
@@ -144,7 +144,7 @@ fn drafts_and_queues_are_there_again_after_leaving_in_order() {
     exchange.stream().text("half");
     app.turn_until("the half", |app| app.agent(2).partial_text() == "half");
     app.say(2, "queued");
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     exchange.wait_for_close();
     assert_eq!(app.state(2), State::Idle);
 
@@ -170,7 +170,7 @@ fn leaving_stops_every_tool_and_answers_every_call() {
         app.answer(n, true);
         assert_eq!(app.state(n), State::ExecutingTool);
     }
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     for n in 0..3 {
         assert!(!app.agent(n).has_live_tool());
         let last: Vec<Body> = app.log(n).into_iter().rev().take(2).map(|message| message.body).collect();

@@ -1,4 +1,4 @@
-//! Several terminals in one house: each looks where it wants, at its own size, and only what concerns it reaches it.
+//! Several terminals at one loop: each shows the agent of its choice in its own size, and gets only what concerns it.
 
 mod leaving;
 mod watching;
@@ -15,7 +15,7 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::random::Random;
 use crate::support::scene::{app_with_agents, assert_shows};
 
-/// What every terminal shows is what it would show if it were drawn anew.
+/// Every terminal shows what it would show if it were drawn again.
 fn assert_all_true(app: &mut Harness, terminals: &mut [AttachedTerminal]) {
     for attached in terminals {
         let shown = attached.text(app);
@@ -23,7 +23,7 @@ fn assert_all_true(app: &mut Harness, terminals: &mut [AttachedTerminal]) {
     }
 }
 
-/// Lines to scroll through, said by agent 0.
+/// A reply of agent 0 to scroll through.
 fn app_with_lines(count: usize) -> Harness {
     let mut app = app_with_agents(1, Plan::default());
     let text: Vec<String> = (0..count).map(|n| format!("line {n:03}")).collect();
@@ -77,7 +77,7 @@ fn a_terminal_whose_screen_does_not_change_is_sent_nothing() {
     app.type_bytes(b"typed");
     assert!(same.drawn(&mut app) > 0);
     assert_eq!(other.drawn(&mut app), 0);
-    // What is told to the other by a line that is refused stands above its own input only.
+    // The error for a refused line is shown at the terminal that entered it only.
     other.enter(&mut app, "/nonsense");
     assert_eq!(same.drawn(&mut app), 0);
     assert!(other.drawn(&mut app) > 0);
@@ -100,7 +100,7 @@ fn notices_stand_only_where_they_were_asked_for() {
     other.type_bytes(&mut app, b"\x1b[1;5A");
     other.assert_sees(&mut app, "there is no agent in that direction");
     assert!(!app.screen_text().contains("in that direction"));
-    // A key takes away only the words at its own terminal.
+    // A key removes only the note at its own terminal.
     app.type_bytes(b"x\x7f");
     other.assert_sees(&mut app, "there is no agent in that direction");
 }
@@ -184,7 +184,7 @@ fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
     small.type_bytes(&mut app, b"\x1b[5~");
     let place = small.text(&mut app);
     assert!(place.contains("there is more below") && !place.contains("line 099"), "{place}");
-    // Drawn many times at another size, which shows the end and moves nothing.
+    // Drawing at another size, which shows the end, moves nothing.
     for _ in 0..3 {
         app.type_bytes(b"x");
         assert_shows(&mut app, "line 099");
@@ -192,7 +192,7 @@ fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
     }
     small.type_bytes(&mut app, b"\x15");
     assert_eq!(small.text(&mut app), place);
-    // Up at the large one begins at what it shows, and brings both there.
+    // Up at the large terminal begins at what that shows, and moves both.
     app.type_bytes(b"\x1b[5~");
     assert!(!app.screen_text().contains("line 099"));
     assert_ne!(small.text(&mut app), place);
@@ -266,7 +266,7 @@ fn the_spinner_moves_on_every_terminal_that_shows_it_and_does_not_wake_the_loop_
     assert_eq!(app.sent.len(), before, "the first terminal shows an idle agent");
     assert_eq!(app.timeout().why, WakeReason::Spinner);
     app.repl.detach_device(working.at);
-    assert_ne!(app.timeout().why, WakeReason::Spinner, "nobody looks");
+    assert_ne!(app.timeout().why, WakeReason::Spinner, "no terminal shows it");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     app.turn();
     other.assert_sees(&mut app, "? may this run");
     tiny.assert_sees(&mut app, "enlarge to answer");
-    // Where it was not shown it cannot be answered.
+    // A question cannot be answered where it is not shown.
     tiny.type_bytes(&mut app, b"y");
     assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
     tiny.type_bytes(&mut app, b"\x7f");
@@ -298,7 +298,7 @@ fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
     let arguments = serde_json::json!({ "command": command.join("\n") });
     app.say(0, &format!("!tool bash {arguments}"));
     app.turn_until_asked(0);
-    // In the very turn in which it was asked: nothing would wake the loop for another frame.
+    // In the turn in which it was asked: nothing would wake the loop for another frame.
     let first = app.screen_text();
     assert!(first.contains("| echo part-0\n"), "spelled out here too:\n{first}");
     small.assert_sees(&mut app, "rows more: PgUp shows them");
@@ -403,7 +403,7 @@ fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
     let config = polylogue::domain::config::Config { trace: Some(trace.clone()), ..plan.config(directory.path()) };
     let store = polylogue::store::Store::open(directory.path()).expect("a store");
     let clock = polylogue::base::clock::Clock::manual();
-    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("a house");
+    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("an open program");
     let root = repl.roster().nth(0).expect("agent 0");
     let terminals =
         [1, 2].map(|_| repl.attach_device(polylogue::repl::Device::Remote(Default::default()), root, ATTACHED));

@@ -1,4 +1,4 @@
-//! How long one wait lasts: every row of the minimum, alone and in pairs, for the agent on the screen and for others.
+//! How long one wait lasts: every deadline alone and in pairs, for the agent on the screen and for others.
 //! The clock stands still unless a test moves it, so that every expectation is exact.
 
 use std::time::Duration;
@@ -15,14 +15,14 @@ const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// One reason to end a wait: how an agent comes to have it, and how long the wait is then.
+/// A deadline that ends a wait: how to bring it about, and how long the wait is then.
 struct Need {
     why: &'static str,
     after: Duration,
     set_up: fn(&mut Harness, usize),
 }
 
-/// The first one moves the clock, which must not shorten the others; the last one holds up who would send after it.
+/// The first one moves the clock, which must not shorten the others; the last one stops all later requests.
 const NEEDS: [Need; 6] = [
     Need { why: "checkpoint", after: ms(150), set_up: unkept_text },
     Need { why: "tools", after: ms(50), set_up: running_tool },
@@ -32,15 +32,15 @@ const NEEDS: [Need; 6] = [
     Need { why: "limiter", after: ms(5_000), set_up: paused_provider },
 ];
 
-/// The sign of work moves this often; it counts for the agent on the screen only.
+/// The spinner moves this often; it counts for the agent on the screen only.
 const SPINNER: (Duration, &str) = (ms(80), "spinner");
 
-/// What moves on the screen while an agent there has this need: seconds are counted down once a second.
+/// What moves on the screen while an agent there has this deadline: seconds are counted down once a second.
 fn sign_of(need: &Need) -> (Duration, &'static str) {
     if matches!(need.why, "retry" | "limiter") { (ms(1_000), "countdown") } else { SPINNER }
 }
 
-/// It stands in line for a provider that has asked to slow down. Who was asked wants nothing any more.
+/// The agent waits for a provider that has asked for a pause; its own interrupted request has no retry.
 fn paused_provider(app: &mut Harness, n: usize) {
     say(app, n, "!fail 429 retry-after=5");
     app.ask(n, Change::Interrupt);
@@ -52,7 +52,7 @@ fn say(app: &mut Harness, n: usize, text: &str) {
     app.turn();
 }
 
-/// A first word, which is kept at once, and 100 ms later one that has to wait for the next checkpoint.
+/// A first word, which is stored at once, and 100 ms later one that waits for the next checkpoint.
 fn unkept_text(app: &mut Harness, n: usize) {
     say(app, n, "first\n!slow 100\n!think second\n!hang");
     app.advance(ms(100));
@@ -126,7 +126,7 @@ fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_mov
     for need in NEEDS {
         let mut app = three_agents();
         (need.set_up)(&mut app, 0);
-        // What was drawn when its state changed is what the sign of work is counted from.
+        // The spinner counts from the frame that was drawn when the state changed.
         let shown = soonest(&[(need.after, need.why), sign_of(&need)]);
         assert_eq!(seen(&app), shown, "{}", need.why);
     }

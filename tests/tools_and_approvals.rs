@@ -1,4 +1,4 @@
-//! From a reply with tool calls to the next request: the question, the running, the results, and every way to cut it.
+//! From a reply with tool calls to the next request: the question, the run, the results, and every way to interrupt it.
 
 use std::path::Path;
 
@@ -24,13 +24,13 @@ fn bash(command: &str) -> String {
     json!({ "command": command }).to_string()
 }
 
-/// Asks something, and answers with a reply that calls these tools.
+/// Sends a message and answers with a reply that calls these tools.
 fn calls(app: &mut Harness, peer: &Peer, calls: &[(&str, &str)]) {
     app.enter("do it");
     reply_with_calls(&app.accept(peer), calls);
 }
 
-/// The next request is answered, and ends the turn.
+/// Answers the next request, which ends the turn.
 fn answer_last(app: &mut Harness, peer: &Peer) -> Value {
     let exchange = app.accept(peer);
     exchange.stream().text("that was it").finish("stop").done();
@@ -121,7 +121,7 @@ fn what_writes_runs_alone_and_in_order_and_each_call_asks_for_itself() {
     assert_eq!(std::fs::read_to_string(app.directory().join("other")).ok().as_deref(), Some("3"));
 }
 
-/// Something that can be opened for reading but gives nothing until somebody writes.
+/// A pipe: reading from it blocks until a test writes.
 fn pipe_at(path: &Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo is there");
     assert!(made.success());
@@ -214,7 +214,7 @@ fn an_answer_is_bound_to_its_question() {
     assert!(!ran("first") && !ran("second"));
 }
 
-/// A command runs until somebody writes a line into the pipe `go`.
+/// A command runs until a line is written into the pipe `go`.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
     pipe_at(&app.directory().join("go"));
     calls(app, peer, &[("bash", &bash("read line < go; echo went on"))]);

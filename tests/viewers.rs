@@ -1,5 +1,5 @@
-//! The output of agents, and whoever looks: each chunk exactly once and in order, from whatever place on; and what a
-//! program asks that hosts the loop.
+//! Viewers of the output of agents: each chunk exactly once and in order, from any position on; and the library as an
+//! embedding program uses it.
 
 mod library;
 mod states;
@@ -14,7 +14,7 @@ use polylogue::repl::{Repl, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
 
-/// Everything that a viewer has not read, as if it had been read at once.
+/// Everything that a viewer has not read yet, as one result.
 pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     let mut seen = repl.read(viewer, 7);
     while repl.has_unread(viewer) {
@@ -26,7 +26,7 @@ pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     seen
 }
 
-/// Everything that somebody sees who comes now.
+/// Everything that a new viewer reads.
 pub fn all_of(repl: &mut Repl, agent_id: AgentId) -> Vec<Numbered> {
     let viewer = repl.attach(agent_id, None).expect("the agent is there");
     let seen = read_all(repl, viewer);
@@ -35,13 +35,13 @@ pub fn all_of(repl: &mut Repl, agent_id: AgentId) -> Vec<Numbered> {
     seen.chunks
 }
 
-/// The same of the `n`th agent of a house.
+/// The same for the `n`th agent.
 fn all_chunks(app: &mut Harness, n: usize) -> Vec<Numbered> {
     let agent_id = app.id(n);
     all_of(&mut app.repl, agent_id)
 }
 
-/// A viewer as a text: what is said, and in brackets what it is where it is not plainly said.
+/// Each chunk as a text: its own, or its kind in brackets.
 pub fn as_texts(chunks: &[Numbered]) -> Vec<String> {
     let words = |one: &Numbered| match &one.chunk {
         Chunk::Text(text) => text.clone(),

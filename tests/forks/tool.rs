@@ -1,4 +1,4 @@
-//! The `fork` tool: what its children know, when they start, and what a call that fails is answered.
+//! The `fork` tool: what its children inherit, when they start, and the result of a call that fails.
 
 use polylogue::agent::State;
 use serde_json::json;

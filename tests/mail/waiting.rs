@@ -17,7 +17,7 @@ fn wait(app: &mut Harness, n: usize, arguments: &str) {
     app.turn();
 }
 
-/// What the agent's newest wait was answered, if it was.
+/// The result of the agent's newest wait, if it has one.
 fn answer(app: &Harness, n: usize) -> Option<String> {
     app.tool_results(n).pop().map(|result| result.content)
 }
@@ -27,7 +27,7 @@ fn assert_waits(app: &mut Harness, n: usize) {
     assert_eq!((app.state(n), answer(app, n)), (State::ExecutingTool, None));
 }
 
-/// The wait is over without the clock's help, and the agent has told what it was answered.
+/// The wait ends although the clock stands still, and the agent repeats the result.
 fn assert_over(app: &mut Harness, n: usize, begins: &str) {
     app.turn_until("the end of the wait", |app| app.state(n) == State::Idle);
     let answer = answer(app, n).expect("the call is answered");
@@ -40,7 +40,7 @@ fn send(app: &mut Harness, from: &str, to: usize, body: &str) {
     app.ask(app.n(from), Change::Send { to, body: body.into() });
 }
 
-/// Keeps an agent at work until it is interrupted.
+/// Keeps an agent busy until it is interrupted.
 fn keep_busy(app: &mut Harness, name: &str) {
     app.say(app.n(name), "!hang");
     app.turn();
@@ -128,7 +128,7 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     let bob = app.n("bob");
     app.say(bob, "!slow 100\nI\n!tool wait {\"from\":\"ann\"}");
     app.turn();
-    // The command and the end of the reply are news of one turn.
+    // The command and the end of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"/kill ann\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
@@ -256,7 +256,7 @@ fn an_agent_that_waits_for_mail_holds_no_slot() {
     app.fork_named(0, "ann");
     app.say(1, "!slow 10\nworks\n!tool send_mail {\"to\":\"parent\",\"body\":\"done\"}");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
-    // Ann holds the only place; it is the root's only when she lets go of it.
+    // Ann holds the only slot; the root gets it when she releases it.
     assert_eq!(app.state(0), State::WaitingForLlm);
     app.turn_until("the end of both", |app| {
         app.clock.advance(Duration::from_millis(1));

@@ -24,7 +24,7 @@ fn what_is_typed_far_away_is_answered_on_the_screen_there() {
     terminal.type_bytes(b"\r");
     app.turn_until("the answer", |app| app.replies(0) == ["grüße 日本 🎉"]);
     app.turn_until("both stand there", |_| terminal.text().matches("grüße 日本 🎉").count() == 2);
-    assert!(terminal.messages.is_empty(), "{:?}", terminal.told);
+    assert!(terminal.messages.is_empty(), "{:?}", terminal.messages);
 }
 
 #[test]

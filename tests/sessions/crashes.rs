@@ -16,7 +16,7 @@ use crate::support::random::Random;
 
 /// A connection to the server of this house.
 fn connect(app: &CommandContext) -> BufReader<UnixStream> {
-    BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("somebody serves"))
+    BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"))
 }
 
 /// The next line; none when the connection has ended.

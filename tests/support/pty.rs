@@ -369,7 +369,7 @@ pub fn become_the_program_if_asked() {
     let Ok(words) = std::env::var(BECOME) else { return };
     let words: Vec<String> = serde_json::from_str(&words).expect("a list that spawn wrote");
     rustix::process::setsid().expect("a new process leads no group");
-    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that is nobody's");
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that controls no session");
     // Up to here stdout was /dev/null: the test harness talks.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin()).expect("the terminal as stdout");
     let mut program = Command::new(&words[0]);

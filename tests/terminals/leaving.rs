@@ -1,4 +1,4 @@
-//! The ways out of an attached terminal end nothing, and what ends a chat in its own terminal still does.
+//! Every way to leave an attached terminal only detaches it; in the chat's own terminal the same keys still end the chat.
 
 use polylogue::agent::State;
 use polylogue::repl::{TerminalRequest, Turn};

@@ -1,4 +1,4 @@
-//! A terminal that only watches: it looks where it wants, and nobody else can tell that it is there.
+//! A read-only terminal: it shows any agent, and changes nothing for others.
 
 use polylogue::agent::State;
 use polylogue::repl::Turn;
@@ -10,7 +10,7 @@ use crate::support::scene::app_with_agents;
 
 const REFUSED: &str = "this terminal is read-only";
 
-/// A watcher at agent 0, and everything of the agents that it could have disturbed.
+/// A read-only terminal at agent 0, and the fingerprints of all agents.
 fn watched(app: &mut Harness) -> (AttachedTerminal, Vec<String>) {
     let attached = AttachedTerminal::new(app, (80, 24), 0, WATCHING);
     let agents = app.repl.roster().len();

@@ -1,4 +1,4 @@
-//! What a program asks that hosts the loop, with a store in memory and no terminal.
+//! The library as an embedding program uses it, with a store in memory and no terminal.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::support::harness::{Harness, Plan};
 
 fn app() -> Repl {
     let store = Store::in_memory().expect("a store");
-    Repl::open(Config::default(), store, Clock::system(), None).expect("a house")
+    Repl::open(Config::default(), store, Clock::system(), None).expect("an open program")
 }
 
 fn turn_until_idle(repl: &mut Repl) {

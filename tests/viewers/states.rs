@@ -1,4 +1,4 @@
-//! What viewers are told of the past and of states: after a restart, of a child, and once for each change.
+//! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
 use polylogue::base::error::ErrorKind;
 use polylogue::domain::chunk::Chunk;
@@ -9,7 +9,7 @@ use polylogue::domain::wire::Place;
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
 
-/// What is told of states, in order.
+/// The changes of state, in order.
 fn states(app: &mut Harness, n: usize) -> Vec<String> {
     let all = all_chunks(app, n);
     as_texts(&all).into_iter().filter(|line| line.starts_with('[') && is_state(line)).collect()
@@ -19,7 +19,7 @@ fn is_state(line: &str) -> bool {
     ["[idle]", "[running]", "[awaiting_approval]", "[interrupted]", "[dead]"].contains(&line)
 }
 
-/// The conversation, as a viewer is told it.
+/// The conversation as a viewer reads it.
 fn said(app: &mut Harness, n: usize) -> Vec<String> {
     let all = all_chunks(app, n);
     as_texts(&all).into_iter().filter(|line| !line.starts_with('[')).collect()

@@ -1,5 +1,5 @@
-//! Viewers of agents that stream from scripted peers: whenever they come and go, they see the same stream, and the agents
-//! and the store are as if nobody had looked.
+//! Viewers of agents that stream from scripted peers: whenever they attach and detach, they read the same stream, and
+//! the agents and the store do not change.
 
 use polylogue::base::id::AgentId;
 use polylogue::domain::chunk::{Chunk, Numbered};
@@ -26,7 +26,7 @@ fn streaming(peer: &Peer) -> (Harness, Vec<Exchange>) {
     (app, exchanges)
 }
 
-/// Every agent says its next word.
+/// Every agent receives its next word.
 fn step(app: &mut Harness, exchanges: &[Exchange], piece: usize) {
     let word = |n: usize| format!("{n}.{piece} ");
     for (n, exchange) in exchanges.iter().enumerate() {
