@@ -26,7 +26,7 @@ impl Repl {
         let worktrees: Vec<PathBuf> = victims.iter().filter_map(of_victim).collect();
         for victim in &victims {
             if let Some(dead) = self.remove_agent(*victim) {
-                self.keep_last_words(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+                self.core.keep_last_chunks(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
             }
         }
         for root in worktrees {

@@ -141,7 +141,7 @@ impl Repl {
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
         if let Some(closed) = self.remove_agent(agent_id) {
-            self.keep_last_words(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
+            self.core.keep_last_chunks(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
         }
         Ok(())
     }

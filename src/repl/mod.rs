@@ -55,12 +55,13 @@ use crate::net::Lookup;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Roster};
+pub use crate::team::{ViewerId, ViewerOutput};
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
 pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
-pub use viewers::{OnChunks, ViewerId, ViewerOutput};
+pub use viewers::OnChunks;
 
 use component::{Command, Component};
 use core::Core;
@@ -114,6 +115,7 @@ pub struct Repl {
     worktree_jobs: Vec<environment::WorktreeJob>,
     unused_worktrees: Vec<environment::UnusedWorktree>,
     mail_waits: MailWaits,
+    callbacks: Vec<(ViewerId, OnChunks)>,
     /// Tasks on which several agents work.
     team: team::Team,
     tools_polled_at: Moment,
@@ -165,6 +167,7 @@ impl Repl {
             worktree_jobs: Vec::new(),
             unused_worktrees: Vec::new(),
             mail_waits: MailWaits::default(),
+            callbacks: Vec::new(),
             team: team::Team::default(),
             tools_polled_at,
             serving: serve::Serving::default(),
@@ -244,7 +247,7 @@ impl Repl {
         self.play_runs();
         self.step_components();
         self.dispatch();
-        self.tell_viewers();
+        self.call_back();
         self.render();
         self.serve_clients();
         if let Some(error) = self.trace.end() {

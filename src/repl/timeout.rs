@@ -58,7 +58,7 @@ impl Repl {
         let is_leftover = !self.core.roster.with_leftover().is_empty()
             || !self.core.outbox.is_empty()
             || self.can_send()
-            || self.has_to_tell()
+            || self.has_unread_callback()
             || self.has_work_for_clients()
             || self.team.has_news()
             || self.mail_waits.has_work(&self.core)

@@ -6,6 +6,7 @@
 mod log;
 mod mail;
 mod queue;
+mod viewers;
 
 use std::collections::VecDeque;
 
@@ -19,9 +20,8 @@ use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
-use crate::repl::viewers::Viewers;
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster};
+use crate::team::{AgentFactory, Roster, Viewers};
 use crate::tools::Running;
 
 /// What the components of the loop are lent.
