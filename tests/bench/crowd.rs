@@ -33,8 +33,7 @@ impl Cost {
 fn streaming(flood: &FloodProcess, count: usize) -> App {
     let mut app = App::new(Some(&flood.url()), count + 1);
     app.say_to_all();
-    let connected =
-        |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
+    let connected = |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
     app.until("all stream", connected);
     app.run_for(Duration::from_secs(1));
     app.longest = Default::default();

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{CommandContext, PROGRAM};
+use super::{App, PROGRAM};
 
 /// Whether there is such a shell here.
 fn is_there(shell: &str) -> bool {
@@ -11,7 +11,7 @@ fn is_there(shell: &str) -> bool {
 
 #[test]
 fn every_shell_that_is_here_can_read_its_script() {
-    let app = CommandContext::new();
+    let app = App::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = app.get(&["completions", shell]);
         assert!(script.contains("polylogue"), "{shell}");
@@ -25,7 +25,7 @@ fn every_shell_that_is_here_can_read_its_script() {
 }
 
 /// What bash offers behind these words.
-fn offers(app: &CommandContext, words: &[&str]) -> Vec<String> {
+fn offers(app: &App, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let last = words.len() - 1;
     let script = format!(
@@ -47,7 +47,7 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
     if !is_there("bash") {
         return;
     }
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     for name in ["scout", "scribe"] {
         pty.send(format!("/fork --name {name}\r"));

@@ -10,12 +10,12 @@ use polylogue::store::Store;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{CommandContext, eventually};
+use super::{App, eventually};
 use crate::support::client::request;
 use crate::support::random::Random;
 
 /// A connection to the server of this house.
-fn connect(app: &CommandContext) -> BufReader<UnixStream> {
+fn connect(app: &App) -> BufReader<UnixStream> {
     BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"))
 }
 
@@ -27,7 +27,7 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
 }
 
 /// What the store has of what was said to agent 0: in its log, and in its queue.
-fn kept(app: &CommandContext) -> BTreeSet<String> {
+fn kept(app: &App) -> BTreeSet<String> {
     let store = Store::open(app.path()).expect("nobody holds it");
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
@@ -38,7 +38,7 @@ fn kept(app: &CommandContext) -> BTreeSet<String> {
 
 #[test]
 fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
-    let mut app = CommandContext::new();
+    let mut app = App::new();
     let mut random = Random(5);
     let mut acknowledged = BTreeSet::new();
     for life in 0..50 {
@@ -67,14 +67,14 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
     }
 }
 
-fn descriptors(app: &CommandContext) -> usize {
+fn descriptors(app: &App) -> usize {
     let pid = app.pid().as_raw_nonzero();
     std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
 }
 
 #[test]
 fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut random = Random(7);
     let before = descriptors(&app);
     app.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
