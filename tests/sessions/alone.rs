@@ -1,11 +1,11 @@
 //! `polylogue` without a subcommand, where a server holds the data directory.
 
-use super::CommandContext;
+use super::App;
 use crate::support::pty::TerminalLeft;
 
 #[test]
 fn the_chat_attaches_where_a_server_holds_its_directory_and_a_prompt_goes_to_agent_0() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut bare = app.terminal(&[], (80, 24));
     bare.wait_for_text("one person, many agents");
     bare.send("/fork --name bea\r");
@@ -22,7 +22,7 @@ fn the_chat_attaches_where_a_server_holds_its_directory_and_a_prompt_goes_to_age
 
 #[test]
 fn options_that_a_running_server_cannot_heed_are_named() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.terminal(&["-m", "echo/other", "--trace", "/dev/null"], (120, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
     pty.send("\x03");
@@ -33,7 +33,7 @@ fn options_that_a_running_server_cannot_heed_are_named() {
 
 #[test]
 fn an_ephemeral_chat_is_its_own_also_beside_a_server() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.terminal(&["--ephemeral", "hello"], (80, 24));
     pty.wait_for_text("> hello\n\n  hello\n");
     pty.leave();
@@ -43,7 +43,7 @@ fn an_ephemeral_chat_is_its_own_also_beside_a_server() {
 
 #[test]
 fn to_look_only_is_to_watch_the_server() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.terminal(&["--read-only"], (80, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
     app.get(&["send", "0", "news"]);
