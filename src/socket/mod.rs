@@ -1,5 +1,4 @@
-//! The Unix socket of a server, and the lines that go in and out of it. What the lines mean is not known here: requests
-//! are carried out by the loop.
+//! The Unix socket of a server, and its connections as lines of bytes. The event loop interprets the lines.
 
 mod connection;
 mod listener;
