@@ -46,7 +46,7 @@ fn what_another_process_holds_can_be_looked_at_and_not_touched() {
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     assert_eq!(looker.terminal_left(), TerminalLeft::CLEAN);
-    assert!(looker.screen_text().contains("Nothing was changed"), "{}", looker.screen_text());
+    assert!(looker.screen_text().contains("nothing was changed"), "{}", looker.screen_text());
     assert!(bytes_of(chat.directory.path()) == before, "the store was touched");
 
     chat.pty.send("\x1b\x1b1");

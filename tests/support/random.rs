@@ -1,10 +1,10 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
-/// A small generator (xorshift64*, Vigna 2016): the same seed, the same life.
-pub struct Dice(pub u64);
+/// A small generator (xorshift64*, Vigna 2016), started with a seed.
+pub struct Random(pub u64);
 
-impl Dice {
-    /// A number from 0 to `bound`, which is not among them.
+impl Random {
+    /// A number from 0 up to, but not including, `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

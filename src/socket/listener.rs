@@ -1,8 +1,8 @@
-//! Where a server is reached: `DATA/server/socket`. The directory and the socket belong to us and to nobody else, and
-//! none of the two is a symbolic link; both sides look at that before they say a word.
+//! The socket of a server, `DATA/server/socket`. Server and clients check, before anything is sent, that directory and
+//! socket belong to the user, that nobody else may enter the directory, and that neither is a symbolic link.
 //!
-//! A socket's path may have only 107 bytes (`unix(7)`, `sun_path`), and a path can be turned to another place between a
-//! look and a use. So the directory is opened once, what was opened is looked at, and the socket is reached through it.
+//! The path of a socket may have only 107 bytes (`unix(7)`, `sun_path`), and a path may lead elsewhere between check and
+//! use. So the directory is opened once, the open descriptor is checked, and the socket is reached through it.
 
 use std::ffi::CStr;
 use std::io::ErrorKind as IoKind;
@@ -17,27 +17,24 @@ use rustix::process::geteuid;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// The directory in the data directory.
 const DIRECTORY: &str = "server";
-/// The socket in it.
 const SOCKET: &CStr = c"socket";
 
-/// A server's socket. It is removed when this is dropped.
+/// The listening socket of a server. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
     directory: OwnedFd,
-    /// Which file the socket is: nothing else is removed at the end.
+    /// Device and inode of the socket: no other file is removed.
     file: (u64, u64),
 }
 
 impl Listener {
-    /// Makes the socket of the server that holds this data directory. The caller holds the store's lock: a socket that is
-    /// there already was left by a server that ended without a word, and is replaced.
+    /// Creates the socket. The caller holds the lock of the store, so an existing socket was left by a server that crashed,
+    /// and is replaced.
     ///
     /// # Errors
-    /// In words that name the way out, if the directory or the socket belongs to somebody else, can be reached by
-    /// somebody else, or is something else than it should be.
+    /// The directory or the socket belongs to another user, can be entered by others, or is of another type.
     pub fn bind(data_directory: &Path) -> Result<Self> {
         let path = data_directory.join(DIRECTORY);
         match mkdirat(CWD, &path, Mode::RWXU) {
@@ -48,8 +45,8 @@ impl Listener {
         if socket_in(&directory, &path)?.is_some() {
             unlinkat(&directory, SOCKET, AtFlags::empty()).map_err(|error| refusal(&path, error))?;
         }
-        let listener = UnixListener::bind(way_to_socket(&directory, &path))?;
-        // Whoever would come in between would have to pass the directory.
+        let listener = UnixListener::bind(socket_path(&directory, &path))?;
+        // Until then the directory keeps others out.
         chmodat(&directory, SOCKET, Mode::RUSR | Mode::WUSR, AtFlags::empty())
             .map_err(|error| refusal(&path, error))?;
         listener.set_nonblocking(true)?;
@@ -57,10 +54,10 @@ impl Listener {
         Ok(Self { listener, directory, file: (file.st_dev, file.st_ino) })
     }
 
-    /// The next client, if one waits. Who is not the same user is let go without a word.
+    /// The next client, if one waits. Connections of other users are closed.
     ///
     /// # Errors
-    /// When the kernel gives no descriptor; the client goes on waiting.
+    /// There is no free descriptor; the client continues to wait.
     pub fn accept(&self) -> Result<Option<UnixStream>> {
         loop {
             match self.listener.accept() {
@@ -73,7 +70,7 @@ impl Listener {
         }
     }
 
-    /// The descriptor to watch for reading.
+    /// The descriptor to poll for reading.
     pub fn fd(&self) -> RawFd {
         self.listener.as_raw_fd()
     }
@@ -81,9 +78,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let is_here = statat(&self.directory, SOCKET, AtFlags::SYMLINK_NOFOLLOW);
-        if is_here.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file) {
-            // One that cannot be removed is stale, and the next server replaces it.
+        let current = statat(&self.directory, SOCKET, AtFlags::SYMLINK_NOFOLLOW);
+        if current.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file) {
+            // If this fails, the next server replaces the socket.
             let _ = unlinkat(&self.directory, SOCKET, AtFlags::empty());
         }
     }
@@ -92,47 +89,46 @@ impl Drop for Listener {
 /// Connects to the server of this data directory; `None` if there is none.
 ///
 /// # Errors
-/// As for [`Listener::bind`]: nothing is ever said to a socket that could be a stranger's.
+/// As for [`Listener::bind`].
 pub fn connect(data_directory: &Path) -> Result<Option<UnixStream>> {
     let path = data_directory.join(DIRECTORY);
     let Some(directory) = open_directory(&path)? else { return Ok(None) };
     if socket_in(&directory, &path)?.is_none() {
         return Ok(None);
     }
-    match UnixStream::connect(way_to_socket(&directory, &path)) {
+    match UnixStream::connect(socket_path(&directory, &path)) {
         Ok(stream) if is_ours(&stream) => Ok(Some(stream)),
-        Ok(_) => Err(strange(&path.join("socket"), "another user answers there")),
-        // The server has ended, with or without a word.
+        Ok(_) => Err(unsafe_path(&path.join("socket"), "another user is listening there")),
         Err(error) if matches!(error.kind(), IoKind::ConnectionRefused | IoKind::NotFound) => Ok(None),
         Err(error) => Err(Error::from(error).context(path.join("socket").display())),
     }
 }
 
-/// Whether at the other end is a process of the same user.
+/// Whether the peer is a process of the same user.
 fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 
-/// The directory, opened and found to be ours alone; `None` if there is none.
+/// Opens and checks the directory; `None` if there is none.
 fn open_directory(path: &Path) -> Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match openat(CWD, path, flags, Mode::empty()) {
         Ok(directory) => directory,
         Err(Errno::NOENT) => return Ok(None),
-        // Linux says NOTDIR for a symbolic link too, when asked for a directory.
-        Err(Errno::NOTDIR | Errno::LOOP) => return Err(strange(path, "it is no directory or a symbolic link")),
+        // With O_DIRECTORY, Linux gives NOTDIR for a symbolic link too.
+        Err(Errno::NOTDIR | Errno::LOOP) => return Err(unsafe_path(path, "not a directory, or a symbolic link")),
         Err(error) => return Err(refusal(path, error)),
     };
     let stat = fstat(&directory).map_err(|error| refusal(path, error))?;
     check_owner(path, &stat)?;
     if stat.st_mode & 0o077 != 0 {
-        let words = format!("{0}: others may enter it: `chmod 700 {0}` closes it", path.display());
-        return Err(Error::new(ErrorKind::System, words));
+        let message = format!("{0} is accessible to other users: run `chmod 700 {0}`", path.display());
+        return Err(Error::new(ErrorKind::System, message));
     }
     Ok(Some(directory))
 }
 
-/// What is known of the socket, found to be one and ours; `None` if there is none.
+/// Checks the socket; `None` if there is none.
 fn socket_in(directory: &OwnedFd, path: &Path) -> Result<Option<Stat>> {
     let path = path.join("socket");
     let stat = match statat(directory, SOCKET, AtFlags::SYMLINK_NOFOLLOW) {
@@ -141,25 +137,25 @@ fn socket_in(directory: &OwnedFd, path: &Path) -> Result<Option<Stat>> {
         Err(error) => return Err(refusal(&path, error)),
     };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return Err(strange(&path, "it is no socket"));
+        return Err(unsafe_path(&path, "not a socket"));
     }
     check_owner(&path, &stat)?;
     Ok(Some(stat))
 }
 
 fn check_owner(path: &Path, stat: &Stat) -> Result<()> {
-    if stat.st_uid == geteuid().as_raw() { Ok(()) } else { Err(strange(path, "it belongs to another user")) }
+    if stat.st_uid == geteuid().as_raw() { Ok(()) } else { Err(unsafe_path(path, "belongs to another user")) }
 }
 
-/// A path that leads through the opened directory. Where there is no `/proc`, the plain one has to do.
-fn way_to_socket(directory: &OwnedFd, path: &Path) -> PathBuf {
+/// The path of the socket through the open directory; without `/proc` the plain path.
+fn socket_path(directory: &OwnedFd, path: &Path) -> PathBuf {
     let through = PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd()));
     if through.exists() { through.join("socket") } else { path.join("socket") }
 }
 
-fn strange(path: &Path, what: &str) -> Error {
-    let words = format!("{}: {what}: look at it and remove it, or choose another --data-dir", path.display());
-    Error::new(ErrorKind::System, words)
+fn unsafe_path(path: &Path, what: &str) -> Error {
+    let message = format!("{}: {what}; remove it, or use another --data-dir", path.display());
+    Error::new(ErrorKind::System, message)
 }
 
 fn refusal(path: &Path, error: Errno) -> Error {
@@ -175,19 +171,19 @@ mod tests {
     use super::*;
 
     fn mode(path: &Path) -> u32 {
-        fs::symlink_metadata(path).expect("it is there").mode() & 0o777
+        fs::symlink_metadata(path).expect("the file exists").mode() & 0o777
     }
 
     #[test]
-    fn the_socket_and_its_directory_are_ours_alone_and_the_socket_goes_with_the_server() {
+    fn socket_and_directory_are_private_and_the_socket_is_removed_with_the_server() {
         let data = tempfile::tempdir().unwrap();
-        assert!(connect(data.path()).unwrap().is_none(), "nobody serves");
+        assert!(connect(data.path()).unwrap().is_none(), "there is no server");
         let listener = Listener::bind(data.path()).unwrap();
         let (directory, socket) = (data.path().join("server"), data.path().join("server/socket"));
         assert_eq!((mode(&directory), mode(&socket)), (0o700, 0o600));
         let mut client = connect(data.path()).unwrap().expect("a server");
         drop(listener.accept().unwrap().expect("a client"));
-        assert_eq!(client.read(&mut [0]).unwrap(), 0, "the server has hung up");
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "the server has closed the connection");
         assert!(listener.accept().unwrap().is_none());
         drop(listener);
         assert!(!socket.exists());
@@ -195,23 +191,23 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_a_dead_server_left_is_no_server_and_is_replaced() {
+    fn a_stale_socket_is_no_server_and_is_replaced() {
         let data = tempfile::tempdir().unwrap();
         let listener = Listener::bind(data.path()).unwrap();
         let socket = data.path().join("server/socket");
         let stale = data.path().join("stale");
-        // Its process has died: nobody listens, and the file is still there.
+        // As after a crash: the file exists, and no process listens.
         fs::hard_link(&socket, &stale).unwrap();
         drop(listener);
         fs::rename(&stale, &socket).unwrap();
-        assert!(connect(data.path()).unwrap().is_none(), "nobody answers");
+        assert!(connect(data.path()).unwrap().is_none(), "no process listens");
         let listener = Listener::bind(data.path()).unwrap();
         assert!(connect(data.path()).unwrap().is_some());
         drop(listener);
     }
 
     #[test]
-    fn a_path_of_any_length_leads_to_the_socket() {
+    fn a_path_of_any_length_works() {
         let data = tempfile::tempdir().unwrap();
         let deep = data.path().join("x".repeat(200)).join("y".repeat(200));
         fs::create_dir_all(&deep).unwrap();
@@ -219,16 +215,16 @@ mod tests {
         assert!(connect(&deep).unwrap().is_some());
     }
 
-    /// Neither side goes on, and the words name the place and the way out.
-    fn refused(data: &Path, words: &str) {
+    /// Both sides refuse the directory, with this text in the message.
+    fn refused(data: &Path, expected: &str) {
         for refused in [Listener::bind(data).map(drop), connect(data).map(drop)] {
-            let message = refused.expect_err(words).message;
-            assert!(message.contains(words) && message.contains("server"), "{message}");
+            let message = refused.expect_err(expected).message;
+            assert!(message.contains(expected) && message.contains("server"), "{message}");
         }
     }
 
     #[test]
-    fn a_directory_that_others_may_enter_is_refused_with_the_command_that_closes_it() {
+    fn a_directory_that_others_may_enter_is_refused_with_the_command_to_run() {
         let data = tempfile::tempdir().unwrap();
         let directory = data.path().join("server");
         fs::create_dir(&directory).unwrap();
@@ -241,39 +237,39 @@ mod tests {
     }
 
     #[test]
-    fn a_symbolic_link_or_a_file_in_the_place_of_the_directory_is_refused() {
+    fn a_symbolic_link_or_a_file_instead_of_the_directory_is_refused() {
         let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let directory = data.path().join("server");
         symlink(elsewhere.path(), &directory).unwrap();
-        refused(data.path(), "no directory or a symbolic link");
-        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing was made behind the link");
+        refused(data.path(), "not a directory, or a symbolic link");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing was created in the target of the link");
         fs::remove_file(&directory).unwrap();
         fs::write(&directory, "").unwrap();
-        refused(data.path(), "no directory or a symbolic link");
+        refused(data.path(), "not a directory, or a symbolic link");
     }
 
     #[test]
-    fn what_is_no_socket_in_the_place_of_the_socket_is_refused_and_left_alone() {
+    fn a_file_or_link_instead_of_the_socket_is_refused_and_not_removed() {
         let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         drop(Listener::bind(data.path()).unwrap());
         let socket = data.path().join("server/socket");
         fs::write(&socket, "mine").unwrap();
-        refused(data.path(), "it is no socket");
+        refused(data.path(), "not a socket");
         assert_eq!(fs::read_to_string(&socket).unwrap(), "mine");
         fs::remove_file(&socket).unwrap();
-        // Behind the link somebody listens who could be anybody.
+        // A process listens on the target of the link.
         let other = Listener::bind(elsewhere.path()).unwrap();
         symlink(elsewhere.path().join("server/socket"), &socket).unwrap();
-        refused(data.path(), "it is no socket");
+        refused(data.path(), "not a socket");
         drop(other);
     }
 
     #[test]
-    fn what_belongs_to_another_user_is_refused() {
+    fn a_directory_or_socket_of_another_user_is_refused() {
         let data = tempfile::tempdir().unwrap();
         drop(Listener::bind(data.path()).unwrap());
         let directory = data.path().join("server");
-        // Only root can give something away, and not in every container: else there is nothing to be shown here.
+        // Only root may change the owner, and not in every container; otherwise this cannot be tested.
         if chown(&directory, Some(12_345), None).is_err() {
             return;
         }
@@ -291,7 +287,7 @@ mod tests {
         let old = Listener::bind(data.path()).unwrap();
         let new = Listener::bind(data.path()).unwrap();
         drop(old);
-        assert!(connect(data.path()).unwrap().is_some(), "the other one's is there");
+        assert!(connect(data.path()).unwrap().is_some(), "the other server's socket is left");
         drop(new);
         assert!(connect(data.path()).unwrap().is_none());
     }
