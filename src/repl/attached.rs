@@ -26,9 +26,10 @@ impl Repl {
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
         let focus = named.or(self.server.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = focus.expect("there is at least agent 0");
-        let TerminalFacts { color, attributes, unicode, is_in_tmux, .. } = *facts;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux } = *facts;
         let palette = Palette { color, attributes, unicode };
-        let device = RemoteTerminal { size: bounded(facts.size), palette, is_in_tmux, ..RemoteTerminal::default() };
+        let device =
+            RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
         let terminal = self.attach_device(Device::Remote(device), focus, mode);
         self.server.attach(&mut self.core, id, terminal);
@@ -43,8 +44,8 @@ impl Repl {
                 && let Some(request) = self.server.next_request_of(&mut self.core, id)
             {
                 match request {
-                    Request::Keys(keys) => remote.input.extend(keys),
-                    Request::Size(columns, rows) => remote.size = bounded((columns, rows)),
+                    Request::Keys { keys } => remote.input.extend(keys),
+                    Request::Size { columns, rows } => remote.size = bounded((columns, rows)),
                     _ => self.terminals.get_mut(terminal).into_iter().for_each(Terminal::redraw),
                 }
             }
@@ -85,7 +86,7 @@ impl Repl {
         }
         // After the frame, and only when that was taken.
         if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
-            client.send(&Response::Suspend);
+            client.send(&Response::Suspend {});
         }
         client.set_kept(terminal.kept());
         if client.has_left() && !terminal.has_keys() {

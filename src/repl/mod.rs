@@ -12,24 +12,20 @@ mod core;
 mod credentials;
 mod device;
 mod draw;
-mod environment;
 mod event;
 mod exit;
 mod export;
 mod external;
-mod fork;
 mod input;
-mod kill;
+mod jobs;
 mod library;
 mod load;
-mod log;
 mod mail_waits;
 mod queue;
 mod requests;
 mod sending;
 mod server;
-mod slice;
-mod steer;
+mod staged;
 #[cfg(feature = "coordinator")]
 mod team;
 #[cfg(not(feature = "coordinator"))]
@@ -69,6 +65,7 @@ use component::{Command, Component};
 use core::Core;
 use credentials::Credentials;
 use external::ExternalHooks;
+use jobs::Jobs;
 use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
 use server::Server;
@@ -84,27 +81,12 @@ pub enum Turn {
     Exit,
 }
 
-/// A change that waits until the agent's tools are done.
-struct Parked {
-    agent_id: AgentId,
-    /// The terminal from which it was asked for.
-    origin: Origin,
-    change: Change,
-    /// What the person typed for it, if that was more than the command.
-    line: Option<String>,
-}
-
 /// The loop and all that it holds.
 pub struct Repl {
     core: Core,
     trace: Trace,
     signals: Option<Signals>,
     terminals: Terminals,
-    parked: Vec<Parked>,
-    /// What happens in memory when what is being stored is kept.
-    after_commit: Vec<queue::AfterCommit>,
-    /// Cuts that wait for summaries.
-    slice_jobs: Vec<slice::SliceJob>,
     /// Which providers have to be waited for.
     limiter: Limiter,
     credentials: Credentials,
@@ -114,9 +96,7 @@ pub struct Repl {
     slots: usize,
     /// Idle agents that still hold a connection, the longest idle first.
     idle_connections: VecDeque<AgentId>,
-    /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
-    worktree_jobs: Vec<environment::WorktreeJob>,
-    unused_worktrees: Vec<environment::UnusedWorktree>,
+    jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
     /// Tasks on which several agents work.
@@ -133,7 +113,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = 2;
+const COMPONENTS: usize = 3;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -159,16 +139,12 @@ impl Repl {
             trace,
             signals: None,
             terminals: Terminals::default(),
-            parked: Vec::new(),
-            after_commit: Vec::new(),
-            slice_jobs: Vec::new(),
             limiter: Limiter::default(),
             credentials: Credentials::default(),
             lookups: BTreeMap::new(),
             slots,
             idle_connections: VecDeque::new(),
-            worktree_jobs: Vec::new(),
-            unused_worktrees: Vec::new(),
+            jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
             team: team::Team::default(),
@@ -185,7 +161,7 @@ impl Repl {
             repl.core.roster.with(*cut, Agent::note_interrupted);
         }
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
-        repl.find_unused_worktrees(root);
+        repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.attach_device(device, root, TerminalMode::default());
         }
@@ -234,8 +210,7 @@ impl Repl {
             return Ok(Turn::Exit);
         }
         let named = self.handle_curl_events(&ready);
-        self.join_draining();
-        self.poll_worktree_jobs();
+        self.core.reap();
         self.poll_key_commands();
         self.poll_lookups();
         for id in self.agents_with_work(named, &ready) {
@@ -270,8 +245,8 @@ impl Repl {
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
-        let Self { core, mail_waits, server, .. } = self;
-        (core, [mail_waits, server])
+        let Self { core, jobs, mail_waits, server, .. } = self;
+        (core, [jobs, mail_waits, server])
     }
 
     /// Lets every component read what came for it, then carries out what clients ask for.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::domain::chunk::Position;
 use crate::domain::flow::{Change, Origin};
-use crate::domain::wire::{Place, Request, Response};
+use crate::domain::wire::{Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::{Repl, Turn};
 
@@ -71,8 +72,8 @@ impl Repl {
             Request::Logs { agent, from, last, follows } => {
                 return self.begin_client_logs(client, &agent, from.as_ref(), last, follows).map(|()| Answer::Later);
             }
-            Request::Turn { agent, text, most } => {
-                return self.begin_client_turn(client, &agent, text, most).map(|()| Answer::Later);
+            Request::Turn { agent, text, max_requests } => {
+                return self.begin_client_turn(client, &agent, text, max_requests).map(|()| Answer::Later);
             }
             Request::Cut => return self.cancel_client_turn(client).map(|()| Answer::Later),
             Request::Wait { agent, seconds } => {
@@ -91,7 +92,7 @@ impl Repl {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
-            Request::Keys(_) | Request::Size(..) | Request::Redraw => {
+            Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
                 unreachable!("the server hands these out for attached terminals only")
             }
         };
@@ -113,10 +114,16 @@ impl Repl {
     }
 
     /// As [`Repl::submit_named`], and the client is sent the chunks of the turn.
-    fn begin_client_turn(&mut self, client: ClientId, agent: &str, text: String, most: Option<u32>) -> Result<()> {
+    fn begin_client_turn(
+        &mut self,
+        client: ClientId,
+        agent: &str,
+        text: String,
+        max_requests: Option<u32>,
+    ) -> Result<()> {
         let agent = self.find(agent)?;
         require_text(&text)?;
-        self.server.begin_turn(&mut self.core, client, agent, most);
+        self.server.begin_turn(&mut self.core, client, agent, max_requests);
         let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));
         if outcome.is_err() {
             self.server.forget_turn(&mut self.core, client);
@@ -149,17 +156,14 @@ impl Repl {
         &mut self,
         client: ClientId,
         agent: &str,
-        from: Option<&Place>,
+        from: Option<&Position>,
         last: Option<u64>,
         follows: bool,
     ) -> Result<()> {
         let agent = self.find(agent)?;
         let viewer = match (from, last) {
-            (Some(_), Some(_)) => {
-                return Err(usage("\"last\" and a position (\"epoch\", \"n\") exclude each other"));
-            }
             (None, Some(count)) => self.core.attach_to_last(agent, count)?,
-            (from, None) => self.core.attach(agent, from)?,
+            (from, _) => self.core.attach(agent, from)?,
         };
         let next = self.core.roster.get(agent).map_or(0, |agent| agent.output.next());
         self.server.begin_logs(&mut self.core, client, viewer, if follows { u64::MAX } else { next });
@@ -185,7 +189,7 @@ impl Repl {
             "name": agent.identity.name,
             "parent": self.core.roster.parent(id).map(|parent| parent.to_string()),
             "status": agent.status().name(),
-            "doing": self.activity_as_json(agent),
+            "activity": self.activity_as_json(agent),
             "model": agent.talk.endpoint.full_name(),
             "unread": agent.unread,
             "queued": agent.queue.len(),

@@ -85,7 +85,7 @@ impl Client {
 
     /// Refuses a request that does not fit what is under way.
     pub(super) fn check(&self, request: Request) -> Result<Request> {
-        let is_for_terminal = matches!(request, Request::Keys(_) | Request::Size(..) | Request::Redraw);
+        let is_for_terminal = matches!(request, Request::Keys { .. } | Request::Size { .. } | Request::Redraw);
         let message = match self.state {
             ClientState::Terminal { .. } if !is_for_terminal => {
                 "a terminal is attached to this connection: use another connection for other requests"
@@ -131,7 +131,7 @@ impl Client {
     /// Bytes that are buffered for it.
     pub(super) fn kept(&self) -> usize {
         let keys = if let ClientState::Terminal { kept, .. } = self.state { kept } else { 0 };
-        self.connection.kept() + keys
+        self.connection.buffered() + keys
     }
 
     /// Whether it has closed the connection, and every line that it had sent is read.
