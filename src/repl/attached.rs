@@ -88,7 +88,7 @@ impl Repl {
         if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
             client.send(&Response::Suspend {});
         }
-        client.set_kept(terminal.kept());
+        client.set_key_bytes(terminal.kept());
         if client.has_left() && !terminal.has_keys() {
             self.server.remove(&mut self.core, id);
         }

@@ -30,15 +30,15 @@ impl Repl {
             let answer = self.apply_request(client, request);
             // What a request leads to has happened before the next one is taken.
             self.apply_effects();
-            let response = match &answer {
+            let (response, turn) = match answer {
                 Ok(Answer::Later) => continue,
-                Ok(Answer::Now(value)) => Response::Done(value.clone()),
-                Ok(Answer::Exit) => Response::Done(Value::Null),
-                Err(error) => Response::from(error),
+                Ok(Answer::Now(value)) => (Response::Done(value), Turn::Continue),
+                Ok(Answer::Exit) => (Response::Done(Value::Null), Turn::Exit),
+                Err(error) => (Response::from(&error), Turn::Continue),
             };
             self.server.respond(client, &response);
-            if matches!(answer, Ok(Answer::Exit)) {
-                return Turn::Exit;
+            if turn == Turn::Exit {
+                return turn;
             }
         }
         self.read_attached();

@@ -6,8 +6,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::wire::{Request, Response};
 use crate::reactor::{Reactor, Source};
-use crate::repl::ViewerId;
 use crate::socket::Connection;
+use crate::team::ViewerId;
 
 /// Requests of one client that are carried out in one turn of the loop.
 const REQUESTS_PER_TURN: usize = 16;
@@ -36,7 +36,7 @@ pub(super) enum ClientState {
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
     /// A terminal, and the bytes of keys that are buffered for it.
-    Terminal { terminal: TerminalId, kept: usize },
+    Terminal { terminal: TerminalId, key_bytes: usize },
 }
 
 impl Client {
@@ -122,15 +122,15 @@ impl Client {
     }
 
     /// Notes how many bytes of keys are buffered for its terminal.
-    pub(in crate::repl) fn set_kept(&mut self, bytes: usize) {
-        if let ClientState::Terminal { kept, .. } = &mut self.state {
-            *kept = bytes;
+    pub(in crate::repl) fn set_key_bytes(&mut self, bytes: usize) {
+        if let ClientState::Terminal { key_bytes, .. } = &mut self.state {
+            *key_bytes = bytes;
         }
     }
 
     /// Bytes that are buffered for it.
-    pub(super) fn kept(&self) -> usize {
-        let keys = if let ClientState::Terminal { kept, .. } = self.state { kept } else { 0 };
+    pub(super) fn buffered(&self) -> usize {
+        let keys = if let ClientState::Terminal { key_bytes, .. } = self.state { key_bytes } else { 0 };
         self.connection.buffered() + keys
     }
 

@@ -148,7 +148,7 @@ impl Server {
 
     /// The client has a terminal from now on. Keys, frames and the end of it are the loop's.
     pub(super) fn attach(&mut self, core: &mut Core, id: ClientId, terminal: TerminalId) {
-        self.set_state(core, id, ClientState::Terminal { terminal, kept: 0 });
+        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0 });
     }
 
     pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {

@@ -9,8 +9,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::chunk::Status;
 use crate::domain::wire::Response;
-use crate::repl::ViewerId;
 use crate::repl::core::Core;
+use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines after which the other clients come first.
 const CHUNKS_AT_ONCE: usize = 64;

@@ -18,9 +18,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
-use crate::repl::ViewerId;
 use crate::repl::component::Command;
 use crate::repl::core::{Core, agent_gone};
+use crate::team::ViewerId;
 
 /// A turn that a client has asked for.
 pub(super) struct ClientTurn {
