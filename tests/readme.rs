@@ -11,6 +11,8 @@ fn told(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+// The README describes the default build.
+#[cfg(feature = "coordinator")]
 #[test]
 fn the_readme_lists_every_command_as_help_does_and_no_other() {
     let rows: Vec<String> = COMMANDS

@@ -51,7 +51,7 @@ once it is trusted. show prints one as a file. The steps of a workflow work in l
 on it are skipped).
 
 With --json each event is an object a line: v (1), run, n (from 1), at_ms, type and the fields of the type: task_started \
-(task, strategy, course, aggregation, members), agent_started (member, model), agent_finished (member, success, timed_out, \
+(task, strategy, schedule, aggregation, members), agent_started (member, model), agent_finished (member, success, timed_out, \
 skipped, cancelled, attempts, duration_ms, tokens, and answer, or error and kind), agent_skipped (member, reason), \
 aggregation_completed (aggregation, answers, chosen, notes), and as the last line task_completed (answer, failures, tokens) \
 or task_failed (error, kind, interrupted, answer, failures, tokens).";

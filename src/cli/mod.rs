@@ -11,9 +11,6 @@ mod doctor;
 mod man;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
-#[cfg(not(feature = "coordinator"))]
-#[path = "multi_agent/left_out.rs"]
-mod multi_agent;
 pub mod print;
 mod process;
 mod scripts;
@@ -97,7 +94,10 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Completions { shell }) => Ok(shown(&completions::script(*shell))),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &around),
         Some(Command::Attach { agent, read_only }) => connect::attach(arguments, &around, agent.clone(), *read_only),
+        #[cfg(feature = "coordinator")]
         Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &around),
+        #[cfg(not(feature = "coordinator"))]
+        Some(Command::MultiAgent(_)) => Err(Error::left_out("coordinator")),
         Some(command) => scripts::run(command, &served_directory(arguments, &around)?),
         None if arguments.print => print::run(arguments, &around),
         None => match connect::instead_of_chat(arguments, &around)? {

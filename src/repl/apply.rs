@@ -174,8 +174,12 @@ impl Repl {
             Change::Mark(label) => self.log_event(agent_id, Body::Mark(label)),
             Change::Rewind(label) => self.rewind(agent_id, label.as_deref()),
             Change::Slice(spec) => self.slice(origin, agent_id, &spec),
+            #[cfg(feature = "coordinator")]
             Change::Team(line) => self.team_by_person(agent_id, &line),
+            #[cfg(feature = "coordinator")]
             Change::ShowTeam => self.show_team(origin, agent_id),
+            #[cfg(not(feature = "coordinator"))]
+            Change::Team(_) | Change::ShowTeam => Err(Error::left_out("coordinator")),
             Change::Send { to, body } => self.send_mail(agent_id, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(agent_id, id),
             Change::DeleteMail(id) => self.delete_mail(agent_id, id),

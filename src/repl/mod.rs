@@ -56,6 +56,7 @@ use crate::team::{AgentFactory, Limiter, Roster};
 use crate::tools::Running;
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
+#[cfg(feature = "coordinator")]
 pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub use terminals::TerminalId;

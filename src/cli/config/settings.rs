@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use super::source::Value;
 use crate::cli::arguments::Arguments;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, TeamSettings};
 use crate::domain::thinking::Thinking;
-use crate::team::coordinator::settings::{Aggregation, Strategy};
 
 /// What the settings are written into.
 #[derive(Debug, Clone, Default)]
@@ -189,12 +188,12 @@ pub const SETTINGS: &[Setting] = &[
     limit(
         "team.strategy",
         "In which order several agents work on one task",
-        Slot::Name(|config| &mut config.team.strategy, || Strategy::ALL.map(Strategy::name).to_vec()),
+        Slot::Name(|config| &mut config.team.strategy, || TeamSettings::STRATEGIES.to_vec()),
     ),
     limit(
         "team.aggregation",
         "How their answers become one",
-        Slot::Name(|config| &mut config.team.aggregation, || Aggregation::ALL.map(Aggregation::name).to_vec()),
+        Slot::Name(|config| &mut config.team.aggregation, || TeamSettings::AGGREGATIONS.to_vec()),
     ),
     limit(
         "team.agent_timeout",

@@ -1,43 +1,13 @@
-//! Stands where the coordinator was left out of the program: no run ever begins, and nobody plays in one.
-
-use std::fmt;
-use std::rc::Rc;
+//! What the loop calls where the feature `coordinator` was left out: there are no runs and no members.
 
 use crate::agent::Effect;
 use crate::base::clock::Moment;
-use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::config::Settings as Limits;
-use crate::repl::{Repl, TerminalId};
-use crate::team::coordinator::event::Event;
-use crate::team::coordinator::health::Health;
-use crate::team::coordinator::member::Member;
-use crate::team::coordinator::outcome::Outcome;
-use crate::team::coordinator::settings::Settings;
-use crate::team::coordinator::workflow::Workflow;
+use crate::domain::config::Settings;
+use crate::repl::Repl;
 
-/// Names one run. There never is one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(());
-
-impl RunId {
-    /// The name as it stands in events and in the store.
-    pub const fn as_str(&self) -> &str {
-        ""
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// All runs: none. Nobody was ever a member.
 #[derive(Default)]
-pub(super) struct Team {
-    health: Health,
-}
+pub(super) struct Team(());
 
 impl Team {
     pub(super) const fn has_news(&self) -> bool {
@@ -52,7 +22,7 @@ impl Team {
         false
     }
 
-    pub(super) const fn settings_of(&self, _: AgentId, usual: Limits) -> Limits {
+    pub(super) const fn settings_of(&self, _: AgentId, usual: Settings) -> Settings {
         usual
     }
 
@@ -72,54 +42,7 @@ impl Repl {
         None
     }
 
-    pub(super) fn team_by_person(&mut self, _: AgentId, _: &str) -> Result<()> {
-        Err(Error::left_out("coordinator"))
-    }
-
-    pub(super) fn show_team(&mut self, _: Option<TerminalId>, _: AgentId) -> Result<()> {
-        Err(Error::left_out("coordinator"))
-    }
-
     pub(super) const fn divert_to_team(&mut self, _: AgentId, effect: Effect) -> Option<Effect> {
         Some(effect)
-    }
-
-    /// Sets these members on a task, where the coordinator was not left out.
-    ///
-    /// # Errors
-    /// Always: it was left out.
-    pub fn run_task(&mut self, _: AgentId, _: Vec<Member>, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
-    }
-
-    /// The same for a workflow.
-    ///
-    /// # Errors
-    /// Always: it was left out.
-    pub fn run_workflow(&mut self, _: AgentId, _: &Workflow, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
-    }
-
-    /// What has happened in a run.
-    pub const fn take_events(&mut self, _: &RunId) -> Vec<Event> {
-        Vec::new()
-    }
-
-    /// What became of a run.
-    pub const fn outcome(&self, _: &RunId) -> Option<Rc<Outcome>> {
-        None
-    }
-
-    /// Which agents play now in a run.
-    pub const fn players(&self, _: &RunId) -> Vec<(String, AgentId)> {
-        Vec::new()
-    }
-
-    /// Ends a run with what there is.
-    pub const fn interrupt_run(&mut self, _: &RunId) {}
-
-    /// How members have fared: there were none.
-    pub const fn health(&self) -> &Health {
-        &self.team.health
     }
 }
