@@ -41,7 +41,7 @@ pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
-pub use team::{TeamOrder, team_order};
+pub use team::{TeamRequest, parse_team_request};
 
 /// The house as a command may see it.
 pub struct CommandContext<'a> {

@@ -29,7 +29,7 @@ use crate::repl::Repl;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::outcome::Outcome;
-use crate::team::coordinator::task::{Context, Step, Task, Who};
+use crate::team::coordinator::task::{Context, MemberId, Step, Task};
 use events::Heard;
 
 /// What one run may do in one turn: births are transactions, and the keyboard waits meanwhile.
@@ -87,7 +87,7 @@ struct Run {
     /// says.
     retry: RetryPolicy,
     /// Which agents play now, and how many members are over.
-    agents: BTreeMap<Who, AgentId>,
+    agents: BTreeMap<MemberId, AgentId>,
     over: usize,
     /// The task has to be asked what comes next.
     has_news: bool,
@@ -101,7 +101,7 @@ struct Run {
 /// What an agent plays.
 struct Part {
     run: RunId,
-    agent_id: Who,
+    member_id: MemberId,
     /// The last of its own messages before it was told its task.
     before: MessageId,
     heard: Heard,
@@ -171,7 +171,7 @@ impl Repl {
             let Some(step) = self.team.with_task(run, now, Task::step) else { return };
             self.heed_events(run);
             match step {
-                Step::Start { agent_id, prompt, attempt } => self.start_member(run, agent_id, &prompt, attempt),
+                Step::Start { member_id, prompt, attempt } => self.start_member(run, member_id, &prompt, attempt),
                 // Whoever is cancelled was told of as one that is over, and was stopped then.
                 Step::Cancel { .. } => {}
                 Step::Wait(until) => return self.team.wait(run, until),

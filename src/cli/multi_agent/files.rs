@@ -152,7 +152,7 @@ mod tests {
             "{words}"
         );
         let words = shelf.workflow("mine-too").unwrap_err().message;
-        assert!(words.starts_with("there is no workflow \"mine-too\" (there are: none)"), "{words}");
+        assert!(words.starts_with("unknown workflow \"mine-too\" (known: none)"), "{words}");
         assert!(shelf.template("refactor").is_ok());
     }
 }

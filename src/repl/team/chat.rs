@@ -6,7 +6,7 @@ use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
-use crate::commands::{TeamOrder, team_order};
+use crate::commands::{TeamRequest, parse_team_request};
 use crate::domain::scrollback::LineKind;
 use crate::repl::apply::agent_gone;
 use crate::repl::team::members::Work;
@@ -20,7 +20,7 @@ const TASK_CHARACTERS: usize = 40;
 impl Repl {
     /// Children of this agent work on a task. What it is in the middle of they are not told: they would go on with it.
     pub(in crate::repl) fn team_by_person(&mut self, agent_id: AgentId, line: &str) -> Result<()> {
-        let TeamOrder { task, members, settings } = team_order(line, &self.shared.config.team)?;
+        let TeamRequest { task, members, settings } = parse_team_request(line, &self.shared.config.team)?;
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let knows = match turn {
@@ -48,7 +48,7 @@ impl Repl {
             let _ = writeln!(words, "{name}  {tasks}, {rate:.0} % answered, breaker {breaker}");
         }
         if words.is_empty() {
-            words.push_str("no task was given to several agents yet: /team parallel vote \"TASK\" does");
+            words.push_str("no team tasks yet: start one with /team parallel vote \"TASK\"");
         }
         self.tell(origin, agent_id, LineKind::Note, words.trim_end());
         Ok(())

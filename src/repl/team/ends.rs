@@ -11,10 +11,10 @@ use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::team::{REMEMBERED, Run, RunId, Team};
-use crate::team::coordinator::event::What;
+use crate::team::coordinator::event::EventKind;
 use crate::team::coordinator::outcome::Outcome;
-use crate::team::coordinator::result::{Ending, MemberResult};
-use crate::team::coordinator::task::{JUDGE, Task, Who};
+use crate::team::coordinator::result::{MemberOutcome, MemberResult};
+use crate::team::coordinator::task::{JUDGE, MemberId, Task};
 
 /// One whose part is over.
 struct Leaving {
@@ -54,9 +54,9 @@ impl Team {
         let run = self.run_mut(run)?;
         let place = run.task.members().iter().position(|one| one.name == member);
         run.over += usize::from(place.is_some());
-        let agent_id = if member == JUDGE { Who::Judge } else { Who::Member(place?) };
-        let agent = run.agents.remove(&agent_id)?;
-        let is_in_chat = run.knows.is_some() && agent_id != Who::Judge;
+        let member_id = if member == JUDGE { MemberId::Judge } else { MemberId::Member(place?) };
+        let agent = run.agents.remove(&member_id)?;
+        let is_in_chat = run.knows.is_some() && member_id != MemberId::Judge;
         let leaving = Leaving { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
         self.parts.remove(&agent);
         Some(leaving)
@@ -78,9 +78,9 @@ impl Repl {
     pub(super) fn heed_events(&mut self, run: &RunId) {
         let Some(events) = self.team.run_mut(run).map(|run| run.task.take_events()) else { return };
         for event in &events {
-            match &event.what {
-                What::AgentFinished(result) => self.dismiss(run, &result.member, Some(result)),
-                What::AgentSkipped { member, .. } => self.dismiss(run, member, None),
+            match &event.kind {
+                EventKind::AgentFinished(result) => self.dismiss(run, &result.member, Some(result)),
+                EventKind::AgentSkipped { member, .. } => self.dismiss(run, member, None),
                 _ => {}
             }
         }
@@ -92,20 +92,20 @@ impl Repl {
     /// A member is over: what it does for the task is cut at once, and what it has said is kept.
     fn dismiss(&mut self, run: &RunId, member: &str, result: Option<&MemberResult>) {
         let Some(leaving) = self.team.let_go(run, member) else { return };
-        let (agent, ending) = (leaving.agent, result.map(|result| &result.ending));
+        let (agent, ending) = (leaving.agent, result.map(|result| &result.outcome));
         // Who has said all that it had to say may be at work for a person already.
-        if !matches!(ending, Some(Ending::Answered(_) | Ending::Failed(_))) {
+        if !matches!(ending, Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_))) {
             self.with_agent(agent, Agent::interrupt);
             self.apply_effects();
         }
-        if let Some(Ending::Answered(answer)) = ending {
+        if let Some(MemberOutcome::Answered(answer)) = ending {
             self.report(run, &leaving, answer);
         }
         let stays = leaving.is_in_chat
             && match ending {
-                Some(Ending::Answered(_) | Ending::Failed(_) | Ending::TimedOut(_)) => true,
-                Some(Ending::Cancelled(_)) => leaving.is_interrupted,
-                Some(Ending::Skipped(_)) | None => false,
+                Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_) | MemberOutcome::TimedOut(_)) => true,
+                Some(MemberOutcome::Cancelled(_)) => leaving.is_interrupted,
+                Some(MemberOutcome::Skipped(_)) | None => false,
             };
         if !stays && let Err(error) = self.kill(agent, true) {
             self.note(leaving.origin, LineKind::Error, &error.message);
@@ -137,7 +137,7 @@ impl Repl {
         self.team.forget_oldest();
         self.count_tasks(origin);
         if let Err(error) = stored {
-            self.note(origin, LineKind::Error, &format!("what became of the task is only in memory: {error}"));
+            self.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
         }
         if is_in_chat && self.roster.get(origin).is_some() {
             self.tell_outcome(origin, words(&outcome));
@@ -174,7 +174,7 @@ impl Repl {
     pub(in crate::repl) fn team_words(&self, origin: AgentId) -> Option<String> {
         let open = self.team.open_runs().filter(|run| run.origin == origin);
         let (over, all) = open.fold((0, 0), |(over, all), run| (over + run.over, all + run.task.members().len()));
-        (all > 0).then(|| format!("team: {over} of {all} are done (Esc stops it)"))
+        (all > 0).then(|| format!("team: {over} of {all} done (Esc stops it)"))
     }
 }
 
@@ -184,11 +184,11 @@ fn words(outcome: &Outcome) -> String {
     let mut words = format!(
         "team {}: {answered} of {} in {:.1} s, {}",
         outcome.run,
-        text::counted(outcome.results.len(), "member has answered", "members have answered"),
+        text::counted(outcome.results.len(), "member answered", "members answered"),
         outcome.duration.as_secs_f64(),
         text::counted(usize::try_from(outcome.tokens).unwrap_or(usize::MAX), "token", "tokens"),
     );
-    let chosen = outcome.chosen.as_ref().map(|chosen| format!("the answer of {chosen}"));
+    let chosen = outcome.chosen.as_ref().map(|chosen| format!("answer of {chosen}"));
     let error = outcome.error().map(|error| format!("not completed: {error}"));
     for line in chosen.into_iter().chain(outcome.notes.iter().cloned()).chain(outcome.failures()).chain(error) {
         words.push_str(&format!("\n- {line}"));

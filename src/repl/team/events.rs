@@ -51,31 +51,31 @@ impl Team {
         let Some(part) = self.parts.get_mut(&agent) else { return };
         part.heard.hear(bodies, is_end);
         let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.input + usage.output } else { 0 };
-        let (run, agent_id, tokens) = (part.run.clone(), part.agent_id, bodies.iter().map(tokens).sum());
+        let (run, member_id, tokens) = (part.run.clone(), part.member_id, bodies.iter().map(tokens).sum());
         if tokens > 0 {
-            self.with_task(&run, now, |task, _| task.on_tokens(agent_id, tokens));
+            self.with_task(&run, now, |task, _| task.on_tokens(member_id, tokens));
         }
     }
 
     /// This agent was given a place to work.
     pub(in crate::repl) fn on_begun(&mut self, agent: AgentId, now: Moment) {
         let Some(part) = self.parts.get(&agent) else { return };
-        let (run, agent_id) = (part.run.clone(), part.agent_id);
-        self.with_task(&run, now, |task, _| task.on_begun(agent_id, now));
+        let (run, member_id) = (part.run.clone(), part.member_id);
+        self.with_task(&run, now, |task, _| task.on_started(member_id, now));
     }
 
     fn on_settled(&mut self, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
         let Some(part) = self.parts.get(&agent) else { return };
-        let (run, agent_id, was_shown) = (part.run.clone(), part.agent_id, part.heard.is_shown);
+        let (run, member_id, was_shown) = (part.run.clone(), part.member_id, part.heard.is_shown);
         let came = match outcome {
             AgentOutcome::Completed => part.heard.answer().map(str::to_owned),
             AgentOutcome::Error(error) => Err(error.clone()),
-            AgentOutcome::Interrupted { .. } => Err(Error::new(ErrorKind::System, "a person has interrupted it")),
+            AgentOutcome::Interrupted { .. } => Err(Error::new(ErrorKind::System, "interrupted by the user")),
             AgentOutcome::Exited => return,
         };
         self.with_task(&run, now, |task, context| match came {
-            Ok(answer) => task.on_answer(agent_id, &answer, context),
-            Err(error) => task.on_failure(agent_id, &error, error.kind.is_transient() && !was_shown, context),
+            Ok(answer) => task.on_answer(member_id, &answer, context),
+            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !was_shown, context),
         });
     }
 
@@ -83,10 +83,10 @@ impl Team {
     pub(in crate::repl) fn on_buried(&mut self, agent: AgentId, now: Moment) {
         if let Some(part) = self.parts.remove(&agent) {
             if let Some(run) = self.run_mut(&part.run) {
-                run.agents.remove(&part.agent_id);
+                run.agents.remove(&part.member_id);
             }
-            let error = Error::new(ErrorKind::System, "it was killed");
-            self.with_task(&part.run, now, |task, context| task.on_failure(part.agent_id, &error, false, context));
+            let error = Error::new(ErrorKind::System, "killed");
+            self.with_task(&part.run, now, |task, context| task.on_failure(part.member_id, &error, false, context));
         }
         self.interrupt_runs_of(agent, now);
     }

@@ -76,10 +76,10 @@ impl Repl {
         self.team.run(run)?.outcome.clone()
     }
 
-    /// Which agents play now in a run, with the names of their members; members before the judge.
-    pub fn players(&self, run: &RunId) -> Vec<(String, AgentId)> {
+    /// The agents that work on a run now, with the names of their members; the judge comes last.
+    pub fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
         let Some(run) = self.team.run(run) else { return Vec::new() };
-        run.agents.iter().map(|(agent_id, agent)| (run.task.member(*agent_id).name.clone(), *agent)).collect()
+        run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
     }
 
     /// Ends a run with what there is: its members are stopped in the next turn. One that has ended stays as it is.

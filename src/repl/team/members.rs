@@ -17,7 +17,7 @@ use crate::store::{Forked, Found, NewAgent, NewRun};
 use crate::team::AgentFactory;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Settings, Strategy};
-use crate::team::coordinator::task::{Task, Who};
+use crate::team::coordinator::task::{MemberId, Task};
 use crate::team::coordinator::workflow::Workflow;
 
 /// Characters of a member's name that its agent takes over: a number may have to stand behind them, and an agent's name
@@ -84,24 +84,24 @@ impl Repl {
     }
 
     /// One is asked: for the first time, or again.
-    pub(super) fn start_member(&mut self, run: &RunId, agent_id: Who, prompt: &str, attempt: u32) {
-        let known = self.team.run(run).and_then(|run| run.agents.get(&agent_id).copied());
+    pub(super) fn start_member(&mut self, run: &RunId, member_id: MemberId, prompt: &str, attempt: u32) {
+        let known = self.team.run(run).and_then(|run| run.agents.get(&member_id).copied());
         let asked = match known {
             Some(agent) => self.ask_again(agent, prompt),
-            None => self.ask_first(run, agent_id, prompt),
+            None => self.ask_first(run, member_id, prompt),
         };
         if let Err(error) = asked {
             // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
             let now = self.shared.clock.now();
-            self.team.with_task(run, now, |task, context| task.on_failure(agent_id, &error, is_retryable, context));
+            self.team.with_task(run, now, |task, context| task.on_failure(member_id, &error, is_retryable, context));
         }
     }
 
-    fn ask_first(&mut self, run: &RunId, agent_id: Who, prompt: &str) -> Result<()> {
-        let agent = self.bear(run, agent_id)?;
+    fn ask_first(&mut self, run: &RunId, member_id: MemberId, prompt: &str) -> Result<()> {
+        let agent = self.bear(run, member_id)?;
         let before = self.shared.store.last_own_message(agent)?;
-        let part = Part { run: run.clone(), agent_id, before, heard: Heard::default() };
+        let part = Part { run: run.clone(), member_id, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
         self.hand_on(run, agent, prompt);
         self.submit(None, agent, prompt.to_owned())
@@ -122,17 +122,17 @@ impl Repl {
         part.heard = Heard::default();
         let before = part.before;
         if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
-            return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
+            return Err(Error::new(ErrorKind::Usage, "in use by the user"));
         }
         self.log_event(agent, Body::Rewind(before))?;
         self.submit(None, agent, prompt.to_owned())
     }
 
     /// The agent that is to play this member: a child of the asker.
-    fn bear(&mut self, run: &RunId, agent_id: Who) -> Result<AgentId> {
+    fn bear(&mut self, run: &RunId, member_id: MemberId) -> Result<AgentId> {
         let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
         let (member, origin, knows) =
-            (task.member(agent_id).clone(), *origin, knows.filter(|_| agent_id != Who::Judge));
+            (task.member(member_id).clone(), *origin, knows.filter(|_| member_id != MemberId::Judge));
         let parent = self.roster.get(origin).ok_or_else(agent_gone)?;
         let endpoint = match &member.model {
             Some(model) => self.shared.factory.endpoint(model)?,
@@ -156,13 +156,13 @@ impl Repl {
             // What it knows is read from the store: the asker may have gone on since the run began.
             let mut child = AgentFactory::fork(parent, &forked.row, endpoint, None);
             child.talk.thinking = thinking;
-            child.talk.has_tools = agent_id != Who::Judge;
+            child.talk.has_tools = member_id != MemberId::Judge;
             child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
             child
         });
         self.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
         if let Some(run) = self.team.run_mut(run) {
-            run.agents.insert(agent_id, new.id);
+            run.agents.insert(member_id, new.id);
         }
         Ok(new.id)
     }
