@@ -97,7 +97,7 @@ impl Repl {
         if self.has_worktree_job(agent_id) {
             return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc ends that"));
         }
-        let root = self.shared.factory.environments.place_for_worktree(AgentId::random())?;
+        let root = self.shared.factory.environments.new_worktree_path(AgentId::random())?;
         let env = self.shared.factory.environments.usual().environment;
         self.note(agent_id, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
         let running = worktree::add(directory, root.clone(), env, Arc::clone(&self.shared.wake))?;
