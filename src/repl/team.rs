@@ -1,15 +1,15 @@
-//! Many agents on one task, in the loop: each run is a [`Task`] that says what to do next, and is told what became of it.
-//! What it says is done here with ordinary agents; when somebody works, waits or gives up is decided in the task alone.
+//! Runs of the coordinator in the loop: each run is a [`Task`] that decides what to do next; here its steps are carried out
+//! with ordinary agents, and their results are reported to it.
 //!
 //! ```text
-//!   run_task ──► Run { task } ──Start──► a member is born, or rewound, and told the prompt
-//!                   ▲    │ ───Cancel──► its transfer is cut: the other side sees the socket close
-//!                   │    └──Finished─► the outcome is kept, in memory and in the store
-//!                   └── a place was given, tokens, an answer, a failure: news of the agents that play
+//!   run_task ──► Run { task } ──Start──► a member is created, or rewound for a retry, and gets the prompt
+//!                   ▲    │ ───Cancel──► its transfer is closed
+//!                   │    └──Finished─► the outcome is kept in memory and in the store
+//!                   └── reports: started, tokens, answer, failure
 //! ```
-//! A member is an agent like every other: it stands in line for its place, can be looked at, spoken to and killed. Only
-//! two things are different while it plays: its failed requests are tried again by the task, which has its deadline in
-//! view, and not by the agent; and what it says is listened to.
+//! A member is an agent like any other: it waits for a slot, can be visited, used and killed. While it works on a task, two
+//! things differ: failed requests are retried by the task, which knows the deadline, and not by the agent; and its messages
+//! are reported to the task.
 
 mod chat;
 mod ends;
@@ -30,14 +30,14 @@ use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::task::{Context, MemberId, Step, Task};
-use events::Heard;
+use events::AttemptOutput;
 
-/// What one run may do in one turn: births are transactions, and the keyboard waits meanwhile.
+/// The most steps of one run per turn: creating a member is a transaction, and keys wait meanwhile.
 const STEPS_PER_TURN: usize = 64;
-/// Runs that have ended are remembered for those who ask for their outcome; the store has them all.
-const REMEMBERED: usize = 32;
+/// The most finished runs that are kept in memory; the store has all of them.
+const MAX_FINISHED: usize = 32;
 
-/// Names one run: six letters and digits.
+/// The name of a run: six letters and digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(Rc<str>);
 
@@ -48,7 +48,7 @@ impl RunId {
         Self(letters.into())
     }
 
-    /// The name as it stands in events and in the store.
+    /// The name in events and in the store.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,56 +60,53 @@ impl fmt::Display for RunId {
     }
 }
 
-/// All runs, and how the members have fared.
+/// All runs and the health of their members.
 #[derive(Default)]
 pub(super) struct Team {
-    /// In the order in which they began.
+    /// In order of their start.
     runs: Vec<Run>,
-    /// The agents that play.
-    parts: BTreeMap<AgentId, Part>,
+    /// The agents that work on a run.
+    assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
 }
 
-/// One run.
 struct Run {
     id: RunId,
     task: Task,
-    /// Whose children the members are.
+    /// The parent of the members.
     origin: AgentId,
-    /// The last of the asker's messages that members know, in a chat: there they stay when they are over, and write to
-    /// the asker. Otherwise they know nothing of it and die when they are over.
-    knows: Option<MessageId>,
-    /// Each stage is written to by the one before: this is who has answered last.
+    /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
+    /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
+    fork_point: Option<MessageId>,
+    /// For a pipeline: the agent that answered last, which sends its answer to the next stage.
     pipeline: Option<Option<AgentId>>,
-    /// Somebody wanted no more of it.
     is_interrupted: bool,
-    /// How the agents of its members send again what has failed: never, but the pause of a provider is as long as this
-    /// says.
+    /// The limits of a provider's pause. The agents themselves do not retry.
     retry: RetryPolicy,
-    /// Which agents play now, and how many members are over.
+    /// The agents that work now, and the number of members that are done.
     agents: BTreeMap<MemberId, AgentId>,
-    over: usize,
-    /// The task has to be asked what comes next.
-    has_news: bool,
-    /// Otherwise not before this moment.
+    done: usize,
+    /// The task must be asked for its next step now.
+    is_ready: bool,
+    /// Otherwise at this moment.
     wait: Option<Moment>,
-    /// What nobody has taken yet.
+    /// Events that were not taken yet.
     events: Vec<Event>,
     outcome: Option<Rc<Outcome>>,
 }
 
-/// What an agent plays.
-struct Part {
+/// The part of an agent in a run.
+struct Assignment {
     run: RunId,
     member_id: MemberId,
-    /// The last of its own messages before it was told its task.
+    /// The last of its messages before the task; retries start from here.
     before: MessageId,
-    heard: Heard,
+    output: AttemptOutput,
 }
 
 impl Run {
     fn is_due(&self, now: Moment) -> bool {
-        self.outcome.is_none() && (self.has_news || self.wait.is_some_and(|at| at <= now))
+        self.outcome.is_none() && (self.is_ready || self.wait.is_some_and(|at| at <= now))
     }
 }
 
@@ -122,7 +119,7 @@ impl Team {
         self.runs.iter_mut().find(|run| run.id == *id)
     }
 
-    /// Tells a task something, or asks it: what comes next may be another thing from then on.
+    /// Calls the task; afterwards it is asked for its next step.
     fn with_task<T>(
         &mut self,
         id: &RunId,
@@ -130,49 +127,49 @@ impl Team {
         act: impl FnOnce(&mut Task, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let run = self.runs.iter_mut().find(|run| run.id == *id)?;
-        run.has_news = true;
+        run.is_ready = true;
         Some(act(&mut run.task, &mut Context { now, chance: chance(), health: &mut self.health }))
     }
 
-    /// Whether a run has to be asked at once.
+    /// Whether a run must be asked for its next step now.
     pub(super) fn has_news(&self) -> bool {
-        self.runs.iter().any(|run| run.outcome.is_none() && run.has_news)
+        self.runs.iter().any(|run| run.outcome.is_none() && run.is_ready)
     }
 
-    /// The soonest moment at which a run has to be asked.
+    /// The earliest moment at which a run must be asked for its next step.
     pub(super) fn deadline(&self) -> Option<Moment> {
         self.runs.iter().filter(|run| run.outcome.is_none()).filter_map(|run| run.wait).min()
     }
 
-    /// The limits within which this agent works.
+    /// The settings of this agent: members do not retry by themselves.
     pub(super) fn settings_of(&self, agent: AgentId, usual: Settings) -> Settings {
-        let run = self.parts.get(&agent).and_then(|part| self.run(&part.run));
+        let run = self.assignments.get(&agent).and_then(|assignment| self.run(&assignment.run));
         run.map_or(usual, |run| Settings { retry: RetryPolicy { retries: 0, ..run.retry }, ..usual })
     }
 }
 
 impl Repl {
-    /// Does what the runs want that have news or whose moment has come.
+    /// Carries out the steps of all runs that are due.
     pub(super) fn play_runs(&mut self) {
         let now = self.shared.clock.now();
         let due: Vec<RunId> = self.team.runs.iter().filter(|run| run.is_due(now)).map(|run| run.id.clone()).collect();
         for run in &due {
-            self.play(run);
+            self.step_run(run);
         }
         if !due.is_empty() {
             self.apply_outbox();
         }
     }
 
-    /// Bounded: what is left over comes in the next turn.
-    fn play(&mut self, run: &RunId) {
+    /// Carries out a limited number of steps; the rest follows in the next turn.
+    fn step_run(&mut self, run: &RunId) {
         for _ in 0..STEPS_PER_TURN {
             let now = self.shared.clock.now();
             let Some(step) = self.team.with_task(run, now, Task::step) else { return };
-            self.heed_events(run);
+            self.handle_events(run);
             match step {
                 Step::Start { member_id, prompt, attempt } => self.start_member(run, member_id, &prompt, attempt),
-                // Whoever is cancelled was told of as one that is over, and was stopped then.
+                // A cancelled member was stopped when its event was handled.
                 Step::Cancel { .. } => {}
                 Step::Wait(until) => return self.team.wait(run, until),
                 Step::Finished(outcome) => return self.end_run(run, outcome),
@@ -184,7 +181,7 @@ impl Repl {
 impl Team {
     fn wait(&mut self, run: &RunId, until: Option<Moment>) {
         if let Some(run) = self.run_mut(run) {
-            (run.has_news, run.wait) = (false, until);
+            (run.is_ready, run.wait) = (false, until);
         }
     }
 }

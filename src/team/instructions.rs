@@ -73,7 +73,8 @@ fn candidates(directory: &Path) -> Vec<PathBuf> {
 fn read(path: &Path) -> Option<Result<Vec<u8>, ()>> {
     path.symlink_metadata().ok()?;
     let mut content = Vec::new();
-    let read = open_regular(path, Links::Refused).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
+    let read =
+        open_regular(path, Links::Refused).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
     Some(read.map(|_| content).map_err(|_| ()))
 }
 
@@ -98,7 +99,10 @@ mod tests {
         assert!(text.find("root").unwrap() < text.find("near").unwrap() && !text.contains("above"), "{text}");
         assert_eq!(sources.len(), 2);
         let (text, _) = write(TOOLS, top.path(), None);
-        assert!(text.ends_with("above") && !text.contains("root"), "outside of a repository only this directory: {text}");
+        assert!(
+            text.ends_with("above") && !text.contains("root"),
+            "outside of a repository only this directory: {text}"
+        );
     }
 
     #[test]

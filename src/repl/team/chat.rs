@@ -1,4 +1,4 @@
-//! `/team`: the agent on the screen gives a task to children that know what it knows.
+//! `/team` in a chat: forks of the agent on the screen work on a task.
 
 use std::fmt::Write as _;
 
@@ -12,51 +12,49 @@ use crate::repl::apply::agent_gone;
 use crate::repl::team::members::Work;
 use crate::repl::{Repl, TerminalId};
 
-/// Runs that are listed, the newest first.
-const LISTED: usize = 10;
-/// Characters of a task in the list.
+const MAX_LISTED: usize = 10;
 const TASK_CHARACTERS: usize = 40;
 
 impl Repl {
-    /// Children of this agent work on a task. What it is in the middle of they are not told: they would go on with it.
+    /// Starts a run with forks of this agent. They do not inherit its unfinished turn: they would continue it.
     pub(in crate::repl) fn team_by_person(&mut self, agent_id: AgentId, line: &str) -> Result<()> {
         let TeamRequest { task, members, settings } = parse_team_request(line, &self.shared.config.team)?;
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
-        let knows = match turn {
+        let fork_point = match turn {
             Some(message) => MessageId(message.0 - 1),
             None => self.shared.store.last_own_message(agent_id)?,
         };
-        self.begin_run(agent_id, Some(knows), Work::Members(members), &task, settings).map(drop)
+        self.begin_run(agent_id, Some(fork_point), Work::Members(members), &task, settings).map(drop)
     }
 
-    /// Which tasks there are and were, and how members have fared since the start of the program.
+    /// Lists the newest runs, and the health of members since the program started.
     pub(in crate::repl) fn show_team(&mut self, origin: Option<TerminalId>, agent_id: AgentId) -> Result<()> {
-        let runs = self.shared.store.runs(LISTED)?;
-        let mut words = String::new();
+        let runs = self.shared.store.runs(MAX_LISTED)?;
+        let mut text = String::new();
         for run in runs.iter().rev() {
             let task: String = text::sanitise(run.task.lines().next().unwrap_or_default()).into_owned();
             let task: String = task.chars().take(TASK_CHARACTERS).collect();
-            let state = self.run_words(&run.run).unwrap_or_else(|| run.state().to_owned());
+            let state = self.run_progress(&run.run).unwrap_or_else(|| run.state().to_owned());
             // Writing into a string cannot fail.
-            let _ = writeln!(words, "{}  {state}  {} {}  {task}", run.run, run.strategy, run.aggregation);
+            let _ = writeln!(text, "{}  {state}  {} {}  {task}", run.run, run.strategy, run.aggregation);
         }
         for (name, health) in self.team.health.iter() {
             let (tasks, rate) = (health.successes + health.failures, 100.0 * health.success_rate());
             let breaker = health.breaker.name();
             let tasks = text::counted(usize::try_from(tasks).unwrap_or(usize::MAX), "task", "tasks");
-            let _ = writeln!(words, "{name}  {tasks}, {rate:.0} % answered, breaker {breaker}");
+            let _ = writeln!(text, "{name}  {tasks}, {rate:.0} % succeeded, breaker {breaker}");
         }
-        if words.is_empty() {
-            words.push_str("no team tasks yet: start one with /team parallel vote \"TASK\"");
+        if text.is_empty() {
+            text.push_str("no team tasks yet: start one with /team parallel vote \"TASK\"");
         }
-        self.tell(origin, agent_id, LineKind::Note, words.trim_end());
+        self.tell(origin, agent_id, LineKind::Note, text.trim_end());
         Ok(())
     }
 
-    /// How far a run is that goes on.
-    fn run_words(&self, name: &str) -> Option<String> {
+    /// The progress of an open run.
+    fn run_progress(&self, name: &str) -> Option<String> {
         let run = self.team.open_runs().find(|run| run.id.as_str() == name)?;
-        Some(format!("{} of {} done", run.over, run.task.members().len()))
+        Some(format!("{} of {} done", run.done, run.task.members().len()))
     }
 }

@@ -1,5 +1,5 @@
-//! How a member's part ends, and how a run does. Outside of a chat nothing of either stays in memory but what became of it;
-//! in a chat the asker is written to, and who may be of interest stays to be looked at and spoken to.
+//! The end of a member and of a run. In a chat the origin gets mail and a note, and members stay; other members are
+//! removed.
 
 use std::rc::Rc;
 
@@ -10,38 +10,37 @@ use crate::base::text;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::team::{REMEMBERED, Run, RunId, Team};
+use crate::repl::team::{MAX_FINISHED, Run, RunId, Team};
 use crate::team::coordinator::event::EventKind;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::result::{MemberOutcome, MemberResult};
 use crate::team::coordinator::task::{JUDGE, MemberId, Task};
 
-/// One whose part is over.
-struct Leaving {
+/// An agent that no longer works on a run.
+struct Released {
     agent: AgentId,
     origin: AgentId,
-    /// The run belongs to a chat, and this one is not its judge.
+    /// The run belongs to a chat, and the agent is not its judge.
     is_in_chat: bool,
-    /// The run was interrupted.
     is_interrupted: bool,
 }
 
 impl Team {
-    /// Whether this agent plays a member of a run.
-    pub(in crate::repl) fn plays(&self, agent: AgentId) -> bool {
-        self.parts.contains_key(&agent)
+    /// Whether this agent works on a run.
+    pub(in crate::repl) fn is_member(&self, agent: AgentId) -> bool {
+        self.assignments.contains_key(&agent)
     }
 
-    /// Whether a run that goes on needs this agent in memory.
+    /// Whether an unfinished run needs this agent in memory.
     pub(in crate::repl) fn needs(&self, agent: AgentId) -> bool {
-        self.plays(agent) || self.open_runs().any(|run| run.origin == agent)
+        self.is_member(agent) || self.open_runs().any(|run| run.origin == agent)
     }
 
     pub(super) fn open_runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.outcome.is_none())
     }
 
-    /// A run is to end with what there is.
+    /// Ends a run with the answers that there are.
     pub(super) fn interrupt(&mut self, run: &RunId, now: Moment) {
         if let Some(run) = self.run_mut(run) {
             run.is_interrupted = true;
@@ -49,23 +48,22 @@ impl Team {
         self.with_task(run, now, Task::on_interrupt);
     }
 
-    /// A member, by its name, is over: the agent that has played it plays no more.
-    fn let_go(&mut self, run: &RunId, member: &str) -> Option<Leaving> {
+    /// A member is done: its agent no longer works on the run.
+    fn release(&mut self, run: &RunId, member: &str) -> Option<Released> {
         let run = self.run_mut(run)?;
         let place = run.task.members().iter().position(|one| one.name == member);
-        run.over += usize::from(place.is_some());
+        run.done += usize::from(place.is_some());
         let member_id = if member == JUDGE { MemberId::Judge } else { MemberId::Member(place?) };
         let agent = run.agents.remove(&member_id)?;
-        let is_in_chat = run.knows.is_some() && member_id != MemberId::Judge;
-        let leaving = Leaving { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
-        self.parts.remove(&agent);
-        Some(leaving)
+        let is_in_chat = run.fork_point.is_some() && member_id != MemberId::Judge;
+        let released = Released { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
+        self.assignments.remove(&agent);
+        Some(released)
     }
 
-    /// Forgets the oldest of those that have ended.
-    fn forget_oldest(&mut self) {
+    fn drop_oldest_finished(&mut self) {
         let ended = self.runs.iter().filter(|run| run.outcome.is_some()).count();
-        if ended > REMEMBERED
+        if ended > MAX_FINISHED
             && let Some(oldest) = self.runs.iter().position(|run| run.outcome.is_some())
         {
             self.runs.remove(oldest);
@@ -74,13 +72,13 @@ impl Team {
 }
 
 impl Repl {
-    /// Does what follows from what has happened in a run, and keeps it for whoever asks.
-    pub(super) fn heed_events(&mut self, run: &RunId) {
+    /// Handles the new events of a run and keeps them for the caller.
+    pub(super) fn handle_events(&mut self, run: &RunId) {
         let Some(events) = self.team.run_mut(run).map(|run| run.task.take_events()) else { return };
         for event in &events {
             match &event.kind {
-                EventKind::AgentFinished(result) => self.dismiss(run, &result.member, Some(result)),
-                EventKind::AgentSkipped { member, .. } => self.dismiss(run, member, None),
+                EventKind::AgentFinished(result) => self.finish_member(run, &result.member, Some(result)),
+                EventKind::AgentSkipped { member, .. } => self.finish_member(run, member, None),
                 _ => {}
             }
         }
@@ -89,31 +87,31 @@ impl Repl {
         }
     }
 
-    /// A member is over: what it does for the task is cut at once, and what it has said is kept.
-    fn dismiss(&mut self, run: &RunId, member: &str, result: Option<&MemberResult>) {
-        let Some(leaving) = self.team.let_go(run, member) else { return };
-        let (agent, ending) = (leaving.agent, result.map(|result| &result.outcome));
-        // Who has said all that it had to say may be at work for a person already.
+    /// Stops the agent of a member that is done, delivers its answer and removes the agent unless it stays.
+    fn finish_member(&mut self, run: &RunId, member: &str, result: Option<&MemberResult>) {
+        let Some(released) = self.team.release(run, member) else { return };
+        let (agent, ending) = (released.agent, result.map(|result| &result.outcome));
+        // An agent that answered or failed is idle already, or works for the user.
         if !matches!(ending, Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_))) {
             self.with_agent(agent, Agent::interrupt);
             self.apply_effects();
         }
         if let Some(MemberOutcome::Answered(answer)) = ending {
-            self.report(run, &leaving, answer);
+            self.deliver_answer(run, &released, answer);
         }
-        let stays = leaving.is_in_chat
+        let stays = released.is_in_chat
             && match ending {
                 Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_) | MemberOutcome::TimedOut(_)) => true,
-                Some(MemberOutcome::Cancelled(_)) => leaving.is_interrupted,
+                Some(MemberOutcome::Cancelled(_)) => released.is_interrupted,
                 Some(MemberOutcome::Skipped(_)) | None => false,
             };
         if !stays && let Err(error) = self.kill(agent, true) {
-            self.note(leaving.origin, LineKind::Error, &error.message);
+            self.note(released.origin, LineKind::Error, &error.message);
         }
     }
 
-    /// An answer goes to the next stage, and in a chat to the asker.
-    fn report(&mut self, run: &RunId, member: &Leaving, answer: &str) {
+    /// Sends an answer to the next stage or to the origin.
+    fn deliver_answer(&mut self, run: &RunId, member: &Released, answer: &str) {
         if let Some(pipeline) = self.team.run_mut(run).and_then(|run| run.pipeline.as_mut()) {
             *pipeline = Some(member.agent);
         }
@@ -127,61 +125,60 @@ impl Repl {
         }
     }
 
-    /// The run is over.
     pub(super) fn end_run(&mut self, run: &RunId, outcome: Rc<Outcome>) {
         let stored = self.shared.store.end_run(run.as_str(), &outcome.json(), self.shared.clock.unix_ms());
         let Some(ended) = self.team.run_mut(run) else { return };
-        let (origin, is_in_chat) = (ended.origin, ended.knows.is_some());
-        (ended.has_news, ended.wait) = (false, None);
+        let (origin, is_in_chat) = (ended.origin, ended.fork_point.is_some());
+        (ended.is_ready, ended.wait) = (false, None);
         ended.outcome = Some(Rc::clone(&outcome));
-        self.team.forget_oldest();
+        self.team.drop_oldest_finished();
         self.count_tasks(origin);
         if let Err(error) = stored {
             self.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
         }
         if is_in_chat && self.roster.get(origin).is_some() {
-            self.tell_outcome(origin, words(&outcome));
+            self.log_outcome(origin, outcome_text(&outcome));
         }
     }
 
-    /// The asker is told, and its log has it.
-    fn tell_outcome(&mut self, origin: AgentId, words: String) {
+    /// Shows the outcome to the origin and logs it.
+    fn log_outcome(&mut self, origin: AgentId, text: String) {
         let now = self.shared.clock.unix_ms();
-        match self.shared.store.append(origin, vec![Body::Command(words.clone())], now) {
+        match self.shared.store.append(origin, vec![Body::Command(text.clone())], now) {
             Ok(stored) => self.show_logged(origin, stored),
-            Err(_) => self.note(origin, LineKind::Note, &words),
+            Err(_) => self.note(origin, LineKind::Note, &text),
         }
     }
 
-    /// An agent for which others work shows that something is under way.
+    /// Tells an agent how many runs it has open, for its status.
     pub(super) fn count_tasks(&mut self, origin: AgentId) {
         let open = self.team.open_runs().filter(|run| run.origin == origin).count();
         self.roster.with(origin, |agent| agent.set_tasks(open));
     }
 
-    /// The end of the program: every run ends with what there is.
+    /// Ends all runs when the program ends.
     pub(in crate::repl) fn end_all_runs(&mut self) {
         let now = self.shared.clock.now();
         let open: Vec<RunId> = self.team.open_runs().map(|run| run.id.clone()).collect();
         open.iter().for_each(|run| self.team.interrupt(run, now));
-        // Each turn of a run that was interrupted takes it nearer to its end, and 100 members take two.
+        // Every turn of an interrupted run brings it nearer to its end; 100 members take two turns.
         while self.team.has_news() {
             self.play_runs();
         }
     }
 
-    /// How far the work for this agent is, for a person; none if nobody works for it.
+    /// The progress of the open runs of this agent, for the status line.
     pub(in crate::repl) fn team_words(&self, origin: AgentId) -> Option<String> {
         let open = self.team.open_runs().filter(|run| run.origin == origin);
-        let (over, all) = open.fold((0, 0), |(over, all), run| (over + run.over, all + run.task.members().len()));
+        let (over, all) = open.fold((0, 0), |(over, all), run| (over + run.done, all + run.task.members().len()));
         (all > 0).then(|| format!("team: {over} of {all} done (Esc stops it)"))
     }
 }
 
-/// What became of a run, for a person: the answer behind all that is to be said about it.
-fn words(outcome: &Outcome) -> String {
+/// The outcome for the user: what there is to say about it, then the answer.
+fn outcome_text(outcome: &Outcome) -> String {
     let answered = outcome.results.iter().filter(|result| result.is_success()).count();
-    let mut words = format!(
+    let mut text = format!(
         "team {}: {answered} of {} in {:.1} s, {}",
         outcome.run,
         text::counted(outcome.results.len(), "member answered", "members answered"),
@@ -191,10 +188,10 @@ fn words(outcome: &Outcome) -> String {
     let chosen = outcome.chosen.as_ref().map(|chosen| format!("answer of {chosen}"));
     let error = outcome.error().map(|error| format!("not completed: {error}"));
     for line in chosen.into_iter().chain(outcome.notes.iter().cloned()).chain(outcome.failures()).chain(error) {
-        words.push_str(&format!("\n- {line}"));
+        text.push_str(&format!("\n- {line}"));
     }
     if let Some(answer) = &outcome.answer {
-        words.push_str(&format!("\n\n{answer}"));
+        text.push_str(&format!("\n\n{answer}"));
     }
-    words
+    text
 }

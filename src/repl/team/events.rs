@@ -1,4 +1,4 @@
-//! What is heard of the agents that play: what they say goes to the store like everybody's, and beside that to the task.
+//! Reports of member agents to their task.
 
 use crate::agent::Effect;
 use crate::base::clock::Moment;
@@ -9,35 +9,35 @@ use crate::domain::message::Body;
 use crate::repl::Repl;
 use crate::repl::team::{RunId, Team};
 
-/// What one attempt has brought so far.
+/// The output of one attempt so far.
 #[derive(Default)]
-pub(super) struct Heard {
-    /// The text of the reply with which the turn ended.
+pub(super) struct AttemptOutput {
+    /// The text of the final reply.
     answer: String,
-    /// Why that reply is not whole.
+    /// Why the final reply is incomplete.
     cut: Option<String>,
-    /// Something of the answer was shown, or a tool was called: the same cannot be asked again as if nothing had been.
-    is_shown: bool,
+    /// Part of an answer was shown or a tool was called: a retry would repeat it.
+    has_content: bool,
 }
 
-impl Heard {
-    fn hear(&mut self, bodies: &[Body], is_end: bool) {
+impl AttemptOutput {
+    fn add(&mut self, bodies: &[Body], is_end: bool) {
         for body in bodies {
             match body {
                 Body::Assistant(reply) => {
-                    self.is_shown = true;
+                    self.has_content = true;
                     if is_end {
                         self.answer.clone_from(&reply.text);
                     }
                 }
-                Body::ToolCall(_) | Body::ToolResult(_) => self.is_shown = true,
+                Body::ToolCall(_) | Body::ToolResult(_) => self.has_content = true,
                 Body::Interrupted(why) if is_end => self.cut = Some(why.clone()),
                 _ => {}
             }
         }
     }
 
-    /// A reply that was cut before it said anything is no answer.
+    /// A reply that was cut before any text is a failure.
     fn answer(&self) -> Result<&str, Error> {
         match &self.cut {
             Some(why) if self.answer.trim().is_empty() => Err(Error::new(ErrorKind::Protocol, why.clone())),
@@ -47,51 +47,54 @@ impl Heard {
 }
 
 impl Team {
-    fn hear(&mut self, agent: AgentId, bodies: &[Body], is_end: bool, now: Moment) {
-        let Some(part) = self.parts.get_mut(&agent) else { return };
-        part.heard.hear(bodies, is_end);
+    fn on_messages(&mut self, agent: AgentId, bodies: &[Body], is_end: bool, now: Moment) {
+        let Some(assignment) = self.assignments.get_mut(&agent) else { return };
+        assignment.output.add(bodies, is_end);
         let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.input + usage.output } else { 0 };
-        let (run, member_id, tokens) = (part.run.clone(), part.member_id, bodies.iter().map(tokens).sum());
+        let (run, member_id, tokens) = (assignment.run.clone(), assignment.member_id, bodies.iter().map(tokens).sum());
         if tokens > 0 {
             self.with_task(&run, now, |task, _| task.on_tokens(member_id, tokens));
         }
     }
 
-    /// This agent was given a place to work.
+    /// This agent got a slot.
     pub(in crate::repl) fn on_begun(&mut self, agent: AgentId, now: Moment) {
-        let Some(part) = self.parts.get(&agent) else { return };
-        let (run, member_id) = (part.run.clone(), part.member_id);
+        let Some(assignment) = self.assignments.get(&agent) else { return };
+        let (run, member_id) = (assignment.run.clone(), assignment.member_id);
         self.with_task(&run, now, |task, _| task.on_started(member_id, now));
     }
 
     fn on_settled(&mut self, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
-        let Some(part) = self.parts.get(&agent) else { return };
-        let (run, member_id, was_shown) = (part.run.clone(), part.member_id, part.heard.is_shown);
-        let came = match outcome {
-            AgentOutcome::Completed => part.heard.answer().map(str::to_owned),
+        let Some(assignment) = self.assignments.get(&agent) else { return };
+        let (run, member_id, has_content) =
+            (assignment.run.clone(), assignment.member_id, assignment.output.has_content);
+        let response = match outcome {
+            AgentOutcome::Completed => assignment.output.answer().map(str::to_owned),
             AgentOutcome::Error(error) => Err(error.clone()),
             AgentOutcome::Interrupted { .. } => Err(Error::new(ErrorKind::System, "interrupted by the user")),
             AgentOutcome::Exited => return,
         };
-        self.with_task(&run, now, |task, context| match came {
+        self.with_task(&run, now, |task, context| match response {
             Ok(answer) => task.on_answer(member_id, &answer, context),
-            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !was_shown, context),
+            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !has_content, context),
         });
     }
 
-    /// This agent is gone, whoever has killed it: it plays no more, and nobody hears of a run that it has asked for.
+    /// This agent was removed: it has failed as a member, and its own runs end.
     pub(in crate::repl) fn on_buried(&mut self, agent: AgentId, now: Moment) {
-        if let Some(part) = self.parts.remove(&agent) {
-            if let Some(run) = self.run_mut(&part.run) {
-                run.agents.remove(&part.member_id);
+        if let Some(assignment) = self.assignments.remove(&agent) {
+            if let Some(run) = self.run_mut(&assignment.run) {
+                run.agents.remove(&assignment.member_id);
             }
             let error = Error::new(ErrorKind::System, "killed");
-            self.with_task(&part.run, now, |task, context| task.on_failure(part.member_id, &error, false, context));
+            self.with_task(&assignment.run, now, |task, context| {
+                task.on_failure(assignment.member_id, &error, false, context)
+            });
         }
         self.interrupt_runs_of(agent, now);
     }
 
-    /// All that this agent has asked for and that goes on is to end with what there is. Whether there was such a run.
+    /// Ends the open runs of this agent. Returns whether there were any.
     pub(in crate::repl) fn interrupt_runs_of(&mut self, origin: AgentId, now: Moment) -> bool {
         let open: Vec<RunId> = self.open_runs().filter(|run| run.origin == origin).map(|run| run.id.clone()).collect();
         for run in &open {
@@ -102,17 +105,16 @@ impl Team {
 }
 
 impl Repl {
-    /// What an agent that plays says is heard. Text that would go back to the person who has written it goes nowhere: the
-    /// task has it.
+    /// Reports an effect of a member agent to its task. Text that would return to its author is dropped: the task has it.
     pub(in crate::repl) fn divert_to_team(&mut self, agent_id: AgentId, effect: Effect) -> Option<Effect> {
-        if !self.team.plays(agent_id) {
+        if !self.team.is_member(agent_id) {
             return Some(effect);
         }
         let now = self.shared.clock.now();
         match &effect {
-            Effect::Persist(bodies) | Effect::Settle(bodies) => self.team.hear(agent_id, bodies, false, now),
-            Effect::Finish(bodies) => self.team.hear(agent_id, bodies, true, now),
-            // What a person has queued for it may begin right behind this: that is no part of the task any more.
+            Effect::Persist(bodies) | Effect::Settle(bodies) => self.team.on_messages(agent_id, bodies, false, now),
+            Effect::Finish(bodies) => self.team.on_messages(agent_id, bodies, true, now),
+            // What the user has queued for the agent may begin next; it is not part of the task.
             Effect::Settled(outcome) => self.team.on_settled(agent_id, outcome, now),
             Effect::ReturnText(_) => return None,
             _ => {}

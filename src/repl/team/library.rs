@@ -1,4 +1,4 @@
-//! What a program that hosts the loop asks of the coordinator. Nothing happens but in [`Repl::turn`].
+//! The coordinator for programs that embed the loop. Runs make progress only in [`Repl::turn`].
 
 use std::rc::Rc;
 
@@ -15,9 +15,9 @@ use crate::team::coordinator::settings::Settings;
 use crate::team::coordinator::workflow::Workflow;
 
 impl Repl {
-    /// Sets these members on a task. Each is an agent of its own when it is first asked: a child of `origin` that knows
-    /// nothing of its conversation, and dies when its part is over; its conversation stays in the store. Who kills the
-    /// asker interrupts the run.
+    /// Starts a task with these members. Each becomes an agent when it is first started: a child of `origin` that inherits
+    /// nothing of its conversation and is removed when it is done; its conversation stays in the store. Killing `origin`
+    /// interrupts the run.
     ///
     /// ```
     /// # use polylogue::base::clock::Clock;
@@ -28,31 +28,31 @@ impl Repl {
     /// use polylogue::team::coordinator::settings::{Aggregation, Settings, Strategy};
     ///
     /// # fn main() -> polylogue::base::error::Result<()> {
-    /// # let mut house = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
-    /// let root = house.list()[0].id;
+    /// # let mut repl = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+    /// let root = repl.list()[0].id;
     /// let settings =
     ///     Settings { strategy: Strategy::Parallel, aggregation: Aggregation::Vote, ..Settings::default() };
-    /// let run = house.run_task(root, Member::list("ada,grace,emmy")?, "what is it?", settings)?;
+    /// let run = repl.run_task(root, Member::list("ada,grace,emmy")?, "what is it?", settings)?;
     /// let outcome = loop {
-    ///     house.turn(None)?;
-    ///     house.take_events(&run).iter().for_each(|event| println!("{}", event.json_line(run.as_str())));
-    ///     if let Some(outcome) = house.outcome(&run) {
+    ///     repl.turn(None)?;
+    ///     repl.take_events(&run).iter().for_each(|event| println!("{}", event.json_line(run.as_str())));
+    ///     if let Some(outcome) = repl.outcome(&run) {
     ///         break outcome;
     ///     }
     /// };
-    /// assert_eq!(outcome.answer.as_deref(), Some("what is it?")); // the usual model repeats what it is told
+    /// assert_eq!(outcome.answer.as_deref(), Some("what is it?")); // the default model repeats its input
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// The asker does not live, there is no task, a setting is out of bounds, two members have one name, a model is not
-    /// configured, or nothing may be written; nothing has happened then.
+    /// `origin` does not exist, the task is empty, a setting is out of bounds, a name is used twice, a model is not
+    /// configured, or the store is read-only; then nothing has changed.
     pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
         self.begin_run(origin, None, Work::Members(members), text, settings)
     }
 
-    /// The same for a workflow, whose steps are the members. The strategy of the settings does not matter.
+    /// Starts a workflow, whose steps are the members. The strategy of the settings is ignored.
     ///
     /// # Errors
     /// As for [`Repl::run_task`].
@@ -66,12 +66,12 @@ impl Repl {
         self.begin_run(origin, None, Work::Workflow(workflow), text, settings)
     }
 
-    /// What has happened in a run since this was last asked. Empties; nothing for a run that is not remembered.
+    /// The events of a run since the last call; none for an unknown run.
     pub fn take_events(&mut self, run: &RunId) -> Vec<Event> {
         self.team.run_mut(run).map(|run| std::mem::take(&mut run.events)).unwrap_or_default()
     }
 
-    /// What became of a run; none while it goes on. The last 32 that have ended are remembered, and the store has all.
+    /// The outcome of a finished run. The last 32 are kept in memory; the store has all.
     pub fn outcome(&self, run: &RunId) -> Option<Rc<Outcome>> {
         self.team.run(run)?.outcome.clone()
     }
@@ -82,13 +82,13 @@ impl Repl {
         run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
     }
 
-    /// Ends a run with what there is: its members are stopped in the next turn. One that has ended stays as it is.
+    /// Ends a run with the answers that there are: its members are stopped in the next turn. A finished run stays as it is.
     pub fn interrupt_run(&mut self, run: &RunId) {
         let now = self.shared.clock.now();
         self.team.interrupt(run, now);
     }
 
-    /// How members have fared in all runs of this process, by name.
+    /// The health of all members in this process, by name.
     pub fn health(&self) -> &Health {
         &self.team.health
     }

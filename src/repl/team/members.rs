@@ -1,5 +1,5 @@
-//! How a run begins, and how its members come to be: each when it is first asked, so that a run which is decided early
-//! has made no more agents than it needed.
+//! Starts runs and their members. A member is created when it is first started, so that a run that ends early creates no
+//! more agents than it needs.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
 use crate::repl::apply::agent_gone;
-use crate::repl::team::{Heard, Part, Run, RunId};
+use crate::repl::team::{Assignment, AttemptOutput, Run, RunId};
 use crate::store::{Forked, Found, NewAgent, NewRun};
 use crate::team::AgentFactory;
 use crate::team::coordinator::member::Member;
@@ -20,24 +20,22 @@ use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{MemberId, Task};
 use crate::team::coordinator::workflow::Workflow;
 
-/// Characters of a member's name that its agent takes over: a number may have to stand behind them, and an agent's name
-/// has 32.
+/// The most characters of a member's name in the name of its agent, which has at most 32 and may need a number.
 const NAME_CHARACTERS: usize = 26;
 
-/// Who is to work.
 pub(super) enum Work<'a> {
-    /// These, in the order that the settings say.
+    /// In the order of the strategy.
     Members(Vec<Member>),
-    /// The steps of this, in its order.
+    /// The steps of a workflow.
     Workflow(&'a Workflow),
 }
 
 impl Repl {
-    /// A run begins with the next turn of the loop.
+    /// Stores and starts a run; its first steps follow in the next turn.
     pub(super) fn begin_run(
         &mut self,
         origin: AgentId,
-        knows: Option<MessageId>,
+        fork_point: Option<MessageId>,
         work: Work<'_>,
         text: &str,
         settings: Settings,
@@ -61,20 +59,20 @@ impl Repl {
             task: text,
             strategy: if is_workflow { "workflow" } else { strategy.name() },
             aggregation: aggregation.name(),
-            keeps_members: knows.is_some(),
+            keeps_members: fork_point.is_some(),
         };
         self.shared.store.begin_run(&new, self.shared.clock.unix_ms())?;
         self.team.runs.push(Run {
             id: id.clone(),
             task,
             origin,
-            knows,
+            fork_point,
             pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
             is_interrupted: false,
             retry,
             agents: BTreeMap::new(),
-            over: 0,
-            has_news: true,
+            done: 0,
+            is_ready: true,
             wait: None,
             events: Vec::new(),
             outcome: None,
@@ -83,44 +81,44 @@ impl Repl {
         Ok(id)
     }
 
-    /// One is asked: for the first time, or again.
+    /// Starts the first or a further attempt of a member.
     pub(super) fn start_member(&mut self, run: &RunId, member_id: MemberId, prompt: &str, attempt: u32) {
         let known = self.team.run(run).and_then(|run| run.agents.get(&member_id).copied());
         let asked = match known {
-            Some(agent) => self.ask_again(agent, prompt),
-            None => self.ask_first(run, member_id, prompt),
+            Some(agent) => self.retry_member(agent, prompt),
+            None => self.start_first_attempt(run, member_id, prompt),
         };
         if let Err(error) = asked {
-            // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
+            // The user may be talking with the agent for a moment; other errors do not go away.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
             let now = self.shared.clock.now();
             self.team.with_task(run, now, |task, context| task.on_failure(member_id, &error, is_retryable, context));
         }
     }
 
-    fn ask_first(&mut self, run: &RunId, member_id: MemberId, prompt: &str) -> Result<()> {
-        let agent = self.bear(run, member_id)?;
+    fn start_first_attempt(&mut self, run: &RunId, member_id: MemberId, prompt: &str) -> Result<()> {
+        let agent = self.create_member(run, member_id)?;
         let before = self.shared.store.last_own_message(agent)?;
-        let part = Part { run: run.clone(), member_id, before, heard: Heard::default() };
-        self.team.parts.insert(agent, part);
-        self.hand_on(run, agent, prompt);
+        let assignment = Assignment { run: run.clone(), member_id, before, output: AttemptOutput::default() };
+        self.team.assignments.insert(agent, assignment);
+        self.mail_input(run, agent, prompt);
         self.submit(None, agent, prompt.to_owned())
     }
 
-    /// In a pipeline what a stage is told is a letter of the one before, too. It has read it already: nobody is to tell it
-    /// of something unread. What no letter carries, or a store that refuses, does not keep it from its work.
-    fn hand_on(&mut self, run: &RunId, agent: AgentId, letter: &str) {
+    /// In a pipeline the input of a stage is also mail from the previous one, marked as read. The stage works without it if it
+    /// cannot be delivered.
+    fn mail_input(&mut self, run: &RunId, agent: AgentId, input: &str) {
         if let Some(from) = self.team.run(run).and_then(|run| run.pipeline.flatten()) {
-            let delivered = self.send_mail(from, agent, letter);
+            let delivered = self.send_mail(from, agent, input);
             drop(delivered.and_then(|id| self.take_mail(agent, Some(id))));
         }
     }
 
-    /// Nothing of what has failed is known to it: its message is taken back before it is told anew.
-    fn ask_again(&mut self, agent: AgentId, prompt: &str) -> Result<()> {
-        let part = self.team.parts.get_mut(&agent).ok_or_else(agent_gone)?;
-        part.heard = Heard::default();
-        let before = part.before;
+    /// Removes the failed attempt from the conversation and sends the prompt again.
+    fn retry_member(&mut self, agent: AgentId, prompt: &str) -> Result<()> {
+        let assignment = self.team.assignments.get_mut(&agent).ok_or_else(agent_gone)?;
+        assignment.output = AttemptOutput::default();
+        let before = assignment.before;
         if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::new(ErrorKind::Usage, "in use by the user"));
         }
@@ -128,11 +126,11 @@ impl Repl {
         self.submit(None, agent, prompt.to_owned())
     }
 
-    /// The agent that is to play this member: a child of the asker.
-    fn bear(&mut self, run: &RunId, member_id: MemberId) -> Result<AgentId> {
-        let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
-        let (member, origin, knows) =
-            (task.member(member_id).clone(), *origin, knows.filter(|_| member_id != MemberId::Judge));
+    /// Creates the agent of a member as a child of the origin.
+    fn create_member(&mut self, run: &RunId, member_id: MemberId) -> Result<AgentId> {
+        let Run { task, origin, fork_point, .. } = self.team.run(run).ok_or_else(agent_gone)?;
+        let (member, origin, fork_point) =
+            (task.member(member_id).clone(), *origin, fork_point.filter(|_| member_id != MemberId::Judge));
         let parent = self.roster.get(origin).ok_or_else(agent_gone)?;
         let endpoint = match &member.model {
             Some(model) => self.shared.factory.endpoint(model)?,
@@ -142,18 +140,18 @@ impl Repl {
             id: AgentId::random(),
             name: Some(self.free_name(&member.name)?),
             parent: origin,
-            fork_point: knows.unwrap_or_default(),
+            fork_point: fork_point.unwrap_or_default(),
             endpoint: Some(endpoint.full_name()),
             environment: Some(parent.talk.environment.spec.clone()),
         };
         let before = parent.talk.thinking;
         let thinking = thinking_for(&endpoint, before);
         let forked =
-            self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
+            self.store_member(run, &new, &member, fork_point.is_some(), (thinking != before).then_some(thinking))?;
         let child = self.roster.with(origin, |parent| {
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
-            // What it knows is read from the store: the asker may have gone on since the run began.
+            // The history is loaded from the store: the origin may have continued since the run started.
             let mut child = AgentFactory::fork(parent, &forked.row, endpoint, None);
             child.talk.thinking = thinking;
             child.talk.has_tools = member_id != MemberId::Judge;
@@ -167,18 +165,18 @@ impl Repl {
         Ok(new.id)
     }
 
-    /// All of it in one transaction.
-    fn enter_member(
+    /// Stores a new member in one transaction.
+    fn store_member(
         &mut self,
         run: &RunId,
         new: &NewAgent,
         member: &Member,
-        knows: bool,
+        fork_point: bool,
         thinking: Option<Thinking>,
     ) -> Result<Forked> {
         self.together(|repl| {
             let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
-            let forked = if knows { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
+            let forked = if fork_point { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
             if let Some(thinking) = thinking {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
@@ -190,8 +188,7 @@ impl Repl {
         })
     }
 
-    /// A name that nobody has: that of the member as far as an agent can be called so, with a number behind it where
-    /// somebody is.
+    /// A free agent name: that of the member, adapted, with a number if it is taken.
     fn free_name(&self, member: &str) -> Result<String> {
         let letters = member.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' });
         let plain: String = letters.take(NAME_CHARACTERS).collect();

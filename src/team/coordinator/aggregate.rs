@@ -104,7 +104,7 @@ fn first_max<T: Copy, K: Ord>(items: &[T], key: impl Fn(&T) -> K) -> Option<T> {
 
 /// Estimates the quality of an answer by its form: up to 40 points for length (1 per 100 bytes), 10 for a heading, 5 for
 /// a list, 10 for a code fence, 5 for bold text, and 2 per sentence up to 30. Fenced code counts only towards the length.
-pub fn score(answer: &str) -> usize {
+pub(super) fn score(answer: &str) -> usize {
     let (mut heading, mut item, mut fence, mut bold, mut sentence_count) = (false, false, false, false, 0);
     for (kind, line) in markdown::lines(answer) {
         heading |= kind == Line::Heading;

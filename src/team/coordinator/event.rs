@@ -26,7 +26,7 @@ use super::result::{MemberResult, millis};
 use crate::base::error::ErrorKind;
 
 /// The version of the schema: the field `v` of every line.
-pub const VERSION: u64 = 1;
+const VERSION: u64 = 1;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,8 +13,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::settings::BreakerPolicy;
 use crate::base::clock::Moment;
 
@@ -64,18 +62,6 @@ impl MemberHealth {
             0 => 1.0,
             tasks => self.successes as f64 / tasks as f64,
         }
-    }
-
-    /// The record for scripts.
-    pub fn json(&self) -> Value {
-        json!({
-            "failures_in_row": self.failures_in_row,
-            "tasks": self.successes + self.failures,
-            "successes": self.successes,
-            "failures": self.failures,
-            "success_rate": self.success_rate(),
-            "breaker": self.breaker.name(),
-        })
     }
 }
 
@@ -249,7 +235,7 @@ mod tests {
         health.on_success("m");
         (0..3).for_each(|_| health.on_failure("m", POLICY, at(0)));
         assert!((health.of("m").success_rate() - 0.25).abs() < f64::EPSILON);
-        assert_eq!(health.of("m").json()["breaker"], "open");
+        assert_eq!(health.of("m").breaker.name(), "open");
     }
 
     #[test]

@@ -72,11 +72,6 @@ impl MemberResult {
         matches!(self.outcome, MemberOutcome::Answered(_))
     }
 
-    /// Whether it failed or timed out.
-    pub const fn is_failure(&self) -> bool {
-        self.failure().is_some()
-    }
-
     /// Whether it was cancelled at its deadline.
     pub const fn is_timed_out(&self) -> bool {
         matches!(self.outcome, MemberOutcome::TimedOut(_))
@@ -112,7 +107,7 @@ impl MemberResult {
 
 /// A line for each member that failed.
 pub fn failures(results: &[MemberResult]) -> Vec<String> {
-    let failed = results.iter().filter(|result| result.is_failure());
+    let failed = results.iter().filter(|result| result.failure().is_some());
     failed.map(|result| format!("{}: {}", result.member, result.error().unwrap_or_default())).collect()
 }
 
@@ -137,13 +132,13 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_flag_and_an_error_is_never_an_answer() {
-        let words = || "words".to_owned();
+        let text = || "text".to_owned();
         for (outcome, flags) in [
-            (MemberOutcome::Answered(words()), [true, false, false, false]),
-            (MemberOutcome::Failed(Error::new(ErrorKind::Auth, words())), [false, false, false, false]),
-            (MemberOutcome::TimedOut(words()), [false, true, false, false]),
-            (MemberOutcome::Skipped(words()), [false, false, true, false]),
-            (MemberOutcome::Cancelled(words()), [false, false, false, true]),
+            (MemberOutcome::Answered(text()), [true, false, false, false]),
+            (MemberOutcome::Failed(Error::new(ErrorKind::Auth, text())), [false, false, false, false]),
+            (MemberOutcome::TimedOut(text()), [false, true, false, false]),
+            (MemberOutcome::Skipped(text()), [false, false, true, false]),
+            (MemberOutcome::Cancelled(text()), [false, false, false, true]),
         ] {
             let value = result(outcome.clone()).json();
             let found = ["success", "timed_out", "skipped", "cancelled"].map(|key| value[key] == true);

@@ -240,11 +240,6 @@ impl Task {
         }
     }
 
-    #[cfg(test)]
-    pub fn run(&self) -> &str {
-        &self.run
-    }
-
     /// In order.
     pub fn members(&self) -> &[Member] {
         &self.members

@@ -351,7 +351,7 @@ fn two_runs_of_the_same_task_have_different_events() {
     let lines = |run: &str| -> Vec<String> {
         let mut task =
             Task::new(run, "t", vec![Member::new("a")], Settings::default(), Moment::default()).expect("a task");
-        task.take_events().iter().map(|event| event.json_line(task.run())).collect()
+        task.take_events().iter().map(|event| event.json_line(&task.run)).collect()
     };
     assert_ne!(lines("r1"), lines("r2"));
     assert!(lines("r1")[0].contains("\"run\":\"r1\""));
