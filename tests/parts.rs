@@ -9,7 +9,7 @@ use crate::support::program::Home;
 /// Command lines of the feature `coordinator`.
 const COORDINATOR: [&str; 3] =
     ["multi-agent run hello --count 0", "multi-agent run-workflow ./none.toml", "multi-agent show none"];
-const NOT_BUILT_IN: &str = "this polylogue was built without the coordinator: build it with --features coordinator";
+const NOT_BUILT_IN: &str = "the coordinator is not built in: rebuild with --features coordinator";
 
 #[test]
 fn a_subcommand_of_a_missing_feature_says_what_to_build() {
