@@ -217,5 +217,5 @@ fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
     app.switch(1);
     assert_shows(&mut app, "environment mine is not available");
     app.switch(2);
-    assert_shows(&mut app, "this agent is in readonly now");
+    assert_shows(&mut app, "using readonly instead");
 }
