@@ -8,6 +8,8 @@ mod activity;
 mod apply;
 mod attached;
 mod component;
+#[cfg(feature = "coordinator")]
+mod coordinator;
 mod core;
 mod credentials;
 mod device;
@@ -26,11 +28,6 @@ mod requests;
 mod sending;
 mod server;
 mod staged;
-#[cfg(feature = "coordinator")]
-mod team;
-#[cfg(not(feature = "coordinator"))]
-#[path = "team/left_out.rs"]
-mod team;
 mod terminal;
 mod terminals;
 mod timeout;
@@ -54,9 +51,10 @@ use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Roster};
 pub use crate::team::{ViewerId, ViewerOutput};
+#[cfg(feature = "coordinator")]
+pub use coordinator::RunId;
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
-pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -99,8 +97,8 @@ pub struct Repl {
     jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
-    /// Tasks on which several agents work.
-    team: team::Team,
+    #[cfg(feature = "coordinator")]
+    coordinator: coordinator::Coordinator,
     tools_polled_at: Moment,
     /// Dropped after the store: a client that reads to the end of its connection knows that the store is free.
     server: Server,
@@ -113,7 +111,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = 3;
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 4 } else { 3 };
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -147,7 +145,8 @@ impl Repl {
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
-            team: team::Team::default(),
+            #[cfg(feature = "coordinator")]
+            coordinator: coordinator::Coordinator::default(),
             tools_polled_at,
             server: Server::default(),
             external: ExternalHooks::default(),
@@ -222,7 +221,6 @@ impl Repl {
         }
         self.trace.heard(self.core.outbox.take_traced());
         self.apply_effects();
-        self.play_runs();
         self.step_components();
         self.dispatch();
         self.call_back();
@@ -245,8 +243,33 @@ impl Repl {
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
-        let Self { core, jobs, mail_waits, server, .. } = self;
-        (core, [jobs, mail_waits, server])
+        let Self {
+            core,
+            jobs,
+            mail_waits,
+            #[cfg(feature = "coordinator")]
+            coordinator,
+            server,
+            ..
+        } = self;
+        let components: [&mut dyn Component; COMPONENTS] = [
+            jobs,
+            mail_waits,
+            #[cfg(feature = "coordinator")]
+            coordinator,
+            server,
+        ];
+        (core, components)
+    }
+
+    fn components(&self) -> [&dyn Component; COMPONENTS] {
+        [
+            &self.jobs,
+            &self.mail_waits,
+            #[cfg(feature = "coordinator")]
+            &self.coordinator,
+            &self.server,
+        ]
     }
 
     /// Lets every component read what came for it, then carries out what clients ask for.
@@ -261,10 +284,11 @@ impl Repl {
         let mut commands = Vec::new();
         let (core, components) = self.split();
         components.into_iter().for_each(|component| component.step(core, &mut commands));
-        for Command { origin, agent, change } in commands {
-            drop(self.apply_change(origin, agent, change));
-        }
         self.apply_effects();
+        for Command { origin, agent, change } in commands {
+            self.apply_or_notify(origin, agent, change);
+            self.apply_effects();
+        }
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.

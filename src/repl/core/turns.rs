@@ -1,9 +1,7 @@
-//! How turns begin, which requests they may make, and questions in turns that no person attends.
+//! The end of turns, the requests that they may make, and questions in turns that no person attends.
 
 use crate::agent::{Agent, PendingQuestion, State, Wait};
 use crate::base::id::AgentId;
-use crate::domain::flow::Origin;
-use crate::domain::message::Message;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 
@@ -11,13 +9,6 @@ use crate::repl::event::Event;
 const UNATTENDED: &str = "refused: the call needs approval, and this runs unattended";
 
 impl Core {
-    /// Begins a turn with this message, which is stored already.
-    pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent: AgentId, message: Message) {
-        let chunk = self.next_chunk(agent);
-        self.events.push_back(Event::TurnStarted { agent, origin, chunk });
-        self.with_agent(agent, |agent, context| agent.begin(message, context));
-    }
-
     /// Tells the components that a turn has ended. An earlier end may be told when the next turn is under way already:
     /// then the chunks of the two cannot be told apart any more.
     pub(in crate::repl) fn end_turn(&mut self, agent: AgentId) {
@@ -27,7 +18,7 @@ impl Core {
         }
     }
 
-    fn next_chunk(&self, agent: AgentId) -> u64 {
+    pub(super) fn next_chunk(&self, agent: AgentId) -> u64 {
         self.roster.get(agent).map_or(0, |agent| agent.output.next())
     }
 

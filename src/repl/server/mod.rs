@@ -46,7 +46,7 @@ pub(super) struct Server {
     request_count: u64,
     /// More connections may wait, and the poll will not report them again.
     may_accept: bool,
-    /// Turns that end now are cut by the end of the program.
+    /// The program ends: turns that end now were cut.
     is_shutting_down: bool,
     /// Attached terminals whose client is gone.
     released_terminals: Vec<TerminalId>,
@@ -176,7 +176,7 @@ impl Server {
         std::mem::take(&mut self.released_terminals)
     }
 
-    /// From now on turns that are interrupted have no end of their own for their clients.
+    /// From now on nothing is done for clients before [`Server::shutdown`]: turns that end now were cut.
     pub(super) fn begin_shutdown(&mut self) {
         self.is_shutting_down = true;
     }
@@ -246,6 +246,9 @@ impl Component for Server {
     }
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        if self.is_shutting_down {
+            return;
+        }
         for id in self.ids() {
             if let Err(error) = self.check_turn(core, id, commands) {
                 self.finish(core, id, &Response::from(&error));
@@ -254,7 +257,8 @@ impl Component for Server {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.may_accept || self.clients.iter().any(|(id, client)| client.has_work() || has_news(core, *id, client))
+        let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_news(core, *id, client);
+        !self.is_shutting_down && (self.may_accept || self.clients.iter().any(has_work))
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
