@@ -11,7 +11,6 @@ use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
-use crate::base::random::chance;
 use crate::domain::chunk::Chunk;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
@@ -64,7 +63,7 @@ impl Agent {
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let asked = error.retry_after.filter(|seconds| *seconds > 0);
         let asked = asked.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
-        asked.unwrap_or_else(|| context.settings.retry.wait(self.exchange.retries, chance()))
+        asked.unwrap_or_else(|| context.settings.retry.wait(self.exchange.retries, fastrand::f64()))
     }
 
     /// Whether the provider does not accept the key, as opposed to what is asked for with it (403) or a proxy (407).

@@ -4,6 +4,5 @@ pub mod clock;
 pub mod error;
 pub mod file;
 pub mod id;
-pub mod random;
 pub mod ring;
 pub mod text;

@@ -1,10 +1,10 @@
-//! `/team`: several children of this agent work on one task. What stands in the line is read here, once when it is typed
-//! and once when it is carried out.
+//! `/team`: several children of this agent work on one task. The line is parsed twice: when it is typed, to report
+//! errors, and when the task starts.
 
 use std::time::Duration;
 
-use super::complete::{before_last_word, behind, models};
-use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage};
+use super::complete::{before_last_word, complete_word, models};
+use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::config::TeamSettings;
@@ -13,22 +13,20 @@ use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
 use crate::team::coordinator::template::{self, Template};
 
-/// `/team`.
 pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
     aliases: &[],
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
-    about: "children work on one task together",
+    about: "let several children work on one task",
     busy: WhenBusy::Runs,
     run,
     complete,
 };
 
-/// Members where nobody has named any.
-const USUAL_MEMBERS: usize = 3;
+const DEFAULT_MEMBERS: usize = 3;
 const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--timeout", "--retries"];
 
-/// A task and who is to work on it.
+/// A task, its members and how they work on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamOrder {
     /// What is to be done.
@@ -39,9 +37,9 @@ pub struct TeamOrder {
     pub settings: Settings,
 }
 
-/// What the options and words in front of the task say.
+/// The options and names in front of the task.
 #[derive(Default)]
-struct Said {
+struct TeamArguments {
     strategy: Option<Strategy>,
     aggregation: Option<Aggregation>,
     members: Option<Vec<Member>>,
@@ -57,30 +55,29 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let order = team_order(arguments, &context.config.team)?;
     let count = text::counted(order.members.len(), "member works", "members work");
-    let note = format!("{count} on it: their answers come as letters, the outcome as a note (Esc stops them)");
+    let note = format!("{count} on it: answers arrive as mail, the result as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
-/// Reads what stands behind `/team`: options and the names of a strategy and an aggregation in any order, then the task,
-/// quoted or not. A task that begins with one of those names has to be quoted. What the line does not say is as it is
-/// configured.
+/// Parses the arguments of `/team`: options and the names of a strategy and an aggregation in any order, then the task,
+/// quoted or not. A task that begins with one of those names has to be quoted. Defaults come from the configuration.
 ///
 /// # Errors
-/// There is no task, an option lacks its value, or a name is not known; the words name the nearest.
+/// There is no task, an option lacks its value, or a name is unknown; the error suggests the nearest one.
 pub fn team_order(line: &str, configured: &TeamSettings) -> Result<TeamOrder> {
-    let (mut said, mut rest) = (Said::default(), line.trim());
-    while let Some(after) = said.read(rest)? {
+    let (mut options, mut rest) = (TeamArguments::default(), line.trim());
+    while let Some(after) = options.read(rest)? {
         rest = after.trim_start();
     }
     let task = unquoted(rest.trim_end());
     if task.trim().is_empty() {
-        return Err(usage("what is the task? say it behind the options: /team parallel vote \"TASK\""));
+        return Err(usage_error("no task given: add it after the options, as in /team parallel vote \"TASK\""));
     }
-    said.order(task, Settings::of(configured))
+    options.order(task, Settings::of(configured))
 }
 
-impl Said {
-    /// Takes what stands in front; what is left behind it, or nothing if that is the task.
+impl TeamArguments {
+    /// Consumes the first word and returns the rest; `None` if the task begins here.
     fn read<'a>(&mut self, rest: &'a str) -> Result<Option<&'a str>> {
         let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         if word.starts_with("--") {
@@ -105,14 +102,15 @@ impl Said {
         if !OPTIONS.contains(&option) {
             let near = text::nearest(option, OPTIONS.into_iter());
             let hint = near.map_or_else(|| OPTIONS.join(", "), |near| format!("did you mean {near}?"));
-            return Err(usage(&format!("/team knows no option {option}: {hint}")));
+            return Err(usage_error(format!("unknown option {option} of /team: {hint}")));
         }
         let (value, after) =
             value.map_or_else(|| after.split_once(char::is_whitespace).unwrap_or((after, "")), |value| (value, after));
         if value.is_empty() {
-            return Err(usage(&format!("{option} wants a word behind it")));
+            return Err(usage_error(format!("{option} needs a value")));
         }
-        let number = || value.parse::<u32>().map_err(|_| usage(&format!("{option} wants a number, not {value:?}")));
+        let number =
+            || value.parse::<u32>().map_err(|_| usage_error(format!("{option} needs a number (got {value:?})")));
         match option {
             "--template" => self.template = Some(template::find(&template::built_in(), value)?.clone()),
             "--agents" => self.members = Some(Member::list(value)?),
@@ -124,34 +122,34 @@ impl Said {
         Ok(after)
     }
 
-    fn order(self, task: &str, usual: Settings) -> Result<TeamOrder> {
+    fn order(self, task: &str, defaults: Settings) -> Result<TeamOrder> {
         if self.members.is_some() && self.template.is_some() {
-            return Err(usage("who is to work on it? take one of --template, --agents and --count"));
+            return Err(usage_error("--template cannot be combined with --agents or --count"));
         }
-        let of_template = self.template.as_ref().map(|one| (one.strategy, one.aggregation));
+        let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
         let (strategy, aggregation) = of_template.unwrap_or_default();
         let mut settings = Settings {
-            strategy: self.strategy.or(strategy).unwrap_or(usual.strategy),
-            aggregation: self.aggregation.or(aggregation).unwrap_or(usual.aggregation),
+            strategy: self.strategy.or(strategy).unwrap_or(defaults.strategy),
+            aggregation: self.aggregation.or(aggregation).unwrap_or(defaults.aggregation),
             judge: self.judge,
-            ..usual
+            ..defaults
         };
         settings.agent_timeout = self.timeout.unwrap_or(settings.agent_timeout);
         settings.retry.retries = self.retries.unwrap_or(settings.retry.retries);
         settings.check()?;
         let members = self.members.or(self.template.map(|template| template.members));
-        let members = members.map_or_else(|| Member::numbered(USUAL_MEMBERS), Ok)?;
+        let members = members.map_or_else(|| Member::numbered(DEFAULT_MEMBERS), Ok)?;
         Ok(TeamOrder { task: task.to_owned(), members, settings })
     }
 }
 
-/// What is nearly a name, in front of quotes or long enough not to be a word by chance, was meant to be one.
+/// Refuses a word that is nearly the name of a strategy or aggregation, if it is long or followed by a quoted task.
 fn refuse_misspelt(word: &str, rest: &str) -> Result<()> {
     let is_before_quotes = !word.starts_with('"') && rest.ends_with('"') && rest.matches('"').count() == 2;
     let is_suspect = is_before_quotes || (word.len() >= 6 && !word.starts_with('"'));
     match text::nearest(word, names()).filter(|_| is_suspect) {
         Some(near) => {
-            Err(usage(&format!("there is no {word:?}: did you mean {near}? (else put the task into quotes)")))
+            Err(usage_error(format!("unknown name {word:?}: did you mean {near}? (otherwise quote the task)")))
         }
         None => Ok(()),
     }
@@ -164,13 +162,13 @@ fn names() -> impl Iterator<Item = &'static str> {
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
     match before.last() {
-        Some(&"--template") => behind(typed, template::built_in().into_iter().map(|template| template.name)),
-        Some(&"--judge") => behind(typed, models(context)),
+        Some(&"--template") => complete_word(typed, template::built_in().into_iter().map(|template| template.name)),
+        Some(&"--judge") => complete_word(typed, models(context)),
         Some(&"--agents" | &"--count" | &"--timeout" | &"--retries") => Vec::new(),
         _ if typed.contains('"') => Vec::new(),
         _ => {
             let open = names().filter(|name| !before.contains(name)).chain(OPTIONS);
-            behind(typed, open.map(|word| format!("{word} ")))
+            complete_word(typed, open.map(|word| format!("{word} ")))
         }
     }
 }
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_options_stand_before_the_task_in_any_order() {
+    fn names_and_options_precede_the_task_in_any_order() {
         let three = ["agent-1", "agent-2", "agent-3"];
         for (line, task, members, strategy, aggregation) in [
             ("say hello", "say hello", &three[..], Strategy::Sequential, Aggregation::Concatenate),
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_says_how_its_members_work_unless_the_line_does() {
+    fn the_line_overrides_the_template() {
         let template = template::built_in().remove(0);
         let (_, members, strategy, aggregation) = read(&format!("--template {} x", template.name));
         assert_eq!(members.len(), template.members.len());
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_line_does_not_say_is_as_the_template_says_and_then_as_it_is_configured() {
+    fn defaults_come_from_the_template_and_then_from_the_configuration() {
         let configured = TeamSettings {
             strategy: "parallel",
             aggregation: "vote",
@@ -221,32 +219,32 @@ mod tests {
         };
         let read = |line: &str| team_order(line, &configured).expect("an order").settings;
         assert_eq!(read("x"), Settings::of(&configured));
-        let said = read("adaptive merge --timeout 5 --retries 0 x");
-        assert_eq!((said.strategy, said.aggregation), (Strategy::Adaptive, Aggregation::Merge));
-        assert_eq!((said.agent_timeout, said.retry.retries), (Duration::from_secs(5), 0));
+        let given = read("adaptive merge --timeout 5 --retries 0 x");
+        assert_eq!((given.strategy, given.aggregation), (Strategy::Adaptive, Aggregation::Merge));
+        assert_eq!((given.agent_timeout, given.retry.retries), (Duration::from_secs(5), 0));
         assert_eq!(read("--template refactor x").strategy, Strategy::Pipeline);
     }
 
     #[test]
-    fn what_is_missing_or_misspelt_is_said_and_the_nearest_name_is_named() {
-        for (line, words) in [
-            ("parallel", "what is the task?"),
-            ("\"\"", "what is the task?"),
+    fn missing_and_misspelt_arguments_are_reported_with_the_nearest_name() {
+        for (line, message) in [
+            ("parallel", "no task given"),
+            ("\"\"", "no task given"),
             ("paralel \"x\"", "did you mean parallel?"),
             ("vot \"x\"", "did you mean vote?"),
             ("concatanate x", "did you mean concatenate?"),
             ("--template code-reviw x", "did you mean code-review?"),
             ("--cuont 3 x", "did you mean --count?"),
-            ("--count", "wants a word"),
-            ("--count many x", "wants a number"),
+            ("--count", "needs a value"),
+            ("--count many x", "needs a number"),
             ("--count 0 x", "at least one member"),
             ("--count 101 x", "at most 100"),
-            ("--count 2 --template testing x", "take one of"),
+            ("--count 2 --template testing x", "cannot be combined"),
             ("--judge a/b vote x", "a judge picks for select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
             let error = team_order(line, &TeamSettings::default()).expect_err(line);
-            assert!(error.message.contains(words), "{line}: {error}");
+            assert!(error.message.contains(message), "{line}: {error}");
         }
     }
 }

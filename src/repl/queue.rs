@@ -103,7 +103,7 @@ impl Repl {
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
     fn carry_out_queued(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        let result = commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?;
+        let result = commands::read_queued(&next.text, &self.command_context(agent_id))?;
         let origin = self.entered_at.get(&next.id).copied();
         self.together(|repl| {
             repl.core.store.drop_queued(agent_id, &[next.id])?;

@@ -1,10 +1,9 @@
-//! A log as Markdown: who spoke, what was called and answered. What was said keeps its own form.
+//! A log as Markdown. The text of messages is copied unchanged.
 
 use super::date;
 use crate::commands::CommandContext;
 use crate::domain::message::{Body, Message, Reply};
 
-/// The whole log.
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
     let (label, model) = match context.agent() {
         Ok(agent) => (agent.identity.label(), agent.talk.endpoint.full_name()),
@@ -16,40 +15,40 @@ pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[Stri
         text.push_str(part.trim_end());
         text.push('\n');
     }
-    for words in damaged {
-        text.push_str(&format!("\n*{words}*\n"));
+    for note in damaged {
+        text.push_str(&format!("\n*{note}*\n"));
     }
     text
 }
 
-/// One message; none for what only counts.
+/// One message; `None` for what is not shown.
 fn part(body: &Body) -> Option<String> {
     Some(match body {
-        Body::System(words) => format!("## System\n\n{words}"),
-        Body::User(words) => format!("## You\n\n{words}"),
+        Body::System(text) => format!("## System\n\n{text}"),
+        Body::User(text) => format!("## You\n\n{text}"),
         Body::Assistant(reply) => of_reply(reply),
         Body::ToolCall(call) => format!("**Call: {}**\n\n{}", call.name, fenced("json", &call.arguments)),
         Body::ToolResult(result) => {
             let what = if result.is_error { "Error" } else { "Result" };
             format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.content))
         }
-        Body::Clear => "---\n\n*cleared: the model forgot what is above*".into(),
+        Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),
         Body::Rewind(_) => "*rewound*".into(),
         Body::Fork(other) => format!("*fork {other}*"),
-        Body::Interrupted(why) => format!("*{why}*"),
+        Body::Interrupted(reason) => format!("*{reason}*"),
         Body::AgentKilled => "*killed*".into(),
-        Body::Command(words) => fenced("", words),
-        Body::Error(words) => format!("**Error**\n\n{}", fenced("", words)),
+        Body::Command(text) => fenced("", text),
+        Body::Error(text) => format!("**Error**\n\n{}", fenced("", text)),
         Body::Usage(_) => return None,
     })
 }
 
 fn of_reply(reply: &Reply) -> String {
-    let agent_id = if reply.by.is_empty() { "Model" } else { &reply.by };
+    let author = if reply.by.is_empty() { "Model" } else { &reply.by };
     let thinking = reply.thinking.lines().map(|line| format!("> {line}\n")).collect::<String>();
     let gap = if thinking.is_empty() || reply.text.is_empty() { "" } else { "\n" };
-    format!("## {agent_id}\n\n{thinking}{gap}{}", reply.text)
+    format!("## {author}\n\n{thinking}{gap}{}", reply.text)
 }
 
 /// A block whose fence is longer than any run of backticks inside (CommonMark 0.31, section 4.5).
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_longer_than_all_inside() {
+    fn a_fence_is_longer_than_any_run_of_backticks_inside() {
         assert_eq!(fenced("", "x"), "```\nx\n```");
         assert_eq!(fenced("json", "a ```` b ``\n"), "`````json\na ```` b ``\n`````");
         assert_eq!(fenced("", ""), "```\n```");
