@@ -1,4 +1,4 @@
-//! Identifiers of agents and of messages.
+//! Ids of agents and messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,22 +6,22 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Names one agent for ever: 16 random bytes (UUID v4), written as 22 characters of base64url without padding.
+/// The id of an agent: 16 random bytes (UUID v4), written as 22 characters of base64url without padding. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId([u8; 16]);
 
 impl AgentId {
-    /// A fresh identifier.
+    /// A new id.
     pub fn random() -> Self {
         Self(*uuid::Uuid::new_v4().as_bytes())
     }
 
-    /// An identifier with known bytes, for tests and for reading what was stored.
+    /// The id with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The first 6 characters: enough to tell agents apart on a screen.
+    /// The first 6 characters, for display.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(6);
@@ -54,7 +54,7 @@ impl FromStr for AgentId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidId;
 
-/// The position of a message in the order of all messages of all agents. Grows, is never reused; 0 is before everything.
+/// The id of a message, in the order of all messages of all agents. Never reused; 0 is before the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MessageId(pub i64);
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_ids_are_refused() {
         for text in ["", "abc", "====", "ÄÖÜ", &"A".repeat(23)] {
             assert_eq!(text.parse::<AgentId>(), Err(InvalidId), "{text:?}");
         }

@@ -9,7 +9,7 @@ pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
     arguments: "[--name N] [--model M] [PROMPT]",
-    about: "create a child that shares this conversation",
+    about: "create a child with this conversation",
     busy: WhenBusy::Parks,
     run,
     complete,
