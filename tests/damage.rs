@@ -81,7 +81,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE agents SET status = x'00' WHERE name = 'a'", 3, ""),
     ("UPDATE agents SET activity = 'zombie' WHERE name = 'a'", 4, ""),
     ("UPDATE agents SET created_at = 'x', ended_at = 'y' WHERE name = 'a'", 3, "agent 1 is damaged"),
-    ("UPDATE agents SET endpoint = x'ff', powers = x'00'", 1, "agent 0 is damaged"),
+    ("UPDATE agents SET endpoint = x'ff', system = x'00'", 1, "agent 0 is damaged"),
     ("DELETE FROM agents WHERE name = 'a'", 3, ""),
     ("DELETE FROM agents WHERE ordinal = 0", 3, ""),
     ("DELETE FROM agents", 1, ""),

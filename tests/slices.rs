@@ -4,7 +4,7 @@
 mod summaries;
 
 use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Reply, Seal};
+use polylogue::domain::message::{Body, Reply, Signature};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::harness::{Harness, Plan};
@@ -85,10 +85,10 @@ fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
 #[test]
 fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_results_are_made_short() {
     let mut app = Harness::new(Plan::default());
-    let seals = vec![Seal { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
+    let signatures = vec![Signature { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
     let reply = |text: &str, is_partial| {
         let (text, thinking, by) = (text.into(), "hm".into(), "one/model".into());
-        Body::Assistant(Reply { text, thinking, is_partial, seals: seals.clone(), by })
+        Body::Assistant(Reply { text, thinking, is_partial, signatures: signatures.clone(), by })
     };
     let long = Body::User("line\n".repeat(500));
     let bodies = vec![long, reply("whole", false), Body::User("on".into()), reply("part", true)];

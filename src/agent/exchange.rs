@@ -14,7 +14,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
-use crate::provider::{self, Conversation, Decode, Opening, Script, credentials};
+use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, credentials};
 
 /// What a request is waiting for.
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub struct Exchange {
     pub retries: u32,
     /// Where the last request was sent; the model of the agent may have changed since.
     endpoint: Option<Rc<Endpoint>>,
-    decoder: Option<Box<dyn Decode>>,
+    decoder: Option<Box<dyn Decoder>>,
     /// The HTTP status of the response, once it was decoded; 200 for a script.
     pub status: Option<u16>,
     calls: Vec<ToolCall>,
@@ -133,7 +133,7 @@ impl Exchange {
     pub fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
         let reply = std::mem::take(&mut self.reply);
         self.stored = (0, 0);
-        let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.seals.is_empty();
+        let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.signatures.is_empty();
         (!is_empty).then_some(Body::Assistant(Reply { is_partial, ..reply }))
     }
 }
@@ -146,13 +146,13 @@ impl Agent {
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
-            Ok(Opening::Http(request)) => {
+            Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
                 if let Err(error) = self.connection.start(&request, context.network, context.now) {
                     self.fail(error, context);
                 }
             }
-            Ok(Opening::Script(script)) => {
+            Ok(ProviderRequest::Script(script)) => {
                 let due = script.steps.front().map(|step| context.now + step.wait);
                 self.exchange.wait = Wait::Script { script, due };
             }
@@ -165,7 +165,7 @@ impl Agent {
         self.exchange.endpoint.as_ref().unwrap_or(&self.talk.endpoint)
     }
 
-    fn open(&mut self, context: &Context) -> Result<Opening, Error> {
+    fn open(&mut self, context: &Context) -> Result<ProviderRequest, Error> {
         let endpoint = &self.talk.endpoint;
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         credentials::require(endpoint, key)?;
@@ -176,7 +176,7 @@ impl Agent {
         let messages = history.conversation();
         let tools = if self.may_call(context) { self.talk.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
-        (spec.open)(&Conversation {
+        (spec.build_request)(&Conversation {
             endpoint,
             key,
             thinking: self.talk.thinking,
@@ -213,7 +213,7 @@ impl Agent {
     fn read_transfer(&mut self, context: &mut Context) -> Vec<StreamEvent> {
         let (mut events, mut is_accepted) = (Vec::new(), false);
         // Bytes in both directions and keep-alive bytes count: neither a long upload nor a slow model is a stall.
-        let moved = self.connection.moved();
+        let moved = self.connection.bytes_transferred();
         if moved != self.exchange.moved {
             self.exchange.moved = moved;
             self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);

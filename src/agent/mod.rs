@@ -23,14 +23,14 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::readiness::SocketInterest;
+use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
-pub use crate::store::QueuedRow as Queued;
+use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
@@ -83,6 +83,32 @@ impl Talk {
         if !has_own_instructions {
             self.system = system;
         }
+    }
+}
+
+/// A text or command that waits for the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// Its row in the store.
+    pub id: QueueId,
+    /// What was entered.
+    pub text: String,
+    /// It is a command, carried out when its turn comes.
+    pub is_command: bool,
+    /// Where it was entered. Not stored: after a restart nobody waits for it.
+    pub origin: Origin,
+}
+
+impl Queued {
+    /// The line that a person would type for it.
+    pub fn line(&self) -> String {
+        typed_line(&self.text, self.is_command)
+    }
+}
+
+impl From<QueuedRow> for Queued {
+    fn from(QueuedRow { id, text, is_command }: QueuedRow) -> Self {
+        Self { id, text, is_command, origin: Origin::Internal }
     }
 }
 
@@ -209,8 +235,8 @@ impl Agent {
     }
 
     /// Changes to the polled descriptors; they have to be applied before anything else.
-    pub fn take_socket_interests(&mut self) -> Vec<SocketInterest> {
-        self.connection.take_socket_interests()
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
+        self.connection.take_socket_requests()
     }
 
     /// Whether it counts towards the limit of working agents: only transfers and tool threads do.

@@ -1,10 +1,24 @@
-//! Ids of agents and messages.
+//! Ids of agents, messages, terminals and clients.
 
 use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// The number of an attached terminal, counted from 1 in the order of attaching, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TerminalId(pub u64);
+
+impl fmt::Display for TerminalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "terminal {}", self.0)
+    }
+}
+
+/// The number of a client of the server, counted from 1 in the order of connecting, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
 
 /// The id of an agent: 16 random bytes (UUID v4), written as 22 characters of base64url without padding. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -151,7 +151,7 @@ impl Attached {
                 self.reactor.rearm(Source::Signals)?;
                 for signal in self.signals.take() {
                     match signal {
-                        Signal::Leave(_) | Signal::HangUp => return Ok(Some(None)),
+                        Signal::Terminate(_) | Signal::Hangup => return Ok(Some(None)),
                         Signal::Resized => self.tell_size(),
                         Signal::Suspend => self.suspend()?,
                         Signal::Resume => self.resume()?,

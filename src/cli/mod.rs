@@ -192,7 +192,7 @@ fn way_back(arguments: &Arguments, said: Option<&Path>) -> String {
 
 /// What is not kept although it should be.
 fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
-    if let Some(gone) = directory.filter(|directory| !Store::is_in_place(directory)) {
+    if let Some(gone) = directory.filter(|directory| !Store::exists(directory)) {
         return Some(format!("the store in {} was removed meanwhile: nothing is kept", gone.display()));
     }
     (unsaved > 0).then(|| format!("{unsaved} messages could not be saved and are lost"))

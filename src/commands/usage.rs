@@ -3,7 +3,7 @@
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
-use crate::store::Spent;
+use crate::store::UsageTotal;
 
 pub const USAGE: CommandSpec = CommandSpec {
     name: "usage",
@@ -23,8 +23,8 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 
-fn summary(spent: &Spent) -> String {
-    let Spent { requests, input, cached, output, .. } = spent;
+fn summary(spent: &UsageTotal) -> String {
+    let UsageTotal { requests, input, cached, output, .. } = spent;
     let cost = match spent.priced {
         0 => String::new(),
         priced if priced < *requests => format!(", ${} for {priced} of them", dollars(spent.cost)),
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_partial_cost_says_how_many_requests_it_covers() {
-        let spent = Spent { requests: 3, cost: 20_000_000, priced: 2, ..Spent::default() };
+        let spent = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
         assert!(summary(&spent).ends_with(", $0.020 for 2 of them"), "{}", summary(&spent));
         assert!(!summary(&spent_on(1)).contains('$'));
     }
@@ -80,7 +80,7 @@ mod tests {
         assert!(summary(&spent_on(2)).starts_with("2 counted requests, "));
     }
 
-    fn spent_on(requests: u64) -> Spent {
-        Spent { requests, ..Spent::default() }
+    fn spent_on(requests: u64) -> UsageTotal {
+        UsageTotal { requests, ..UsageTotal::default() }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::error::Error;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::mail::MailId;
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
@@ -22,6 +22,26 @@ pub enum InputResult {
     NewState(Change, Option<String>),
     /// The line is for the model.
     Message(String),
+}
+
+/// Where a change came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A person at this terminal.
+    Terminal(TerminalId),
+    /// A client of the server.
+    Client(ClientId),
+    /// The program that hosts the loop.
+    Library,
+    /// polylogue itself.
+    Internal,
+}
+
+impl Origin {
+    /// The terminal, if it was one.
+    pub const fn terminal(self) -> Option<TerminalId> {
+        if let Self::Terminal(id) = self { Some(id) } else { None }
+    }
 }
 
 /// How an agent's turn ended.

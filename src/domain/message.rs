@@ -59,15 +59,15 @@ pub struct Reply {
     /// The reply ended early and is incomplete.
     pub is_partial: bool,
     /// Opaque data that the provider expects back unchanged, in order.
-    pub seals: Vec<Seal>,
-    /// The model as `provider/model`, empty if unknown. Seals are sent back to this model only.
+    pub signatures: Vec<Signature>,
+    /// The model as `provider/model`, empty if unknown. Signatures are sent back to this model only.
     pub by: String,
 }
 
 /// A part of a reply that only its model can read (signed or encrypted reasoning). It is sent back to that model unchanged
 /// and to no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seal {
+pub struct Signature {
     /// Bytes of the reply's text before this.
     pub text: usize,
     /// Tool calls of the reply before this.

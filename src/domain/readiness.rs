@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 /// A change of the events that a transfer waits for on a descriptor. Changes have to be applied in order, right after the
 /// call into libcurl that made them, because descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketInterest {
+pub enum SocketRequest {
     /// Report when it is ready.
     Watch {
         /// The descriptor, owned by libcurl.
@@ -16,7 +16,7 @@ pub enum SocketInterest {
         writable: bool,
     },
     /// Report nothing more; the descriptor may be closed already.
-    Forget {
+    Unwatch {
         /// The descriptor.
         fd: RawFd,
     },

@@ -11,7 +11,7 @@ pub enum StreamEvent {
     Thinking(String),
     /// Opaque data that is sent back to the same model unchanged, as JSON in the provider's format. It belongs before the
     /// text and calls that follow it.
-    Sealed(String),
+    Signature(String),
     /// More of a tool call. Events with the same `index` belong to one call.
     ToolCall {
         /// The number of the call within this reply, from 0 in the order of first appearance.
@@ -39,7 +39,7 @@ impl StreamEvent {
         match self {
             Self::Text(_) => "text",
             Self::Thinking(_) => "thinking",
-            Self::Sealed(_) => "sealed",
+            Self::Signature(_) => "signature",
             Self::ToolCall { .. } => "tool_call",
             Self::Usage(_) => "usage",
             Self::Finish(_) => "finish",
@@ -53,7 +53,7 @@ impl StreamEvent {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
             Self::ToolCall { arguments, .. } => arguments.len(),
-            Self::Sealed(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
+            Self::Signature(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
         }
     }
 

@@ -21,7 +21,7 @@ use curl::multi::{Easy2Handle, Events, Multi};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::{HttpHead, HttpRequest};
-use crate::domain::readiness::{Readiness, SocketInterest};
+use crate::domain::readiness::{Readiness, SocketRequest};
 use inbox::Inbox;
 pub use lookup::{Addresses, Lookup};
 pub use network::Network;
@@ -65,7 +65,7 @@ pub struct Connection {
 /// What libcurl asked for during the last call into it.
 #[derive(Default)]
 struct Wishes {
-    sockets: Vec<SocketInterest>,
+    sockets: Vec<SocketRequest>,
     /// `Some(None)`: the timer was taken back.
     timer: Option<Option<Duration>>,
 }
@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// What is to be done about this connection's descriptors, in order.
-    pub fn take_socket_interests(&mut self) -> Vec<SocketInterest> {
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
         std::mem::take(&mut lock(&self.wishes).sockets)
     }
 
@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// How many bytes of this transfer have moved so far, either way.
-    pub fn moved(&self) -> u64 {
+    pub fn bytes_transferred(&self) -> u64 {
         self.inbox().map_or(0, |inbox| inbox.moved)
     }
 
@@ -267,10 +267,10 @@ fn new_multi(wishes: &Arc<Mutex<Wishes>>) -> std::result::Result<Multi, curl::Mu
     let kept = Arc::clone(wishes);
     multi.socket_function(move |fd, asked, _| {
         let wish = if asked.remove() {
-            SocketInterest::Forget { fd }
+            SocketRequest::Unwatch { fd }
         } else {
             let both = asked.input_and_output();
-            SocketInterest::Watch { fd, readable: asked.input() || both, writable: asked.output() || both }
+            SocketRequest::Watch { fd, readable: asked.input() || both, writable: asked.output() || both }
         };
         lock(&kept).sockets.push(wish);
     })?;
@@ -343,10 +343,10 @@ mod tests {
         let start = std::time::Instant::now();
         while !holds(connection) {
             assert!(start.elapsed() < Duration::from_secs(60), "it never came");
-            for wish in connection.take_socket_interests() {
+            for wish in connection.take_socket_requests() {
                 match wish {
-                    SocketInterest::Watch { fd, readable, writable } => drop(watched.insert(fd, (readable, writable))),
-                    SocketInterest::Forget { fd } => drop(watched.remove(&fd)),
+                    SocketRequest::Watch { fd, readable, writable } => drop(watched.insert(fd, (readable, writable))),
+                    SocketRequest::Unwatch { fd } => drop(watched.remove(&fd)),
                 }
             }
             for (fd, (readable, writable)) in watched.clone() {

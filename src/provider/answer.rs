@@ -13,7 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::HttpHead;
 use crate::domain::stream::StreamEvent;
 use crate::provider::sse::Sse;
-use crate::provider::{Decode, refusal};
+use crate::provider::{Decoder, refusal};
 
 /// So much of an error's body is read, in bytes; the rest says nothing more.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -68,7 +68,7 @@ impl Default for Phase {
     }
 }
 
-impl<R: Read> Decode for Answer<R> {
+impl<R: Read> Decoder for Answer<R> {
     fn head(&mut self, head: &HttpHead) {
         self.head = head.clone();
         if self.is_refused() {

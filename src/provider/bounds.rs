@@ -3,14 +3,14 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent};
 
-/// The most text, reasoning and seals of one reply, in bytes.
+/// The most text, reasoning and signatures of one reply, in bytes.
 const MAX_TEXT: usize = 16 << 20;
 /// The most arguments of one call, in bytes: a letter of 1 MiB has room, escaped.
 pub(super) const MAX_ARGUMENTS: usize = 1 << 22;
 /// The most calls of one reply.
 pub(super) const MAX_CALLS: usize = 128;
 
-/// How many bytes of text, reasoning and seals a reply has had so far.
+/// How many bytes of text, reasoning and signatures a reply has had so far.
 #[derive(Debug, Default)]
 pub(super) struct Said(usize);
 

@@ -27,7 +27,7 @@ use crate::domain::http::HttpHead;
 use crate::domain::message::{Body, Message};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolResult;
-use crate::provider::{Conversation, Decode, Opening, ProviderSpec, Script, Step};
+use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec, Script, Step};
 
 mod directive;
 
@@ -40,7 +40,7 @@ pub const ECHO: ProviderSpec = ProviderSpec {
             !tool NAME JSON, !next, !fail KIND, !hang, !cut and !length direct it",
     service: None,
     check_thinking: |_, _| Ok(()),
-    open,
+    build_request,
     decoder: || Box::new(Deaf),
 };
 
@@ -50,7 +50,7 @@ const MAX_PIECES: usize = 100_000;
 /// No bytes ever come, because nothing is sent.
 struct Deaf;
 
-impl Decode for Deaf {
+impl Decoder for Deaf {
     fn head(&mut self, _: &HttpHead) {}
     fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
     fn end(&mut self, out: &mut Vec<StreamEvent>) {
@@ -59,14 +59,14 @@ impl Decode for Deaf {
 }
 
 /// Never fails: what cannot be done is said in the reply.
-fn open(conversation: &Conversation<'_>) -> error::Result<Opening> {
+fn build_request(conversation: &Conversation<'_>) -> error::Result<ProviderRequest> {
     let mut player = Player::default();
     let ending = player.play(conversation).unwrap_or_else(|complaint| {
         player = Player::default();
         player.say(&complaint);
         Ending::Stop
     });
-    Ok(Opening::Script(player.finish(ending, words_in(conversation))))
+    Ok(ProviderRequest::Script(player.finish(ending, words_in(conversation))))
 }
 
 /// Why a script cannot be played, in words that are said instead.

@@ -68,7 +68,7 @@ pub struct Conversation<'a> {
 
 /// How a reply begins.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Opening {
+pub enum ProviderRequest {
     /// A request to send; its answer is fed to a decoder of the same provider.
     Http(HttpRequest),
     /// A reply that is already known; no network and no decoder.
@@ -113,9 +113,9 @@ pub struct ProviderSpec {
     ///
     /// # Errors
     /// The endpoint or the conversation cannot be made into a request; nothing was sent.
-    pub open: fn(&Conversation) -> Result<Opening>,
+    pub build_request: fn(&Conversation) -> Result<ProviderRequest>,
     /// A decoder for the answer to one request.
-    pub decoder: fn() -> Box<dyn Decode>,
+    pub decoder: fn() -> Box<dyn Decoder>,
 }
 
 /// A service that needs no entry in the configuration: a key in its usual variable is enough.
@@ -138,7 +138,7 @@ pub struct Service {
 /// Exactly one [`StreamEvent::Done`] is given for a whole reply, exactly one [`StreamEvent::Error`] for
 /// a failed one, and nothing after either. How the bytes were cut on their way makes no difference
 /// beyond where a text is split. Every size is bounded; what goes beyond fails this reply alone.
-pub trait Decode {
+pub trait Decoder {
     /// The status line and headers of the final response. Called once, before the bytes.
     fn head(&mut self, head: &HttpHead);
     /// More bytes of the body; their events are appended to `out`.

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::domain::message::{Body, Message, Seal};
+use crate::domain::message::{Body, Message, Signature};
 use crate::domain::tool::{ToolCall, ToolResult};
 
 /// What a model is told of a call that has no result.
@@ -37,7 +37,7 @@ pub(super) enum Turn<'a> {
         /// Its calls with their answers, in its order.
         calls: Vec<Call<'a>>,
         /// What goes back unchanged, in its order; only where the model that is asked made it itself.
-        seals: Vec<&'a Seal>,
+        signatures: Vec<&'a Signature>,
     },
 }
 
@@ -75,7 +75,9 @@ pub(super) fn turns<'a>(messages: &[&'a Message], model: &str) -> Vec<Turn<'a>> 
             Body::User(text) => writer.user(text),
             // Templates allow a system message at the very beginning only, and it may not change: prefixes are cached.
             Body::System(text) if !is_blank(text) => writer.user(&format!("[system] {text}")),
-            Body::Assistant(reply) => writer.reply(&reply.text, if reply.by == model { &reply.seals } else { &[] }),
+            Body::Assistant(reply) => {
+                writer.reply(&reply.text, if reply.by == model { &reply.signatures } else { &[] })
+            }
             Body::ToolCall(call) => writer.call(call),
             Body::ToolResult(result) => writer.result(result),
             _ => {}
@@ -103,15 +105,15 @@ impl<'a> Writer<'a> {
     }
 
     /// An empty reply is kept for now: its calls may follow.
-    fn reply(&mut self, said: &str, made: &'a [Seal]) {
+    fn reply(&mut self, said: &str, made: &'a [Signature]) {
         let said = if is_blank(said) { "" } else { said };
         match self.turns.last_mut() {
-            // Seals stand at places in a text, and two replies that become one have no such places.
-            Some(Turn::Assistant { text, calls, seals }) if calls.is_empty() => {
+            // Signatures have positions in a text, and two replies that become one have none.
+            Some(Turn::Assistant { text, calls, signatures }) if calls.is_empty() => {
                 if text.is_empty() {
-                    *seals = made.iter().collect();
+                    *signatures = made.iter().collect();
                 } else if !said.is_empty() {
-                    seals.clear();
+                    signatures.clear();
                 }
                 join(text, said);
             }
@@ -119,11 +121,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn push_reply(&mut self, said: &str, made: &'a [Seal]) {
+    fn push_reply(&mut self, said: &str, made: &'a [Signature]) {
         if self.turns.is_empty() {
             self.turns.push(Turn::User(CUT_START.to_owned()));
         }
-        self.turns.push(Turn::Assistant { text: said.to_owned(), calls: Vec::new(), seals: made.iter().collect() });
+        self.turns.push(Turn::Assistant {
+            text: said.to_owned(),
+            calls: Vec::new(),
+            signatures: made.iter().collect(),
+        });
     }
 
     /// A call belongs to the reply before it, unless that one's calls were answered already.

@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::readiness::{Readiness, SocketInterest};
+use crate::domain::readiness::{Readiness, SocketRequest};
 pub use signals::{Signal, Signals};
 
 /// Whose descriptor it is.
@@ -104,7 +104,7 @@ impl Reactor {
     /// When the kernel refuses (a plain file, for example).
     pub fn watch(&mut self, source: Source, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         let Some(interest) = interest(readable, writable) else {
-            self.forget(source);
+            self.unwatch(source);
             return Ok(());
         };
         if let Some(token) = self.tokens.get(&source) {
@@ -122,7 +122,7 @@ impl Reactor {
     }
 
     /// Stops watching; a descriptor that is closed already is no error.
-    pub fn forget(&mut self, source: Source) {
+    pub fn unwatch(&mut self, source: Source) {
         let Some(token) = self.tokens.remove(&source) else { return };
         let watched = self.watched.remove(&token).expect("every token in the book is watched");
         // A closed descriptor has left the kernel's set by itself.
@@ -133,13 +133,13 @@ impl Reactor {
     ///
     /// # Errors
     /// When the kernel refuses to watch a socket.
-    pub fn grant(&mut self, agent: AgentId, wishes: impl IntoIterator<Item = SocketInterest>) -> Result<()> {
+    pub fn apply(&mut self, agent: AgentId, wishes: impl IntoIterator<Item = SocketRequest>) -> Result<()> {
         for wish in wishes {
             match wish {
-                SocketInterest::Watch { fd, readable, writable } => {
+                SocketRequest::Watch { fd, readable, writable } => {
                     self.watch(Source::Socket(agent, fd), fd, readable, writable)?;
                 }
-                SocketInterest::Forget { fd } => self.forget(Source::Socket(agent, fd)),
+                SocketRequest::Unwatch { fd } => self.unwatch(Source::Socket(agent, fd)),
             }
         }
         Ok(())
@@ -229,12 +229,12 @@ mod tests {
         let (_, far) = UnixStream::pair().unwrap();
         let mut far = OwnedFd::from(far);
         let fd = far.as_raw_fd();
-        reactor.grant(a, [SocketInterest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(a, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         // A's socket closes, and the same number is given to B, in one act: a test that runs beside this one would take it.
         let (mut near, other) = UnixStream::pair().unwrap();
         rustix::io::dup2(other, &mut far).unwrap();
-        reactor.grant(a, [SocketInterest::Forget { fd }]).unwrap();
-        reactor.grant(b, [SocketInterest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(a, [SocketRequest::Unwatch { fd }]).unwrap();
+        reactor.apply(b, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched_count(), 1);
@@ -257,8 +257,8 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         reactor.watch(Source::Signals, far.as_raw_fd(), true, false).unwrap();
         drop((near, far));
-        reactor.forget(Source::Signals);
-        reactor.forget(Source::Signals);
+        reactor.unwatch(Source::Signals);
+        reactor.unwatch(Source::Signals);
         reactor.rearm(Source::Signals).unwrap();
         assert_eq!(reactor.watched_count(), 0);
     }

@@ -16,9 +16,9 @@ pub enum Signal {
     /// The terminal has another size (SIGWINCH).
     Resized,
     /// Leave (SIGTERM, SIGINT): the number of the signal.
-    Leave(i32),
+    Terminate(i32),
     /// The terminal from which the program was started is gone (SIGHUP).
-    HangUp,
+    Hangup,
     /// Leave the terminal alone for a while (SIGTSTP).
     Suspend,
     /// The terminal is ours again (SIGCONT).
@@ -42,7 +42,7 @@ impl Signals {
     ///
     /// # Errors
     /// When the kernel gives no descriptor.
-    pub fn catch_leave() -> Result<Self> {
+    pub fn catch_termination() -> Result<Self> {
         let ignored = ignored();
         let heeded = [SIGTERM, SIGHUP, SIGINT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         Self::catch_all(&heeded.collect::<Vec<i32>>())
@@ -77,7 +77,7 @@ fn meaning(number: i32) -> Signal {
         SIGWINCH => Signal::Resized,
         SIGTSTP => Signal::Suspend,
         SIGCONT => Signal::Resume,
-        SIGHUP => Signal::HangUp,
-        leave => Signal::Leave(leave),
+        SIGHUP => Signal::Hangup,
+        leave => Signal::Terminate(leave),
     }
 }

@@ -43,8 +43,8 @@ pub(super) fn seconds_left(at: Moment, now: Moment) -> u64 {
 
 /// When the seconds that are left are one less.
 pub(super) fn next_second(at: Moment, now: Moment) -> Moment {
-    let keep_connection = Duration::from_secs(seconds_left(at, now).saturating_sub(1));
-    now + (at - now).saturating_sub(keep_connection)
+    let rest = Duration::from_secs(seconds_left(at, now).saturating_sub(1));
+    now + (at - now).saturating_sub(rest)
 }
 
 /// The words.

@@ -1,25 +1,31 @@
 //! The only writer of the roster and the store: carries out what agents, commands and tools asked for.
 
-use crate::agent::{Agent, Effect, State};
+use crate::agent::{Agent, Effect, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, MessageId};
-use crate::domain::chunk::Chunk;
-use crate::domain::flow::{AgentOutcome, Change, InputResult};
-use crate::domain::history::History;
-use crate::domain::message::{Body, Message};
+use crate::base::id::AgentId;
+use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
+use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
-use crate::repl::{IDLE_CONNECTIONS, Repl, TerminalId, Turn};
-use crate::store::{Store, as_typed};
-
-/// A way to write to the log: adding to it, ending a reply, ending a turn.
-pub(super) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
+use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
+use crate::store::{Store, input_line};
 
 impl Repl {
     /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
     pub(super) fn apply_effects(&mut self) {
-        while let Some((agent_id, effect)) = self.core.outbox.pop() {
+        loop {
+            self.deliver_events();
+            let Some((agent_id, effect)) = self.core.outbox.pop() else { return };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
+        }
+    }
+
+    fn deliver_events(&mut self) {
+        while let Some(event) = self.core.events.pop_front() {
+            let (core, components) = self.split();
+            components.into_iter().for_each(|component| component.on_event(&event, core));
         }
     }
 
@@ -30,10 +36,10 @@ impl Repl {
         let Some(effect) = self.divert_to_slice(agent_id, effect) else { return };
         let Some(effect) = self.divert_to_team(agent_id, effect) else { return };
         match effect {
-            Effect::Persist(bodies) => self.persist(agent_id, bodies, Store::append),
-            Effect::Settle(bodies) => self.persist(agent_id, bodies, Store::settle_reply),
-            Effect::Finish(bodies) => self.persist(agent_id, bodies, Store::finish_turn),
-            Effect::Checkpoint { text, thinking } => self.keep_checkpoints((agent_id, text, thinking)),
+            Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
+            Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
+            Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
+            Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
             Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
             Effect::Accepted(provider) => self.limiter.on_answered(&provider, agent_id),
@@ -41,15 +47,15 @@ impl Repl {
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
-            Effect::WaitOver(call) => self.end_wait(agent_id, &call),
-            Effect::ReturnText(text) => self.return_text(agent_id, &as_typed(&text)),
+            Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
+            Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
             Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
 
     /// Keeps a piece of a reply, and in the same transaction those of other agents that come right behind it.
-    fn keep_checkpoints(&mut self, first: (AgentId, String, String)) {
+    fn record_checkpoints(&mut self, first: (AgentId, String, String)) {
         let mut pieces = vec![first];
         while let Some((agent_id, effect)) = self.core.outbox.pop_checkpoint() {
             self.trace.effect(agent_id, &effect);
@@ -57,34 +63,15 @@ impl Repl {
                 pieces.push((agent_id, text, thinking));
             }
         }
-        pieces.retain(|(agent_id, ..)| !self.is_summary_job(*agent_id));
+        let is_stored = |id: &AgentId| self.core.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
+        pieces.retain(|(agent_id, ..)| is_stored(agent_id));
         let store = &self.core.store;
         let all = pieces.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
         if store.append_partials(all).is_err() {
             // One that cannot be kept must not take the others with it.
             for (agent_id, text, thinking) in pieces {
-                self.keep_checkpoint(agent_id, &text, &thinking);
+                self.core.record_checkpoint(agent_id, &text, &thinking);
             }
-        }
-    }
-
-    /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
-    pub(super) fn persist(&mut self, agent_id: AgentId, bodies: Vec<Body>, write: Write) {
-        let now = self.core.clock.unix_ms();
-        let messages = write(&self.core.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
-            self.core.unsaved += bodies.len();
-            self.core.note(agent_id, LineKind::Error, &format!("not saved, only in memory: {error}"));
-            let last = self.core.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
-            let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
-            bodies.into_iter().map(unsaved).collect()
-        });
-        self.core.roster.with(agent_id, |agent| agent.remember(messages));
-    }
-
-    fn keep_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
-        if let Err(error) = self.core.store.append_partial(agent_id, text, thinking) {
-            self.core.note(agent_id, LineKind::Error, &error.message);
-            self.core.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
         }
     }
 
@@ -103,7 +90,8 @@ impl Repl {
         if *outcome == AgentOutcome::Completed {
             self.resume(agent_id);
         }
-        self.check_mail_waits();
+        let chunk = self.core.roster.get(agent_id).map_or(0, |agent| agent.output.next());
+        self.core.events.push_back(Event::TurnEnded { agent: agent_id, chunk });
     }
 
     /// Keeps the connections of the agents that became idle last, and closes the others.
@@ -125,18 +113,13 @@ impl Repl {
     ///
     /// # Errors
     /// It cannot be carried out; the house is as it was, and the line is the person's again.
-    pub(super) fn carry_out(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        result: InputResult,
-    ) -> Result<Turn> {
+    pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
             InputResult::Exit => return Ok(self.leave_at(origin)),
             InputResult::Detach => self.detach_at(origin).map(|()| None)?,
             InputResult::Continue(note) => note,
-            InputResult::NewState(change, note) => self.apply_change(origin, agent_id, change).map(|()| note)?,
-            InputResult::Message(text) => self.apply_change(origin, agent_id, Change::Submit(text)).map(|()| None)?,
+            InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
+            InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
             self.after_commit(move |repl| repl.tell(origin, agent_id, LineKind::Note, &note));
@@ -144,22 +127,32 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
-    pub(super) fn apply_or_say(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> bool {
-        let outcome = self.apply_change(origin, agent_id, change);
+    pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
+        let outcome = self.carry_out(origin, agent_id, change);
         if let Err(error) = &outcome {
             self.tell(origin, agent_id, LineKind::Error, &error.message);
         }
         outcome.is_ok()
     }
 
+    /// Carries a change out, then everything that follows from it, so that whatever is asked for next comes after.
+    ///
+    /// # Errors
+    /// The change cannot be carried out; nothing has changed then.
+    pub(super) fn apply_change(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
+        let done = self.carry_out(origin, agent_id, change);
+        self.apply_effects();
+        done
+    }
+
     /// Carries a change out, or leaves everything as it was and says why. It concerns one agent, and of the terminals only
     /// the one from which it was asked for, if that is still there.
-    pub(super) fn apply_change(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
+    pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, &change);
         if !change.is_read_only_change() {
-            self.require_writing()?;
+            self.core.require_writable()?;
         }
-        if origin.is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
+        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",
@@ -176,9 +169,9 @@ impl Repl {
             Change::Slice(spec) => self.slice(origin, agent_id, &spec),
             Change::Team(line) => self.team_by_person(agent_id, &line),
             Change::ShowTeam => self.show_team(origin, agent_id),
-            Change::Send { to, body } => self.send_mail(agent_id, to, &body).map(drop),
+            Change::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(agent_id, id),
-            Change::DeleteMail(id) => self.delete_mail(agent_id, id),
+            Change::DeleteMail(id) => self.core.delete_mail(agent_id, id),
             Change::Switch(to) => self.switch(origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => {
@@ -196,8 +189,8 @@ impl Repl {
                 Ok(())
             }
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
-            Change::Unqueue => self.take_back_newest(agent_id),
-            Change::EditQueue(edit) => self.edit_queue(agent_id, edit),
+            Change::Unqueue => self.core.take_back_newest(agent_id),
+            Change::EditQueue(edit) => self.core.edit_queue(agent_id, edit),
             Change::Resume => {
                 self.resume(agent_id);
                 Ok(())
@@ -211,49 +204,13 @@ impl Repl {
         }
     }
 
-    /// Text is the person's again: in front of what they have typed meanwhile.
-    pub(super) fn return_text(&mut self, agent_id: AgentId, text: &str) {
-        self.core.roster.with(agent_id, |agent| {
-            let typed = agent.view.draft.take();
-            let between = if typed.is_empty() { "" } else { "\n" };
-            agent.view.draft.set(&format!("{text}{between}{typed}"));
-            agent.view.touch();
-        });
-        self.keep_draft(agent_id);
-    }
-
-    fn switch(&mut self, origin: Option<TerminalId>, to: AgentId) -> Result<()> {
+    fn switch(&mut self, origin: Origin, to: AgentId) -> Result<()> {
         if self.core.roster.get(to).is_none() {
             return Err(agent_gone());
         }
-        if let Some(at) = origin {
+        if let Some(at) = origin.terminal() {
             self.bring_to_screen(at, to);
         }
         Ok(())
     }
-
-    /// Reads an agent's conversation from the store, if that was not done yet.
-    pub(super) fn load(&mut self, agent_id: AgentId) -> Result<()> {
-        self.load_before(agent_id, MessageId(i64::MAX))
-    }
-
-    /// The same without this message and what came after it: it is about to be told.
-    pub(super) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
-        if self.core.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
-            return Ok(());
-        }
-        let (mut messages, damaged) = self.core.store.replay(agent_id)?;
-        messages.retain(|message| message.id < first);
-        self.core.roster.with(agent_id, |agent| {
-            agent.talk.history = Some(History::from_messages(messages));
-            for words in damaged {
-                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message: words });
-            }
-        });
-        Ok(())
-    }
-}
-
-pub(super) fn agent_gone() -> Error {
-    Error::new(ErrorKind::Usage, "this agent is gone: /agents lists those that are there")
 }

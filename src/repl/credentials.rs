@@ -69,9 +69,9 @@ impl Credentials {
     }
 
     /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
-    fn stop_unwanted(&mut self, mail_waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
+    fn stop_unwanted(&mut self, waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
         let stop = |(provider, ring): (&String, &mut Ring)| {
-            ring.waiting.retain(|agent_id| mail_waits(*agent_id, provider));
+            ring.waiting.retain(|agent_id| waits(*agent_id, provider));
             ring.run.take_if(|_| ring.waiting.is_empty()).map(KeyRun::stop)
         };
         self.rings.iter_mut().filter_map(stop).collect()
@@ -137,8 +137,8 @@ impl Repl {
 
 /// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
 fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
-    let mail_waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
-    roster.get(agent_id).is_some_and(mail_waits)
+    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
+    roster.get(agent_id).is_some_and(waits)
 }
 
 /// Names the command by where it is written down, and never what it printed.

@@ -13,11 +13,11 @@
 mod painter;
 
 use crate::agent::State;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::activity;
 use crate::repl::timeout::SPINNER_STEP;
-use crate::repl::{Repl, TerminalId};
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
 

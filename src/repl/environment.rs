@@ -15,11 +15,11 @@ use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::environment::EnvironmentSpec;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::team::{Resolution, ResolvedEnvironment};
 use crate::tools::{Running, worktree};
 
@@ -30,7 +30,7 @@ pub(super) struct WorktreeJob {
     /// Whom it concerns.
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     /// What the worktree is made for; none if it is removed.
     spec: Option<EnvironmentSpec>,
 }
@@ -44,12 +44,7 @@ pub(super) struct UnusedWorktree {
 
 impl Repl {
     /// A child in the environment of this specification: while the agent's tools run it waits for them, as a value.
-    pub(super) fn environment_by_person(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        text: String,
-    ) -> Result<()> {
+    pub(super) fn environment_by_person(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if matches!(agent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(origin, agent_id, Change::Environment(text));
@@ -65,7 +60,7 @@ impl Repl {
         }
     }
 
-    fn settle(&mut self, origin: Option<TerminalId>, agent_id: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
+    fn settle(&mut self, origin: Origin, agent_id: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
         let here = resolved.environment.clone();
         let mut words =
             format!("environment {}: {} tools in {}", here.spec, here.tools.len(), here.working_directory.display());
@@ -89,7 +84,7 @@ impl Repl {
 
     fn make_worktree(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         spec: EnvironmentSpec,
         directory: PathBuf,
@@ -155,7 +150,7 @@ impl Repl {
     /// Git has made a worktree, or has not.
     fn on_worktree(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         spec: &EnvironmentSpec,
         root: PathBuf,
@@ -165,7 +160,7 @@ impl Repl {
             return self.core.note(agent_id, LineKind::Error, &format!("no worktree: {}", made.content));
         }
         let there = spec.in_directory(Some(made.content.as_ref()));
-        if !self.apply_or_say(origin, agent_id, Change::Environment(there.to_string())) {
+        if !self.apply_or_notify(origin, agent_id, Change::Environment(there.to_string())) {
             return self.release_worktree(root, agent_id);
         }
         // Where it has to wait for tools after all, the person has not typed the place that was made meanwhile.
@@ -210,9 +205,13 @@ impl Repl {
         }
         let env = self.core.factory.environments.usual().environment;
         match worktree::remove(root.clone(), env, Arc::clone(&self.core.waker)) {
-            Ok(running) => {
-                self.worktree_jobs.push(WorktreeJob { running, root, agent_id: adopter, origin: None, spec: None })
-            }
+            Ok(running) => self.worktree_jobs.push(WorktreeJob {
+                running,
+                root,
+                agent_id: adopter,
+                origin: Origin::Internal,
+                spec: None,
+            }),
             Err(error) => self.core.note(adopter, LineKind::Error, &format!("{} is kept: {error}", root.display())),
         }
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
-use crate::domain::flow::Change;
+use crate::base::id::{AgentId, TerminalId};
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::{Repl, Terminal, TerminalId, Turn};
+use crate::repl::{Repl, Terminal, Turn};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
@@ -56,11 +56,11 @@ impl Repl {
         for id in self.core.roster.ids() {
             self.cancel_slice(id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
-            drop(self.apply_change(None, id, Change::Interrupt));
+            drop(self.apply_change(Origin::Internal, id, Change::Interrupt));
         }
-        self.apply_outbox();
+        self.apply_effects();
         self.poll_key_commands();
-        self.keep_drafts();
+        self.core.save_drafts();
         while !self.core.roster.with_live_tools().is_empty()
             || !self.core.draining.is_empty()
             || self.has_worktree_jobs()
@@ -76,7 +76,7 @@ impl Repl {
             }
             self.join_draining();
             self.poll_worktree_jobs();
-            self.apply_outbox();
+            self.apply_effects();
         }
         self.terminals.iter_mut().for_each(Terminal::suspend);
         self.dismiss_clients()
@@ -90,7 +90,7 @@ impl Repl {
         let Some(terminal) = self.terminals.get_mut(at) else { return Turn::Continue };
         let is_second = terminal.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || busy.is_empty() || is_second {
-            return self.leave_at(Some(at));
+            return self.leave_at(Origin::Terminal(at));
         }
         terminal.leaves_until = Some(now + SECOND_PRESS);
         let agent_id = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
@@ -100,8 +100,8 @@ impl Repl {
     }
 
     /// Somebody leaves at this terminal: an attached one is let go and everything goes on, else the program ends.
-    pub(super) fn leave_at(&mut self, at: Option<TerminalId>) -> Turn {
-        match at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
+    pub(super) fn leave_at(&mut self, origin: Origin) -> Turn {
+        match origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
             Some(terminal) => {
                 terminal.detach();
                 Turn::Continue
@@ -114,8 +114,9 @@ impl Repl {
     ///
     /// # Errors
     /// It is the terminal of a chat that would end without it.
-    pub(super) fn detach_at(&mut self, at: Option<TerminalId>) -> Result<()> {
-        let terminal = at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
+    pub(super) fn detach_at(&mut self, origin: Origin) -> Result<()> {
+        let terminal =
+            origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
         terminal.map(Terminal::detach).ok_or_else(|| {
             let words = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` begins one that \
                          goes on, and `polylogue attach` looks at it";
@@ -143,22 +144,5 @@ impl Repl {
         self.terminals.iter_mut().for_each(Terminal::suspend);
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
         self.terminals.iter_mut().try_for_each(Terminal::resume)
-    }
-
-    /// What was typed and not sent is there again after a restart.
-    fn keep_drafts(&self) {
-        for id in self.core.roster.ids() {
-            self.keep_draft(id);
-        }
-    }
-
-    /// What is typed to this agent and not sent will be there again.
-    pub(super) fn keep_draft(&self, id: AgentId) {
-        if let Some(agent) =
-            self.core.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
-        {
-            // A store that refuses says so when a message is sent; what is typed stays in memory.
-            drop(self.core.store.set_draft(id, &agent.view.draft.expanded()));
-        }
     }
 }

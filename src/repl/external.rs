@@ -11,7 +11,7 @@ use crate::domain::readiness::Readiness;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Source};
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Repl {
             refused.extend(self.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
         if !refused.is_empty() {
-            self.apply_outbox();
+            self.apply_effects();
         }
         refused
     }
@@ -118,7 +118,7 @@ impl Repl {
     /// # Errors
     /// The store cannot be read.
     pub fn last_spoken_to(&self) -> Result<AgentId> {
-        let last = self.core.store.last_spoken_to()?;
+        let last = self.core.store.last_addressed()?;
         last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 

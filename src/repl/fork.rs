@@ -8,13 +8,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::history::History;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::provider::thinking_for;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Parked, Repl, TerminalId};
+use crate::repl::core::agent_gone;
+use crate::repl::{Parked, Repl};
 use crate::store::{Forked, NewAgent};
 use crate::team::{AgentFactory, ResolvedEnvironment};
 
@@ -31,7 +31,7 @@ impl Repl {
     /// `/fork`: while the agent's tools run it waits for them, as a value.
     pub(super) fn fork_by_person(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         prompt: Option<String>,
         name: Option<String>,
@@ -48,7 +48,7 @@ impl Repl {
 
     /// Whoever asked for the child and still looks at its parent looks at the child from now on, unless they want to
     /// stay. Whether it came to a screen.
-    pub(super) fn follow(&mut self, origin: Option<TerminalId>, agent_id: AgentId, child: AgentId) -> bool {
+    pub(super) fn follow(&mut self, origin: Origin, agent_id: AgentId, child: AgentId) -> bool {
         let moved = self.terminals.still_at(origin, agent_id).filter(|_| self.core.config.follows_forks);
         if let Some(at) = moved {
             self.bring_to_screen(at, child);
@@ -59,7 +59,7 @@ impl Repl {
     /// A child with all of the parent's history in another environment.
     pub(super) fn fork_into(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         id: AgentId,
         resolved: ResolvedEnvironment,
@@ -92,7 +92,7 @@ impl Repl {
     ) -> Result<AgentId> {
         if prompt.is_some() {
             // The child is to speak at once: it must know what its parent knows.
-            self.load(agent_id)?;
+            self.core.load(agent_id)?;
         }
         let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let endpoint = match model {
@@ -134,7 +134,7 @@ impl Repl {
         });
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
-            self.load_before(new.id, first.id)?;
+            self.core.load_before(new.id, first.id)?;
             self.core.with_agent(new.id, |child, context| child.begin(first, context));
         }
         Ok(new.id)
@@ -174,7 +174,7 @@ impl Repl {
     }
 
     /// The change waits until the tools of this reply are done, and the loop goes on.
-    pub(super) fn park(&mut self, origin: Option<TerminalId>, agent_id: AgentId, change: Change) -> Result<()> {
+    pub(super) fn park(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent_id == agent_id) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
@@ -188,9 +188,9 @@ impl Repl {
     pub(super) fn unpark(&mut self, agent_id: AgentId) {
         if let Some(at) = self.parked.iter().position(|parked| parked.agent_id == agent_id) {
             let Parked { origin, change, line, .. } = self.parked.remove(at);
-            if !self.apply_or_say(origin, agent_id, change.clone()) {
+            if !self.apply_or_notify(origin, agent_id, change.clone()) {
                 self.let_go(&change, agent_id);
-                line.iter().for_each(|line| self.return_text(agent_id, line));
+                line.iter().for_each(|line| self.core.return_text(agent_id, line));
             }
         }
     }
@@ -203,7 +203,7 @@ impl Repl {
         self.core.note(agent_id, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
         self.let_go(&parked.change, agent_id);
         if let Some(line) = parked.line {
-            self.return_text(agent_id, &line);
+            self.core.return_text(agent_id, &line);
         }
     }
 
@@ -219,7 +219,7 @@ impl Repl {
 
     /// Back to a mark: the model forgets what came after it, for good.
     pub(super) fn rewind(&mut self, agent_id: AgentId, label: Option<&str>) -> Result<()> {
-        self.load(agent_id)?;
+        self.core.load(agent_id)?;
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
         // Marks are not inherited: what is inherited lies at or before the fork point.

@@ -7,7 +7,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
 use crate::repl::{Parked, Repl};
 use crate::tools::Running;
 
@@ -25,7 +26,7 @@ impl Repl {
         let worktrees: Vec<PathBuf> = victims.iter().filter_map(of_victim).collect();
         for victim in &victims {
             if let Some(dead) = self.remove_agent(*victim) {
-                self.keep_last_words(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+                self.core.keep_last_chunks(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
             }
         }
         for root in worktrees {
@@ -36,7 +37,6 @@ impl Repl {
         }
         let others = if victims.len() > 1 { format!(" and {} descendants", victims.len() - 1) } else { String::new() };
         self.core.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
-        self.check_mail_waits();
         Ok(())
     }
 
@@ -62,12 +62,8 @@ impl Repl {
         self.drop_slice(id);
         self.team.on_buried(id, now);
         self.idle_connections.retain(|one| *one != id);
-        self.mail_waits.retain(|waiting| waiting.agent_id != id);
-        let buried = self.core.roster.remove(id);
-        if let Some(agent) = &buried {
-            self.entered_at.retain(|entry, _| agent.queue.iter().all(|queued| queued.id != *entry));
-        }
-        buried
+        self.core.events.push_back(Event::Removed { agent: id, adopter: None, worktree: None });
+        self.core.roster.remove(id)
     }
 
     /// Joins the threads of the dead that have ended.

@@ -9,7 +9,7 @@ use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::Change;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::store::NewAgent;
 use crate::team::AgentFactory;
 
@@ -68,7 +68,7 @@ impl Repl {
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
-        self.require_writing()?;
+        self.core.require_writable()?;
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(commands::checked_name).transpose()?;
         let parent = self.core.roster.get(root).ok_or_else(agent_gone)?;
@@ -135,13 +135,13 @@ impl Repl {
     /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has
     /// living children, it is on a screen, or it works in a worktree, which is removed with the last who is in memory there.
     pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
-        self.require_writing()?;
+        self.core.require_writable()?;
         if let Some(why) = self.why_not_close(agent_id)? {
             let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
         if let Some(closed) = self.remove_agent(agent_id) {
-            self.keep_last_words(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
+            self.core.keep_last_chunks(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
         }
         Ok(())
     }
@@ -168,13 +168,5 @@ impl Repl {
             || self.has_worktree_job(agent_id)
             || self.summary_job_for(agent_id).is_some()
             || self.team.needs(agent_id)
-    }
-
-    /// Fails where the store belongs to somebody else.
-    pub(super) fn require_writing(&self) -> Result<()> {
-        if self.core.store.is_read_only() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
-        }
-        Ok(())
     }
 }

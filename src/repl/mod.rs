@@ -6,11 +6,13 @@
 
 mod activity;
 mod apply;
+mod component;
 mod core;
 mod credentials;
 mod device;
 mod draw;
 mod environment;
+mod event;
 mod exit;
 mod export;
 mod external;
@@ -20,9 +22,8 @@ mod kill;
 mod library;
 mod load;
 mod log;
-mod mail;
+mod mail_waits;
 mod queue;
-mod request;
 mod sending;
 mod serve;
 mod slice;
@@ -35,6 +36,7 @@ mod team;
 mod terminal;
 mod terminals;
 mod timeout;
+mod tool_requests;
 mod trace;
 mod viewers;
 
@@ -44,27 +46,29 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands::CommandContext;
 use crate::domain::config::Config;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
-use crate::store::{QueueId, Store};
+use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Roster};
+pub use crate::team::{ViewerId, ViewerOutput};
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
 pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
-pub use terminals::TerminalId;
 pub use timeout::{Timeout, WakeReason};
-pub use viewers::{OnChunks, ViewerId, ViewerOutput};
+pub use viewers::OnChunks;
 
+use component::{Command, Component};
 use core::Core;
 use credentials::Credentials;
 use external::ExternalHooks;
 use load::{LoadedAgents, slots};
+use mail_waits::MailWaits;
 use terminals::Terminals;
 use trace::Trace;
 
@@ -81,7 +85,7 @@ pub enum Turn {
 struct Parked {
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     change: Change,
     /// What the person typed for it, if that was more than the command.
     line: Option<String>,
@@ -94,8 +98,6 @@ pub struct Repl {
     signals: Option<Signals>,
     terminals: Terminals,
     parked: Vec<Parked>,
-    /// The terminals at which queued commands were entered.
-    entered_at: BTreeMap<QueueId, TerminalId>,
     /// What happens in memory when what is being stored is kept.
     after_commit: Vec<queue::AfterCommit>,
     /// Cuts that wait for summaries.
@@ -112,8 +114,8 @@ pub struct Repl {
     /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
     worktree_jobs: Vec<environment::WorktreeJob>,
     unused_worktrees: Vec<environment::UnusedWorktree>,
-    /// Calls that wait for letters.
-    mail_waits: Vec<mail::MailWait>,
+    mail_waits: MailWaits,
+    callbacks: Vec<(ViewerId, OnChunks)>,
     /// Tasks on which several agents work.
     team: team::Team,
     tools_polled_at: Moment,
@@ -127,6 +129,8 @@ const IDLE_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
+/// How many components there are, in [`Repl::split`].
+const COMPONENTS: usize = 1;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -145,7 +149,7 @@ impl Repl {
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let (slots, tools_polled_at) = (slots(config.working_limit, 0), clock.now());
-        let trace = Trace::open(config.trace.as_deref())?;
+        let trace = Trace::open(&config, &clock)?;
         let core = Core::new(config, store, clock, reactor, roster, factory);
         let mut repl = Self {
             core,
@@ -153,7 +157,6 @@ impl Repl {
             signals: None,
             terminals: Terminals::default(),
             parked: Vec::new(),
-            entered_at: BTreeMap::new(),
             after_commit: Vec::new(),
             slice_jobs: Vec::new(),
             limiter: Limiter::default(),
@@ -163,7 +166,8 @@ impl Repl {
             idle_connections: VecDeque::new(),
             worktree_jobs: Vec::new(),
             unused_worktrees: Vec::new(),
-            mail_waits: Vec::new(),
+            mail_waits: MailWaits::default(),
+            callbacks: Vec::new(),
             team: team::Team::default(),
             tools_polled_at,
             serving: serve::Serving::default(),
@@ -172,8 +176,8 @@ impl Repl {
         if repl.trace.is_open() {
             repl.core.outbox.start_tracing();
         }
-        repl.read_queues()?;
-        repl.count_mail()?;
+        repl.core.restore_queues()?;
+        repl.core.restore_unread()?;
         for cut in &was_cut {
             repl.core.roster.with(*cut, Agent::note_interrupted);
         }
@@ -239,9 +243,11 @@ impl Repl {
             });
         }
         self.trace.heard(self.core.outbox.take_traced());
-        self.apply_outbox();
+        self.apply_effects();
         self.play_runs();
-        self.tell_viewers();
+        self.step_components();
+        self.dispatch();
+        self.call_back();
         self.render();
         self.serve_clients();
         if let Some(error) = self.trace.end() {
@@ -257,6 +263,23 @@ impl Repl {
             self.core.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
         }
         self.render();
+    }
+
+    /// The core and every component, in the order in which events are delivered and components are stepped.
+    fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
+        let Self { core, mail_waits, .. } = self;
+        (core, [mail_waits])
+    }
+
+    /// Lets every component do a bounded amount of its own work, and carries out what it asks for.
+    fn step_components(&mut self) {
+        let mut commands = Vec::new();
+        let (core, components) = self.split();
+        components.into_iter().for_each(|component| component.step(core, &mut commands));
+        for Command { origin, agent, change } in commands {
+            drop(self.apply_change(origin, agent, change));
+        }
+        self.apply_effects();
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
@@ -318,10 +341,10 @@ impl Repl {
         self.core.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
-                Signal::Leave(_) => return Ok(Turn::Exit),
+                Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::HangUp if self.serving.is_open() => {}
-                Signal::HangUp => return Ok(Turn::Exit),
+                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
@@ -371,8 +394,9 @@ impl Repl {
     /// # Errors
     /// When it cannot be carried out; the house is as it was.
     pub fn ask(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        self.apply_change(self.terminals.first_taking_part(), agent_id, change)?;
-        self.apply_outbox();
+        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
+        self.apply_change(origin, agent_id, change)?;
+        self.dispatch();
         self.render();
         Ok(())
     }
@@ -423,9 +447,9 @@ mod tests {
             repl.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
         for id in repl.core.roster.ids() {
-            repl.apply_change(None, id, Change::Submit("hello".into())).unwrap();
+            repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();
         }
-        repl.apply_outbox();
+        repl.dispatch();
         assert_eq!(repl.core.roster.busy().len(), 7, "the others failed at once");
         assert!(repl.core.outbox.is_empty());
     }

@@ -15,9 +15,8 @@ use crate::team::Gate;
 const REQUESTS_PER_TURN: usize = 64;
 
 impl Repl {
-    /// Carries out all that was asked for in this turn, in order, and gives places away that have become free.
-    pub(super) fn apply_outbox(&mut self) {
-        self.apply_effects();
+    /// Sends the requests for which there is a slot, a bounded number of them; the others are sent in the next turn.
+    pub(super) fn dispatch(&mut self) {
         for _ in 0..REQUESTS_PER_TURN {
             self.settle_gates();
             let Some(agent_id) = self.next_to_send() else { return };

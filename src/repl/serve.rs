@@ -85,16 +85,17 @@ impl Repl {
 
     /// Whether something can be done for clients without news.
     pub(super) fn has_work_for_clients(&self) -> bool {
-        self.serving.has_leftover() || self.serving.clients.values().any(|client| self.has_to_tell_client(client))
+        self.serving.has_leftover()
+            || self.serving.clients.iter().any(|(number, client)| self.has_to_tell_client(*number, client))
     }
 
-    fn has_to_tell_client(&self, client: &Client) -> bool {
+    fn has_to_tell_client(&self, number: u64, client: &Client) -> bool {
         match &client.state {
             ClientState::Nothing => false,
             ClientState::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
-            ClientState::Waiting { agent_id, .. } => self.is_at_rest(*agent_id),
+            ClientState::Waiting { agent_id, .. } => self.core.is_at_rest(*agent_id),
             ClientState::Turn(turn) => {
-                self.has_to_do_for_turn(turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
+                self.has_to_do_for_turn(number, turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
             }
             ClientState::Terminal(at) => self.has_frame(client, *at),
         }
@@ -187,7 +188,7 @@ impl Repl {
     /// Forgets a client and what was under way for it. Agents do not notice.
     fn drop_client(&mut self, number: u64) {
         self.end_what_is_under_way(number);
-        self.core.reactor.forget(Source::Client(number));
+        self.core.reactor.unwatch(Source::Client(number));
         self.serving.clients.remove(&number);
         // Its descriptor may be the one that somebody waits for.
         self.serving.has_more = self.serving.is_open();
@@ -229,7 +230,7 @@ impl Repl {
             self.core.reactor.wait(Some(FAREWELL_PATIENCE), &mut Vec::new())?;
             self.serving.clients.values_mut().for_each(|client| client.connection.flush());
         }
-        self.core.reactor.forget(Source::Listener);
+        self.core.reactor.unwatch(Source::Listener);
         self.serving.listener = None;
         Ok(())
     }

@@ -17,13 +17,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::store::{Forked, NewAgent, Store};
 use crate::team::AgentFactory;
 
@@ -32,7 +32,7 @@ pub(super) struct SliceJob {
     /// Whose conversation is cut.
     agent_id: AgentId,
     /// The terminal from which it was asked for.
-    origin: Option<TerminalId>,
+    origin: Origin,
     /// What the person typed.
     line: String,
     cut: Cut,
@@ -76,9 +76,9 @@ impl SliceJob {
 
 impl Repl {
     /// Cuts the conversation of an idle agent; the child comes at once, or when its summaries are there.
-    pub(super) fn slice(&mut self, origin: Option<TerminalId>, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
-        self.require_idle(agent_id)?;
-        self.load(agent_id)?;
+    pub(super) fn slice(&mut self, origin: Origin, agent_id: AgentId, spec: &SliceSpec) -> Result<()> {
+        self.core.require_idle(agent_id)?;
+        self.core.load(agent_id)?;
         let history =
             self.core.roster.get(agent_id).and_then(|agent| agent.talk.history.as_ref()).ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
@@ -201,7 +201,7 @@ impl Repl {
         if !costs.is_empty() {
             // What was paid for is counted, although nothing came of it.
             self.core.roster.with(agent_id, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
-            self.persist(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
+            self.core.record(agent_id, costs.into_iter().map(Body::Usage).collect(), Store::append);
         }
     }
 
@@ -222,14 +222,14 @@ impl Repl {
     /// Only into an empty draft: nobody typed for it to be mixed with something else meanwhile.
     fn give_line_back(&mut self, agent_id: AgentId, line: &str) {
         if self.core.roster.get(agent_id).is_some_and(|agent| agent.view.draft.is_empty()) {
-            self.return_text(agent_id, line);
+            self.core.return_text(agent_id, line);
         }
     }
 
     /// The child comes to be in the store, and when it is kept there, in memory.
     fn deliver_slice(
         &mut self,
-        origin: Option<TerminalId>,
+        origin: Origin,
         agent_id: AgentId,
         cut: Cut,
         summaries: Vec<String>,
@@ -291,12 +291,8 @@ fn widened_words(cut: &Cut) -> String {
     };
     match cut.widened.as_slice() {
         [] => String::new(),
-        [first, keep_connection @ ..] => {
-            let more = if keep_connection.is_empty() {
-                String::new()
-            } else {
-                format!(" and {} more grew", keep_connection.len())
-            };
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more grew", rest.len()) };
             format!("; {}{more}: calls and their results stay together", one(first))
         }
     }

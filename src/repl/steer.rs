@@ -10,7 +10,7 @@ use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// The most bytes of instructions that an agent may be given.
 const SYSTEM_BYTES: usize = 256 * 1024;
@@ -37,7 +37,7 @@ impl Repl {
             agent.set_endpoint(endpoint, context);
             agent.talk.thinking = thinking;
         });
-        self.show_logged(agent_id, messages);
+        self.core.remember(agent_id, messages);
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Repl {
             repl.core.store.append(agent_id, vec![Body::Command(words)], repl.core.clock.unix_ms())
         })?;
         self.core.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
-        self.show_logged(agent_id, messages);
+        self.core.remember(agent_id, messages);
         Ok(())
     }
 

@@ -153,7 +153,7 @@ impl Repl {
             self.play(run);
         }
         if !due.is_empty() {
-            self.apply_outbox();
+            self.apply_effects();
         }
     }
 

@@ -2,30 +2,13 @@
 //! a key or a command came from is handed on from call to call.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::Reader;
 use crate::reactor::Source;
 use crate::repl::{Device, Repl, Terminal, TerminalMode};
-
-/// Names one terminal. Counted from 1 in the order of sitting down, and never used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TerminalId(u64);
-
-impl TerminalId {
-    /// The number that a person is told.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for TerminalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "terminal {}", self.0)
-    }
-}
 
 /// The terminals, in the order in which they sat down.
 #[derive(Default)]
@@ -74,8 +57,8 @@ impl Terminals {
     }
 
     /// Whoever asked for something, if that terminal is there and still looks at this agent.
-    pub(super) fn still_at(&self, origin: Option<TerminalId>, agent: AgentId) -> Option<TerminalId> {
-        origin.filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
+    pub(super) fn still_at(&self, origin: Origin, agent: AgentId) -> Option<TerminalId> {
+        origin.terminal().filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
     }
 }
 
@@ -94,7 +77,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.core.reactor.forget(Source::Terminal);
+            self.core.reactor.unwatch(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }
@@ -127,7 +110,7 @@ impl Repl {
     /// Somebody looks away from an agent: what is typed there is kept, and the place of one who watched is forgotten.
     pub(super) fn leave_view(&mut self, reader: Reader, agent: AgentId) {
         match reader {
-            Reader::Shared => self.keep_draft(agent),
+            Reader::Shared => self.core.save_draft(agent),
             Reader::Watcher(_) => {
                 self.core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::repl::component::Component as _;
 use crate::repl::{Repl, TOOL_POLL, Terminal, activity};
 
 /// How long a wait lasts, and whose need ends it.
@@ -57,9 +58,10 @@ impl Repl {
         let is_leftover = !self.core.roster.with_leftover().is_empty()
             || !self.core.outbox.is_empty()
             || self.can_send()
-            || self.has_to_tell()
+            || self.has_unread_callback()
             || self.has_work_for_clients()
             || self.team.has_news()
+            || self.mail_waits.has_work(&self.core)
             || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };

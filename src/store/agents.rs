@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Registers a child and writes the fork into both logs, in one transaction. It takes over the parent's thinking,
-    /// powers and instructions; what it costs does not depend on the length of any history.
+    /// instructions; what it costs does not depend on the length of any history.
     ///
     /// # Errors
     /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
@@ -119,14 +119,6 @@ impl Store {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
 
-    /// Sets what the agent may do.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
-    pub fn set_powers(&self, agent: AgentId, powers: Option<&str>) -> Result<()> {
-        self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
-    }
-
     /// Sets instructions of the agent's own; `None`: the usual ones.
     ///
     /// # Errors
@@ -160,9 +152,9 @@ fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message
 /// Enters a child. The caller holds the transaction.
 pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, powers, system)
+                   endpoint, thinking, environment, system)
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
-                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers, system
+                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), system
                FROM agents WHERE uuid = ?3";
     let values =
         params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];

@@ -23,7 +23,7 @@ pub struct Health {
 /// # Errors
 /// It cannot be opened, or is not ours.
 pub fn health(dir: &Path) -> Result<Option<Health>> {
-    if !Store::is_in_place(dir) {
+    if !Store::exists(dir) {
         return Ok(None);
     }
     let looked = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| look(&conn));

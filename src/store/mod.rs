@@ -40,10 +40,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 pub use agents::{Forked, NewAgent};
 pub use health::{Health, health};
 pub use lock::{holder, make_directory, private_file};
-pub use queue::{QueueId, QueuedRow, as_typed};
+pub use queue::{QueueId, QueuedRow, input_line, typed_line};
 pub use registry::{AgentRow, Found, Registry};
 pub use runs::{NewRun, RunRow};
-pub use usage::Spent;
+pub use usage::UsageTotal;
 
 /// The file inside the data directory.
 const FILE: &str = "polylogue.db";
@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Whether the next start will find a store in this directory: somebody may have removed it meanwhile.
-    pub fn is_in_place(dir: &Path) -> bool {
+    pub fn exists(dir: &Path) -> bool {
         dir.join(FILE).exists()
     }
 
@@ -122,14 +122,6 @@ impl Store {
         let store = Self { conn: Connection::open_in_memory()?, failed: RefCell::default(), _lock: None };
         store.prepare()?;
         Ok(store)
-    }
-
-    /// Makes every commit wait for the disk, so that not even a power cut loses one; costs a sync per commit.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub fn sync_every_commit(&self) -> Result<()> {
-        Ok(self.conn.execute_batch("PRAGMA synchronous = FULL")?)
     }
 
     /// Calls `told` after each row that is changed, while its transaction is still open, and once more right before each

@@ -19,15 +19,13 @@ pub struct QueuedRow {
     pub is_command: bool,
 }
 
-impl QueuedRow {
-    /// The line that a person would type for it: a text that begins with a slash is typed with two.
-    pub fn line(&self) -> String {
-        if self.is_command { self.text.clone() } else { as_typed(&self.text) }
-    }
+/// The line that a person would type for a queue entry: a text that begins with a slash is typed with two.
+pub fn typed_line(text: &str, is_command: bool) -> String {
+    if is_command { text.to_owned() } else { input_line(text) }
 }
 
 /// The line that a person would type to send this text.
-pub fn as_typed(text: &str) -> String {
+pub fn input_line(text: &str) -> String {
     if text.starts_with('/') { format!("/{text}") } else { text.to_owned() }
 }
 
@@ -82,7 +80,7 @@ impl Store {
         self.write(|conn| {
             let ordinal = agents::running(conn, agent)?;
             let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            drafts::keep(conn, ordinal, &taken.line())
+            drafts::keep(conn, ordinal, &typed_line(&taken.text, taken.is_command))
         })
     }
 

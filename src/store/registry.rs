@@ -34,8 +34,6 @@ pub struct AgentRow {
     pub thinking: Option<String>,
     /// The environment's specification.
     pub environment: Option<String>,
-    /// What it may do, in the words of those who grant it.
-    pub powers: Option<String>,
     /// Instructions of its own before everything, in place of the usual ones.
     pub system: Option<String>,
 }
@@ -61,7 +59,7 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, powers, system FROM agents";
+    endpoint, thinking, environment, system FROM agents";
 
 impl Store {
     /// The running agents, by order of birth.
@@ -123,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn last_spoken_to(&self) -> Result<Option<AgentId>> {
+    pub fn last_addressed(&self) -> Result<Option<AgentId>> {
         // From the newest message backwards: what lies between is at most what came of the last words.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";
@@ -181,8 +179,7 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         endpoint: row.get(9)?,
         thinking: row.get(10)?,
         environment: row.get(11)?,
-        powers: row.get(12)?,
-        system: row.get(13)?,
+        system: row.get(12)?,
     })
 }
 

@@ -90,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::replay`].
-    pub fn whole_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
+    pub fn full_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
         self.read_forwards(Lineage { is_whole: true, ..Lineage::of(&self.conn, agent)? })
     }
 
@@ -223,7 +223,7 @@ mod tests {
         };
         store.fork(&child(1, point), 0).unwrap();
         store.slice(&child(2, MessageId(0)), vec![said("copied")], 0).unwrap();
-        let kinds = |id| store.whole_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
+        let kinds = |id| store.full_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
         assert_eq!(kinds(ids[1]), ["user", "clear", "user", "fork", "fork"]);
         assert_eq!(kinds(ids[2]), ["clear", "fork", "user"]);
     }

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::MessageId;
-use crate::domain::message::{Body, Message, Reply, Seal};
+use crate::domain::message::{Body, Message, Reply, Signature};
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -21,14 +21,14 @@ struct ReplyData<'a> {
     #[serde(borrow, skip_serializing_if = "str::is_empty")]
     thinking: Cow<'a, str>,
     is_partial: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    seals: Vec<SealData>,
+    #[serde(rename = "seals", skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<SignatureData>,
     #[serde(borrow, skip_serializing_if = "str::is_empty")]
     by: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SealData {
+struct SignatureData {
     text: usize,
     calls: usize,
     json: String,
@@ -96,16 +96,16 @@ pub(super) fn content(body: &Body) -> &str {
 /// The JSON column of a body, if its kind has one and there is something to keep in it.
 pub(super) fn data(body: &Body) -> Option<String> {
     match body {
-        Body::Assistant(Reply { thinking, is_partial, seals, by, .. })
-            if !thinking.is_empty() || *is_partial || !seals.is_empty() || !by.is_empty() =>
+        Body::Assistant(Reply { thinking, is_partial, signatures, by, .. })
+            if !thinking.is_empty() || *is_partial || !signatures.is_empty() || !by.is_empty() =>
         {
-            let seals = seals.iter().map(|Seal { text, calls, json }| SealData {
+            let signatures = signatures.iter().map(|Signature { text, calls, json }| SignatureData {
                 text: *text,
                 calls: *calls,
                 json: json.clone(),
             });
             let (thinking, by) = (thinking.into(), by.into());
-            Some(json(&ReplyData { thinking, is_partial: *is_partial, seals: seals.collect(), by }))
+            Some(json(&ReplyData { thinking, is_partial: *is_partial, signatures: signatures.collect(), by }))
         }
         Body::ToolCall(call) => Some(json(&CallData { id: (&call.id).into(), name: (&call.name).into() })),
         Body::ToolResult(result) => Some(json(&ResultData {
@@ -178,12 +178,13 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
 
 fn read_reply(content: &str, data: Option<&str>) -> Result<Reply, String> {
     let kept = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
-    let seals = kept.seals.into_iter().map(|SealData { text, calls, json }| Seal { text, calls, json });
+    let signatures =
+        kept.signatures.into_iter().map(|SignatureData { text, calls, json }| Signature { text, calls, json });
     Ok(Reply {
         text: content.to_owned(),
         thinking: kept.thinking.into_owned(),
         is_partial: kept.is_partial,
-        seals: seals.collect(),
+        signatures: signatures.collect(),
         by: kept.by.into_owned(),
     })
 }
@@ -220,8 +221,8 @@ mod tests {
 
     fn one_of_each() -> Vec<Body> {
         let odd = "a\0b\u{1b}[31m\"\\\r\n\u{7f} \u{202e} 👩‍👩‍👧".to_owned();
-        let seals = vec![Seal { text: 1, calls: 2, json: odd.clone() }];
-        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true, seals, by: odd.clone() };
+        let signatures = vec![Signature { text: 1, calls: 2, json: odd.clone() }];
+        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true, signatures, by: odd.clone() };
         let call = ToolCall { id: odd.clone(), name: odd.clone(), arguments: "{broken".into() };
         let result = ToolResult {
             call_id: odd.clone(),

@@ -8,7 +8,7 @@ use crate::base::id::AgentId;
 
 /// Tokens and money of many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spent {
+pub struct UsageTotal {
     /// How many requests were counted.
     pub requests: u64,
     /// Tokens of the requests, cached ones included.
@@ -34,13 +34,13 @@ impl Store {
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
-    pub fn usage(&self, agent: Option<AgentId>) -> Result<Spent> {
+    pub fn usage(&self, agent: Option<AgentId>) -> Result<UsageTotal> {
         let ordinal = agent.map(|agent| agents::known(&self.conn, agent)).transpose()?;
         let mut statement = self.conn.prepare_cached(SUMS)?;
         Ok(statement.query_row(params![ordinal], |row| {
             // Saturates: a float that no integer holds becomes the nearest that one does.
             let whole = |at: usize| row.get::<_, f64>(at).map(|sum| sum as u64);
-            Ok(Spent {
+            Ok(UsageTotal {
                 requests: whole(0)?,
                 input: whole(1)?,
                 cached: whole(2)?,
@@ -81,13 +81,13 @@ mod tests {
         let store = Store::in_memory().unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 0).unwrap();
-        assert_eq!(store.usage(Some(root)).unwrap(), Spent::default());
+        assert_eq!(store.usage(Some(root)).unwrap(), UsageTotal::default());
         assert_eq!(store.last_context(root).unwrap(), None);
         let bodies = vec![usage(10, Some(5)), Body::User("x".into()), usage(20, None), usage(u64::MAX, Some(1))];
         store.append(root, bodies, 0).unwrap();
         store.append(root, vec![usage(30, Some(7))], 0).unwrap();
         store.conn.execute("UPDATE messages SET data = '{broken' WHERE data LIKE '%1844%'", []).unwrap();
-        let expected = Spent { requests: 4, input: 60, cached: 3, output: 6, cost: 12, priced: 2 };
+        let expected = UsageTotal { requests: 4, input: 60, cached: 3, output: 6, cost: 12, priced: 2 };
         assert_eq!(store.usage(Some(root)).unwrap(), expected);
         assert_eq!(store.usage(None).unwrap(), expected);
         assert_eq!(store.last_context(root).unwrap(), Some(32));

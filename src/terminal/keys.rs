@@ -1,4 +1,4 @@
-//! Keys from bytes, however the bytes are cut.
+//! KeyDecoder from bytes, however the bytes are cut.
 //!
 //! A small machine cuts the bytes into units (a character, a control, an escape sequence, a paste), at a constant cost
 //! per byte, and termina says what a unit means. Cutting is done here because a parser that meets a broken unit drops
@@ -53,7 +53,7 @@ enum State {
 
 /// Turns the bytes of a terminal into keys.
 #[derive(Debug)]
-pub struct Keys {
+pub struct KeyDecoder {
     state: State,
     unit: Vec<u8>,
     /// When the last byte came.
@@ -63,13 +63,13 @@ pub struct Keys {
     paste_limit: usize,
 }
 
-impl Default for Keys {
+impl Default for KeyDecoder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Keys {
+impl KeyDecoder {
     /// A decoder that has seen nothing.
     pub fn new() -> Self {
         Self {
@@ -118,17 +118,17 @@ impl Keys {
         self.ready.pop_front()
     }
 
-    /// Whether [`Keys::next`] would give one.
+    /// Whether [`KeyDecoder::next`] would give one.
     pub fn has_next(&self) -> bool {
         !self.ready.is_empty()
     }
 
     /// Bytes of what has begun and is not whole: a paste, most of all.
-    pub fn begun(&self) -> usize {
+    pub fn pending_bytes(&self) -> usize {
         self.unit.len()
     }
 
-    /// When [`Keys::expire`] must be called unless more bytes come: there is an Esc that may be a key.
+    /// When [`KeyDecoder::expire`] must be called unless more bytes come: there is an Esc that may be a key.
     pub fn deadline(&self) -> Option<Moment> {
         match self.state {
             State::Escape => Some(self.fed + ESCAPE_PATIENCE),

@@ -2,7 +2,7 @@
 //!
 //! The screen remembers the frame that the terminal shows and sends what differs: whole scrolls where text moved, and
 //! of a row the part that changed. Nothing is read back; after anything else wrote to the terminal, call
-//! [`Screen::forget`].
+//! [`Screen::invalidate`].
 
 mod cells;
 mod pen;
@@ -80,7 +80,7 @@ impl Screen {
     }
 
     /// Something else may have written to the terminal: the next frame is drawn whole.
-    pub fn forget(&mut self) {
+    pub fn invalidate(&mut self) {
         self.shown = None;
     }
 

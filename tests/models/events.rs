@@ -66,9 +66,9 @@ impl Kind {
         }
     }
 
-    /// What its model seals, as it goes back; nothing where nothing is sealed.
-    fn seal(self) -> Option<String> {
-        (self != Self::OpenAi).then(|| format!("{}-seal", self.mark()))
+    /// The signature in the form in which it goes back; empty for none.
+    fn signature(self) -> Option<String> {
+        (self != Self::OpenAi).then(|| format!("{}-signature", self.mark()))
     }
 
     fn entry(self, peer: &Peer) -> ProviderEntry {
@@ -113,7 +113,7 @@ fn play_openai(exchange: &Exchange, id: usize, piece: Piece<'_>) {
 
 fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let (id, message) = (format!("toolu_{id}"), Message::begin(exchange));
-    let think = || message.thinking("a thought", "basalt-seal");
+    let think = || message.thinking("a thought", "basalt-signature");
     match piece {
         Piece::Thinks => _ = message.open_thinking("a thought"),
         Piece::Says(text) => _ = think().open_text(text),
@@ -127,7 +127,7 @@ fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
 fn play_responses(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let (call, mut script) = (format!("call_{id}"), Script::start(exchange));
     let mut thought = reasoning(id, "a thought");
-    thought["encrypted_content"] = "granite-seal".into();
+    thought["encrypted_content"] = "granite-signature".into();
     match piece {
         Piece::Thinks => _ = script.open_reasoning("a thought"),
         Piece::Says(text) => _ = script.reasoning(&thought).open_text(text),
@@ -146,7 +146,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let arguments = |command| serde_json::from_str::<Value>(&bash(command)).expect("JSON");
     let call = |command| {
         let call = json!({"id": format!("k{id}"), "name": "bash", "args": arguments(command)});
-        json!({"functionCall": call, "thoughtSignature": "marble-seal"})
+        json!({"functionCall": call, "thoughtSignature": "marble-signature"})
     };
     let stop = json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}]});
     exchange.stream();
@@ -162,7 +162,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
             exchange.event(&parts(json!([thought, {"text": "I look."}, call(command)]))).event(&stop).end()
         }
         Piece::Ends(text) => {
-            let signed = json!({"text": text, "thoughtSignature": "marble-seal"});
+            let signed = json!({"text": text, "thoughtSignature": "marble-signature"});
             exchange.event(&parts(json!([thought, signed]))).event(&stop).end()
         }
     };
@@ -518,8 +518,8 @@ fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_f
             let told = scene.goes_on();
             assert!(told.contains("of-the-other-23") && told.contains("done too"), "{story}, back: {told}");
             assert!(!told.contains(other.mark()), "{story}, back: {told}");
-            let seals = first.seal().map_or(0, |seal| told.matches(&seal).count());
-            assert_eq!(seals, if first == Kind::OpenAi { 0 } else { 3 }, "{story}, back: {told}");
+            let signatures = first.signature().map_or(0, |signature| told.matches(&signature).count());
+            assert_eq!(signatures, if first == Kind::OpenAi { 0 } else { 3 }, "{story}, back: {told}");
         }
     }
 }

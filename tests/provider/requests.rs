@@ -11,7 +11,7 @@ use polylogue::domain::http::HttpRequest;
 use polylogue::domain::message::{Body, Message, Reply};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, find};
+use polylogue::provider::{Conversation, ProviderRequest, find};
 use serde_json::Value;
 
 use crate::support::{harness, validity};
@@ -34,7 +34,7 @@ fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclara
     let log: Vec<_> =
         bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
     let messages: Vec<_> = log.iter().collect();
-    match (find("openai").unwrap().open)(&Conversation {
+    match (find("openai").unwrap().build_request)(&Conversation {
         endpoint,
         key: endpoint.key.as_ref(),
         thinking: Thinking::Unspecified,
@@ -42,8 +42,8 @@ fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclara
         messages: &messages,
         tools,
     })? {
-        Opening::Http(request) => Ok(request),
-        Opening::Script(_) => panic!("no script"),
+        ProviderRequest::Http(request) => Ok(request),
+        ProviderRequest::Script(_) => panic!("no script"),
     }
 }
 
@@ -226,11 +226,11 @@ fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refu
         let endpoint = Endpoint { model: model.into(), ..endpoint() };
         let conversation =
             Conversation { endpoint: &endpoint, key: None, thinking, system: "", messages: &messages, tools };
-        match (find("openai").unwrap().open)(&conversation)? {
-            Opening::Http(request) => {
+        match (find("openai").unwrap().build_request)(&conversation)? {
+            ProviderRequest::Http(request) => {
                 Ok(serde_json::from_slice::<Value>(&request.body).unwrap()["reasoning_effort"].clone())
             }
-            Opening::Script(_) => panic!("no script"),
+            ProviderRequest::Script(_) => panic!("no script"),
         }
     };
     for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6"] {

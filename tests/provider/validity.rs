@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::Endpoint;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, PROVIDERS, ProviderSpec};
+use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec};
 
 use crate::support::validity::check;
 
@@ -19,9 +19,9 @@ fn body_of(spec: &ProviderSpec, model: &str, log: &[Message], thinking: Thinking
     let tools = &[declared][..tools];
     let (endpoint, system) = (&endpoint, "be brief");
     let conversation = Conversation { endpoint, key: None, thinking, system, messages: &messages, tools };
-    match (spec.open)(&conversation) {
-        Ok(Opening::Http(request)) => Some(request.body.to_vec()),
-        Ok(Opening::Script(_)) => panic!("no script"),
+    match (spec.build_request)(&conversation) {
+        Ok(ProviderRequest::Http(request)) => Some(request.body.to_vec()),
+        Ok(ProviderRequest::Script(_)) => panic!("no script"),
         Err(_) => None,
     }
 }
@@ -38,7 +38,7 @@ fn models_of(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What each provider seals, in its own form.
+/// Signatures in the form of each provider.
 fn seals_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "anthropic" => &[
@@ -69,16 +69,16 @@ impl Dice {
         from[self.below(from.len() as u64)]
     }
 
-    /// Seals in order, made by the model that is asked or by another one.
-    fn seals(&mut self, kind: &str, model: &str) -> (Vec<Seal>, String) {
+    /// Signatures in order, made by the model that is asked or by another one.
+    fn signatures(&mut self, kind: &str, model: &str) -> (Vec<Signature>, String) {
         let mut place = (0, 0);
-        let seals = (0..self.below(4)).map(|_| {
+        let signatures = (0..self.below(4)).map(|_| {
             place = (place.0 + self.below(3) * self.below(4), place.1 + self.below(2));
-            Seal { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
+            Signature { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
         });
-        let seals = seals.collect();
+        let signatures = signatures.collect();
         let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind, model).full_name() };
-        (seals, by)
+        (signatures, by)
     }
 
     fn body(&mut self, kind: &str, model: &str) -> Body {
@@ -90,9 +90,9 @@ impl Dice {
             0 => Body::System(text),
             1 => Body::User(text),
             2 => {
-                let (seals, by) = self.seals(kind, model);
+                let (signatures, by) = self.signatures(kind, model);
                 let is_partial = self.below(2) == 0;
-                Body::Assistant(Reply { text, thinking: "hm".into(), is_partial, seals, by })
+                Body::Assistant(Reply { text, thinking: "hm".into(), is_partial, signatures, by })
             }
             3 | 4 => {
                 let arguments = self

@@ -5,7 +5,7 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::AgentOutcome;
-use crate::domain::message::{Body, Seal};
+use crate::domain::message::{Body, Signature};
 use crate::domain::stream::{Finish, StreamEvent};
 use crate::domain::tool::ToolCall;
 
@@ -21,9 +21,9 @@ impl Agent {
                 self.exchange.reply.thinking.push_str(&text);
                 self.emit(&Chunk::Thinking(text));
             }
-            StreamEvent::Sealed(json) => {
+            StreamEvent::Signature(json) => {
                 let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
-                self.exchange.reply.seals.push(Seal { text, calls, json });
+                self.exchange.reply.signatures.push(Signature { text, calls, json });
                 self.exchange.reply.by = self.request_endpoint().full_name();
             }
             StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),

@@ -15,7 +15,7 @@ use crate::domain::endpoint::Catalog;
 use crate::domain::message::{Body, Message};
 use crate::domain::thinking::Thinking;
 use crate::net;
-use crate::provider::{self, Conversation, Opening};
+use crate::provider::{self, Conversation, ProviderRequest};
 
 /// How long one provider may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -88,8 +88,8 @@ fn question(known: &Known) -> Result<Question> {
         messages: &[&said],
         tools: &[],
     };
-    let opening = provider::find(&endpoint.kind).map(|spec| (spec.open)(&conversation)).transpose()?;
-    let Some(Opening::Http(request)) = opening else {
+    let opening = provider::find(&endpoint.kind).map(|spec| (spec.build_request)(&conversation)).transpose()?;
+    let Some(ProviderRequest::Http(request)) = opening else {
         return Ok(Question { url: endpoint.base_url.clone(), headers: Vec::new() });
     };
     let mut headers = request.headers;

@@ -33,7 +33,7 @@ pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     config.hint.iter().chain(&config.notes).for_each(|words| report.streams.say(words));
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
-    let signals = Signals::catch_leave()?;
+    let signals = Signals::catch_termination()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
     let run = begin(&mut repl, plan, &model)?;
     let code = Session { repl, run, report, signals, ending: None }.run()?;
@@ -144,7 +144,7 @@ impl Session {
         }
         for (fd, _) in self.repl.take_external_ready() {
             if fd == self.signals.fd() {
-                let leave = |signal| if let Signal::Leave(number) = signal { Some(number) } else { None };
+                let leave = |signal| if let Signal::Terminate(number) = signal { Some(number) } else { None };
                 if let Some(number) = self.signals.take().into_iter().find_map(leave) {
                     self.cut(code::of_signal(number));
                 }

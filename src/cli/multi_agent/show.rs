@@ -78,7 +78,7 @@ fn neither(name: &str, shelf: &Shelf) -> Error {
 /// Lists the newest runs that are kept, also while another polylogue holds the store.
 pub fn status(loaded: Loaded, is_json: bool) -> Result<u8> {
     let directory = loaded.into_config()?.data_directory;
-    let runs = match directory.filter(|directory| Store::is_in_place(directory)) {
+    let runs = match directory.filter(|directory| Store::exists(directory)) {
         Some(directory) => Store::open_read_only(&directory)?.runs(NEWEST)?,
         None => Vec::new(),
     };

@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     };
     let mut desk = Desk::new(arguments.output_format, started)?;
     if let Some(mut host) = served::host(arguments, around)? {
-        let (signals, host) = (Signals::catch_leave()?, &mut *host);
+        let (signals, host) = (Signals::catch_termination()?, &mut *host);
         return Run { host, desk, lines, signals, deadline }.run(prompt.as_deref());
     }
     process::prepare();
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments, around: &Surroundings) -> Result<u8> {
     config.hint.iter().chain(&config.notes).for_each(|words| desk.say(words));
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
-    let signals = Signals::catch_leave()?;
+    let signals = Signals::catch_termination()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
     let agent_id = choose(&mut repl, &Whom::of(arguments), arguments.model.is_some().then_some(&*model), Some(&model))?;
     let host = &mut Own::new(repl, agent_id, arguments.max_turns)?;

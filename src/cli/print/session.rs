@@ -179,8 +179,8 @@ impl Run<'_> {
         for fd in self.host.take_news() {
             if fd == self.signals.fd() {
                 let leave = |signal| match signal {
-                    Signal::Leave(number) => Some(number),
-                    Signal::HangUp => Some(rustix::process::Signal::HUP.as_raw()),
+                    Signal::Terminate(number) => Some(number),
+                    Signal::Hangup => Some(rustix::process::Signal::HUP.as_raw()),
                     _ => None,
                 };
                 asked = asked.or(self.signals.take().into_iter().find_map(leave));

@@ -45,7 +45,7 @@ pub fn agents(directory: &Path) -> Result<Value> {
 pub fn chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Result<()> {
     let store = Store::open_read_only(directory)?;
     let agent = called(&store, &logs.agent)?;
-    let (messages, damaged) = store.whole_log(agent)?;
+    let (messages, damaged) = store.full_log(agent)?;
     damaged.iter().for_each(|words| super::print::aside(words));
     let chunks: Vec<Chunk> = messages.iter().flat_map(|message| Chunk::of_body(&message.body)).collect();
     let last = logs.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::domain::message::Seal;
+use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
 
@@ -33,15 +33,15 @@ struct Row {
     blocks: Vec<String>,
 }
 
-/// The messages as JSON texts. Seals go out only where the model thinks.
-pub(super) fn messages(turns: &[Turn<'_>], with_seals: bool) -> Vec<String> {
+/// The messages as JSON texts. Signatures are sent only where the model thinks.
+pub(super) fn messages(turns: &[Turn<'_>], with_signatures: bool) -> Vec<String> {
     let mut rows: Vec<Row> = Vec::new();
     for turn in turns {
         match turn {
             Turn::User(text) => push_user(&mut rows, vec![text_block(text)]),
-            Turn::Assistant { text, calls, seals } => {
-                let seals = if with_seals { seals.as_slice() } else { &[] };
-                rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, seals) });
+            Turn::Assistant { text, calls, signatures } => {
+                let signatures = if with_signatures { signatures.as_slice() } else { &[] };
+                rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, signatures) });
                 if !calls.is_empty() {
                     push_user(&mut rows, calls.iter().map(result_block).collect());
                 }
@@ -66,9 +66,9 @@ pub(super) fn may_think(turns: &[Turn<'_>]) -> bool {
     let end = turns.len() - usize::from(turns.last().is_some_and(is_said));
     let rounds = turns[..end].iter().rev().take_while(|turn| !is_said(turn));
     match rounds.last() {
-        Some(Turn::Assistant { calls, seals, .. }) if !calls.is_empty() => {
-            seals.first().is_some_and(|seal| seal.text == 0 && seal.calls == 0 && is_thinking(&seal.json))
-        }
+        Some(Turn::Assistant { calls, signatures, .. }) if !calls.is_empty() => signatures
+            .first()
+            .is_some_and(|signature| signature.text == 0 && signature.calls == 0 && is_thinking(&signature.json)),
         _ => true,
     }
 }
@@ -89,22 +89,22 @@ fn push_user(rows: &mut Vec<Row>, blocks: Vec<String>) {
     }
 }
 
-/// The pieces of a reply in their order. Each seal keeps its place; what is left of them at the end is left out.
-fn reply_blocks(text: &str, calls: &[Call<'_>], seals: &[&Seal]) -> Vec<String> {
+/// The pieces of a reply in their order. Each signature keeps its place; what is left of them at the end is left out.
+fn reply_blocks(text: &str, calls: &[Call<'_>], signatures: &[&Signature]) -> Vec<String> {
     let (mut blocks, mut held) = (Vec::new(), Vec::new());
     let (mut said, mut made) = (0, 0);
-    for seal in seals.iter().filter(|seal| is_thinking(&seal.json)) {
-        let (to, until) = (floor(text, seal.text).max(said), seal.calls.min(calls.len()).max(made));
+    for signature in signatures.iter().filter(|signature| is_thinking(&signature.json)) {
+        let (to, until) = (floor(text, signature.text).max(said), signature.calls.min(calls.len()).max(made));
         push_piece(&mut blocks, &mut held, &text[said..to], &calls[made..until]);
         (said, made) = (to, until);
-        let open = seal.json.trim_end().strip_suffix('}').expect("an object ends with its brace");
+        let open = signature.json.trim_end().strip_suffix('}').expect("an object ends with its brace");
         held.push(open.to_owned());
     }
     push_piece(&mut blocks, &mut held, &text[said..], &calls[made..]);
     blocks
 }
 
-/// What stands between two seals, behind those that were held back until something follows them.
+/// What stands between two signatures, behind those that were held back until something follows them.
 fn push_piece(blocks: &mut Vec<String>, held: &mut Vec<String>, text: &str, calls: &[Call<'_>]) {
     let text = (!text.trim().is_empty()).then(|| text_block(text));
     for block in text.into_iter().chain(calls.iter().map(call_block)) {
@@ -118,10 +118,10 @@ fn floor(text: &str, place: usize) -> usize {
     (0..=place.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// A sealed block as the API takes it back.
+/// A signed block as the API takes it back.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Sealed {
+enum SignedBlock {
     Thinking {
         #[serde(rename = "thinking")]
         _thinking: String,
@@ -132,10 +132,10 @@ enum Sealed {
     },
 }
 
-fn is_thinking(seal: &str) -> bool {
-    match serde_json::from_str(seal) {
-        Ok(Sealed::Thinking { signature: sealed, .. } | Sealed::RedactedThinking { data: sealed }) => {
-            !sealed.is_empty()
+fn is_thinking(signature: &str) -> bool {
+    match serde_json::from_str(signature) {
+        Ok(SignedBlock::Thinking { signature, .. } | SignedBlock::RedactedThinking { data: signature }) => {
+            !signature.is_empty()
         }
         Err(_) => false,
     }

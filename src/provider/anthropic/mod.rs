@@ -8,7 +8,7 @@
 //! | `blocks` | turns -> messages of content blocks, as the API wants them |
 //! | `thinking` | which model takes which amount of thinking, and how it is said |
 //! | `wire` | the events as they stand in the stream |
-//! | `reply` | events -> ours: texts, seals, calls, usage, bounds |
+//! | `reply` | events -> ours: texts, signatures, calls, usage, bounds |
 
 use crate::provider::answer::Answer;
 use crate::provider::{ProviderSpec, Service};
@@ -31,6 +31,6 @@ pub const ANTHROPIC: ProviderSpec = ProviderSpec {
         model: "claude-sonnet-5",
     }),
     check_thinking: thinking::check,
-    open: request::open,
+    build_request: request::build,
     decoder: || Box::new(Answer::<reply::Reply>::default()),
 };

@@ -1,4 +1,4 @@
-//! Events of one message become ours: texts, sealed thinking, calls with indexes of our own, usage; all of it bounded.
+//! Events of one message become ours: texts, signed thinking, calls with indexes of our own, usage; all of it bounded.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ enum Open {
 /// A block of thinking as it goes back.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Seal<'a> {
+enum SignedThinking<'a> {
     Thinking { thinking: &'a str, signature: &'a str },
     RedactedThinking { data: &'a str },
 }
@@ -174,15 +174,15 @@ impl Reply {
         Ok(())
     }
 
-    /// The block is whole: its seal, or the arguments that did not come in pieces. Nothing if it is not open.
+    /// The block is whole: its signature, or the arguments that did not come in pieces. Nothing if it is not open.
     fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
         match self.open.remove(&index) {
             Some(Open::Thinking { text, signature }) if !signature.is_empty() => {
-                let seal = Seal::Thinking { thinking: &text, signature: &signature };
-                out.push(StreamEvent::Sealed(json(&seal)));
+                let signature = SignedThinking::Thinking { thinking: &text, signature: &signature };
+                out.push(StreamEvent::Signature(json(&signature)));
             }
             Some(Open::Redacted { data }) if !data.is_empty() => {
-                out.push(StreamEvent::Sealed(json(&Seal::RedactedThinking { data: &data })));
+                out.push(StreamEvent::Signature(json(&SignedThinking::RedactedThinking { data: &data })));
             }
             Some(Open::Call { index, input, length: 0 }) => {
                 push_arguments(index, if input.is_empty() { "{}".to_owned() } else { input }, out);

@@ -16,7 +16,7 @@ use crate::provider::anthropic::blocks::{self, CACHED};
 use crate::provider::anthropic::thinking::{self, Mode};
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Turn, turns};
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
 /// The version of the protocol, which never changed since.
 const VERSION: &str = "2023-06-01";
@@ -30,10 +30,10 @@ const BINDING: &str = "thinking-binding-controls-2026-08-01";
 /// # Errors
 /// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
 /// or a header of the endpoint cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = headers(endpoint, conversation.key)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
 /// The base URL may end with a version segment or without: other clients want it in the one way or in the other.

@@ -14,7 +14,7 @@
 //! | Opus 5.5, Fable, Mythos | always; a budget, and to disable it, is refused |
 //!
 //! From 4.7 on a model shows nothing of its thinking, nor of what it says between calls, unless it is asked to. From 5.1 on
-//! sealed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
+//! signed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
 //! request fail (.../preserved-thinking): conversations here are cut, steered and given to other models, so these models are
 //! asked to leave out what does not fit any more.
 //!
@@ -26,7 +26,7 @@ use crate::domain::thinking::Thinking;
 
 /// The smallest budget that the API takes.
 const MIN_BUDGET: u64 = 1024;
-/// Sealed thinking that does not fit what stands before it any more is left out by the API, and is no error.
+/// Signed thinking that does not fit what stands before it any more is left out by the API, and is no error.
 const DROP_UNBOUND: &str = ",\"block_binding\":{\"prefix_mismatch_behavior\":\"drop_block\"}";
 /// Tokens for the answer itself, where the model has so many.
 const ANSWER: u64 = 32_000;
@@ -164,7 +164,7 @@ impl Mode {
     }
 }
 
-/// Whether a model's sealed thinking is bound to what stands before it.
+/// Whether a model's signed thinking is bound to what stands before it.
 pub(super) fn binds(model: &str) -> bool {
     claude_in(model).and_then(version_of).is_some_and(|version| version >= (5, 1))
 }

@@ -22,9 +22,9 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
         messages: &messages,
         tools,
     };
-    match open(&conversation).unwrap() {
-        Opening::Script(script) => script.steps.into(),
-        Opening::Http(_) => panic!("echo has no network"),
+    match build_request(&conversation).unwrap() {
+        ProviderRequest::Script(script) => script.steps.into(),
+        ProviderRequest::Http(_) => panic!("echo has no network"),
     }
 }
 

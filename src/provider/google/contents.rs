@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::domain::message::Seal;
-use crate::provider::google::seal::Signature;
+use crate::domain::message::Signature;
+use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::turns::{Call, Turn};
 
 /// What stands in place of the signature of a call that another model made, as Google provides for it
@@ -70,8 +70,8 @@ pub(super) fn contents<'a>(turns: &'a [Turn<'a>], demands_signatures: bool) -> V
     for (place, turn) in turns.iter().enumerate() {
         match turn {
             Turn::User(text) => contents.push(said_by("user", text)),
-            Turn::Assistant { text, calls, seals } => {
-                let mut parts = Writer { text, calls, parts: Vec::new() }.write(seals);
+            Turn::Assistant { text, calls, signatures } => {
+                let mut parts = Writer { text, calls, parts: Vec::new() }.write(signatures);
                 if demands_signatures && place > current {
                     sign_first_call(&mut parts);
                 }
@@ -136,14 +136,14 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Each seal says how much of text and calls stands before it. A log may say more than there is: what was cut away,
+    /// Each signature says how much of text and calls stands before it. A log may say more than there is: what was cut away,
     /// or was never run, is not there any more.
-    fn write(mut self, seals: &[&Seal]) -> Vec<Part<'a>> {
+    fn write(mut self, signatures: &[&Signature]) -> Vec<Part<'a>> {
         let (text, calls) = (self.text.len(), self.calls.len());
-        for seal in seals {
-            let Some(signature) = Signature::opened(seal) else { continue };
-            self.push_text(seal.text.saturating_sub(text - self.text.len()), None);
-            self.push_calls(seal.calls.saturating_sub(calls - self.calls.len()));
+        for stored in signatures {
+            let Some(signature) = ThoughtSignature::parse(stored) else { continue };
+            self.push_text(stored.text.saturating_sub(text - self.text.len()), None);
+            self.push_calls(stored.calls.saturating_sub(calls - self.calls.len()));
             self.push_signed(signature);
         }
         self.push_text(usize::MAX, None);
@@ -151,7 +151,7 @@ impl<'a> Writer<'a> {
         self.parts
     }
 
-    fn push_signed(&mut self, Signature { thought_signature, bytes, thought }: Signature) {
+    fn push_signed(&mut self, ThoughtSignature { thought_signature, bytes, thought }: ThoughtSignature) {
         match (bytes, thought) {
             (_, Some(thought)) => {
                 let thought_signature = Some(thought_signature);
@@ -202,15 +202,15 @@ mod tests {
     use crate::provider::request::json;
     use crate::provider::turns::turns;
 
-    /// What becomes of a reply with this text, two calls, and seals at these places.
-    fn reply(text: &str, seals: &[(usize, usize, &str)], demands_signatures: bool) -> String {
-        let seal =
-            |(text, calls, json): &(usize, usize, &str)| Seal { text: *text, calls: *calls, json: (*json).into() };
-        let seals = seals.iter().map(seal).collect();
+    /// What becomes of a reply with this text, two calls, and signatures at these places.
+    fn reply(text: &str, signatures: &[(usize, usize, &str)], demands_signatures: bool) -> String {
+        let signature =
+            |(text, calls, json): &(usize, usize, &str)| Signature { text: *text, calls: *calls, json: (*json).into() };
+        let signatures = signatures.iter().map(signature).collect();
         let call = |id: &str| ToolCall { id: id.into(), name: "f".into(), arguments: "{}".into() };
         let bodies = [
             Body::User("go".into()),
-            Body::Assistant(Reply { text: text.into(), seals, by: "google/m".into(), ..Reply::default() }),
+            Body::Assistant(Reply { text: text.into(), signatures, by: "google/m".into(), ..Reply::default() }),
             Body::ToolCall(call("a")),
             Body::ToolCall(call("b")),
         ];
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn each_signature_goes_back_on_its_own_part() {
-        let seals = [
+        let signatures = [
             (0, 0, r#"{"thoughtSignature":"s","thought":"hm"}"#),
             (2, 0, r#"{"thoughtSignature":"t","bytes":3}"#),
             (5, 0, r#"{"thoughtSignature":"c"}"#),
@@ -233,7 +233,7 @@ mod tests {
             r#"{"functionCall":{"id":"a","name":"f"},"sig":"c"},{"functionCall":{"id":"b","name":"f"}},"#,
             r#"{"text":"","sig":"e"}]"#
         );
-        assert_eq!(reply("abcde", &seals, true), expected);
+        assert_eq!(reply("abcde", &signatures, true), expected);
     }
 
     #[test]

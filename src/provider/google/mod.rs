@@ -1,7 +1,7 @@
 //! The Gemini API, streaming: `models.streamGenerateContent` over server-sent events.
 //!
 //! The protocol is Google's (ai.google.dev/api/generate-content). A model's state of mind comes as signatures on parts
-//! of its reply; each is kept as a seal that remembers its part, and stands on the same part when it goes back.
+//! of its reply; each is kept as a signature that remembers its part, and stands on the same part when it goes back.
 //!
 //! | module | holds |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `thinking` | which model takes which amount of thinking, and how it is told |
 //! | `decoder` | the pieces of an answer: events, or a whole answer |
 //! | `wire` | the chunks as they stand in the stream |
-//! | `reply` | chunks -> events: texts, calls, seals, bounds |
-//! | `seal` | a signature with the part that it stands on |
+//! | `reply` | chunks -> events: texts, calls, signatures, bounds |
+//! | `signature` | a signature with the part that it stands on |
 //! | `refusal` | Google's error objects |
 
 use crate::provider::{ProviderSpec, Service};
@@ -21,7 +21,7 @@ mod decoder;
 mod refusal;
 mod reply;
 mod request;
-mod seal;
+mod signature;
 mod thinking;
 mod wire;
 
@@ -37,6 +37,6 @@ pub const GOOGLE: ProviderSpec = ProviderSpec {
         model: "gemini-3.8-flash",
     }),
     check_thinking: thinking::check,
-    open: request::open,
+    build_request: request::build,
     decoder: || Box::new(decoder::GeminiDecoder::default()),
 };

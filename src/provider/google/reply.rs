@@ -1,10 +1,10 @@
-//! Chunks of one reply become events: texts, thoughts, calls, seals before what they stand on; all of it bounded.
+//! Chunks of one reply become events: texts, thoughts, calls, signatures before what they stand on; all of it bounded.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::bounds::{self, Said};
 use crate::provider::failure;
-use crate::provider::google::seal::Signature;
+use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::google::wire::{Candidate, Chunk, Feedback, FunctionCall, Part, WireUsage};
 
 /// One reply, as far as it came.
@@ -72,13 +72,13 @@ impl Reply {
         let signature = part.thought_signature.unwrap_or_default();
         self.said.count(text.len() + signature.len())?;
         let is_thought = part.thought == Some(true);
-        let sealed = match &part.function_call {
+        let signature = match &part.function_call {
             _ if signature.is_empty() => None,
-            Some(_) => Some(Signature::on_call(signature)),
-            None if is_thought => Some(Signature::on_thought(signature, text.clone())),
-            None => Some(Signature::on_text(signature, text.len())),
+            Some(_) => Some(ThoughtSignature::on_call(signature)),
+            None if is_thought => Some(ThoughtSignature::on_thought(signature, text.clone())),
+            None => Some(ThoughtSignature::on_text(signature, text.len())),
         };
-        out.extend(sealed.map(|signature| StreamEvent::Sealed(signature.sealed())));
+        out.extend(signature.map(|signature| StreamEvent::Signature(signature.to_json())));
         if !text.is_empty() {
             out.push(if is_thought { StreamEvent::Thinking(text) } else { StreamEvent::Text(text) });
         }
@@ -168,16 +168,16 @@ mod tests {
             r#"{"text":"é","thoughtSignature":"a"},{"thought":true,"text":"hm","thoughtSignature":"b"},
                {"functionCall":{"name":"f"},"thoughtSignature":"c"},{"text":"","thoughtSignature":"d"}"#,
         );
-        let sealed = |json: &str| StreamEvent::Sealed(json.into());
+        let signature = |json: &str| StreamEvent::Signature(json.into());
         let call = StreamEvent::ToolCall { index: 0, id: String::new(), name: "f".into(), arguments: "{}".into() };
         let expected = [
-            sealed(r#"{"thoughtSignature":"a","bytes":2}"#),
+            signature(r#"{"thoughtSignature":"a","bytes":2}"#),
             StreamEvent::Text("é".into()),
-            sealed(r#"{"thoughtSignature":"b","thought":"hm"}"#),
+            signature(r#"{"thoughtSignature":"b","thought":"hm"}"#),
             StreamEvent::Thinking("hm".into()),
-            sealed(r#"{"thoughtSignature":"c"}"#),
+            signature(r#"{"thoughtSignature":"c"}"#),
             call,
-            sealed(r#"{"thoughtSignature":"d","bytes":0}"#),
+            signature(r#"{"thoughtSignature":"d","bytes":0}"#),
             StreamEvent::Finish(Finish::ToolCalls),
             StreamEvent::Done,
         ];

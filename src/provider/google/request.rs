@@ -13,21 +13,21 @@ use crate::provider::google::contents::{called, contents};
 use crate::provider::google::thinking;
 use crate::provider::request::{self, json};
 use crate::provider::turns::turns;
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
 /// Makes the request.
 ///
 /// # Errors
 /// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL, the model's
 /// name, a header of the endpoint or the amount of thinking cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
     if let Some(key) = request::key(endpoint, conversation.key)? {
         headers.push(("x-goog-api-key", key.to_owned()));
     }
     let headers = request::headers(endpoint, headers)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
 /// `models/NAME:streamGenerateContent`, as server-sent events. The key never stands here: addresses are written into logs.

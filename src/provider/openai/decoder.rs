@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::base::error::{Error, ErrorKind};
     use crate::domain::http::HttpHead;
-    use crate::provider::Decode;
+    use crate::provider::Decoder;
 
     fn decode(head: HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
         let (mut decoder, mut out) = (ChatDecoder::default(), Vec::new());

@@ -29,6 +29,6 @@ pub const OPENAI: ProviderSpec = ProviderSpec {
         model: "gpt-5-mini",
     }),
     check_thinking: request::check_thinking,
-    open: request::open,
+    build_request: request::build,
     decoder: || Box::new(decoder::ChatDecoder::default()),
 };

@@ -15,17 +15,17 @@ use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
 /// Makes the request.
 ///
 /// # Errors
 /// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
 /// or a header of the endpoint cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
 /// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning).

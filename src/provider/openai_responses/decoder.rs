@@ -109,7 +109,7 @@ impl Reply {
 mod tests {
     use super::*;
     use crate::domain::http::HttpHead;
-    use crate::provider::Decode;
+    use crate::provider::Decoder;
 
     /// The events of these pieces of a stream.
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn sealed_reasoning_counts_as_what_was_said() {
-        let sealed = |at| {
+        let reasoning = |at| {
             let content = "x".repeat(6 << 20);
             format!(
                 r#"{{"type":"response.output_item.done","output_index":{at},"item":{{"type":"reasoning","encrypted_content":"{content}"}}}}"#
             )
         };
-        assert!(is_refused(&decode((0..3).map(sealed)), "16 MiB"));
+        assert!(is_refused(&decode((0..3).map(reasoning)), "16 MiB"));
     }
 
     #[test]

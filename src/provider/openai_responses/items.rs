@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::message::Seal;
+use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
 
@@ -53,7 +53,7 @@ impl Items {
             Turn::User(text) => {
                 self.push(&Item::Message { role: "user", phase: None, content: [Part::InputText { text }] });
             }
-            Turn::Assistant { text, calls, seals } => self.reply(text, calls, seals),
+            Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures),
         }
     }
 
@@ -63,19 +63,19 @@ impl Items {
     }
 
     /// A reply is cut where reasoning stood and where a message with a phase ended. Places that a damaged row names outside of it are brought inside.
-    fn reply(&mut self, text: &str, calls: &[Call<'_>], seals: &[&Seal]) {
+    fn reply(&mut self, text: &str, calls: &[Call<'_>], signatures: &[&Signature]) {
         let (mut text_at, mut calls_at) = (0, 0);
-        for seal in seals {
-            let place = (place_in(text, seal.text).max(text_at), seal.calls.clamp(calls_at, calls.len()));
-            let sealed = serde_json::from_str::<Value>(&seal.json).unwrap_or_default();
-            let phase = sealed["phase"].as_str();
+        for signature in signatures {
+            let place = (place_in(text, signature.text).max(text_at), signature.calls.clamp(calls_at, calls.len()));
+            let stored = serde_json::from_str::<Value>(&signature.json).unwrap_or_default();
+            let phase = stored["phase"].as_str();
             self.said(&text[text_at..place.0], phase, &calls[calls_at..place.1]);
             (text_at, calls_at) = place;
             if phase.is_some() {
                 // The empty line between two messages belongs to neither.
                 text_at += if text[text_at..].starts_with("\n\n") { 2 } else { 0 };
             } else {
-                self.thought(&sealed, &seal.json);
+                self.thought(&stored, &signature.json);
             }
         }
         self.said(&text[text_at..], None, &calls[calls_at..]);
@@ -96,10 +96,10 @@ impl Items {
     }
 
     /// Reasoning as it came. What is none is left out: it would make the whole body useless.
-    fn thought(&mut self, item: &Value, sealed: &str) {
-        let name = item["id"].as_str().unwrap_or(sealed);
+    fn thought(&mut self, item: &Value, stored: &str) {
+        let name = item["id"].as_str().unwrap_or(stored);
         if item["type"] == "reasoning" && self.thoughts.insert(name.to_owned()) {
-            self.texts.push(sealed.to_owned());
+            self.texts.push(stored.to_owned());
             self.trailing += 1;
         }
     }

@@ -32,6 +32,6 @@ pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
         model: "gpt-5-mini",
     }),
     check_thinking: request::check_thinking,
-    open: request::open,
+    build_request: request::build,
     decoder: || Box::new(decoder::ResponseDecoder::default()),
 };

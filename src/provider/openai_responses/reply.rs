@@ -114,7 +114,7 @@ impl Reply {
         Ok(())
     }
 
-    /// An item is whole: gives what its deltas have not said, and seals reasoning and phases.
+    /// An item is whole: gives what its deltas have not said, and a signature for reasoning and phases.
     ///
     /// # Errors
     /// `Protocol` if a bound is passed.
@@ -133,13 +133,13 @@ impl Reply {
                 if !is_heard {
                     self.say(at, &parts_of(item.content.as_ref()).concat(), out)?;
                 }
-                self.seal_phase(item, out)
+                self.push_phase(item, out)
             }
             "reasoning" => {
                 if !is_heard {
                     self.think_whole(at, item, out)?;
                 }
-                self.seal(item, out)
+                self.push_reasoning(item, out)
             }
             _ => Ok(()),
         }
@@ -256,37 +256,37 @@ impl Reply {
 
     /// The phase of the message that ends here. Without it a model takes what it has said on its way for its answer, and
     /// stops early ("preserve and resend phase on all assistant messages").
-    fn seal_phase(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn push_phase(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         if item.phase.0.is_empty() {
             return Ok(());
         }
-        self.push_seal(&json!({"phase": *item.phase.0}), out)
+        self.push_signature(&json!({"phase": *item.phase.0}), out)
     }
 
     /// Reasoning as it goes back: with its encrypted form, or in clear text where a server gives that instead. Without
     /// either there is nothing to give back: by its id alone nobody finds it, as nothing is stored. Its `status` is left
     /// out: OpenAI sends it and does not take it (`Unknown parameter: 'input[1].status'`).
-    fn seal(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn push_reasoning(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {
             return Ok(());
         }
         let summary = item.summary.as_ref().filter(|summary| summary.is_array());
-        let mut sealed = json!({"type": "reasoning", "summary": summary.unwrap_or(&Value::Array(Vec::new()))});
+        let mut item_json = json!({"type": "reasoning", "summary": summary.unwrap_or(&Value::Array(Vec::new()))});
         let texts = [("id", &item.id), ("encrypted_content", &item.encrypted_content)];
         for (key, text) in texts.iter().filter(|(_, text)| !text.0.is_empty()) {
-            sealed[*key] = (*text.0).into();
+            item_json[*key] = (*text.0).into();
         }
         if let Some(content) = content {
-            sealed["content"] = content.clone();
+            item_json["content"] = content.clone();
         }
-        self.push_seal(&sealed, out)
+        self.push_signature(&item_json, out)
     }
 
-    fn push_seal(&mut self, sealed: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let sealed = sealed.to_string();
-        self.said.count(sealed.len())?;
-        out.push(StreamEvent::Sealed(sealed));
+    fn push_signature(&mut self, item_json: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let item_json = item_json.to_string();
+        self.said.count(item_json.len())?;
+        out.push(StreamEvent::Signature(item_json));
         Ok(())
     }
 }

@@ -3,17 +3,25 @@
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
 //! policy; fields are changed only by its own operations.
 
+mod log;
+mod mail;
+mod queue;
+mod viewers;
+
+use std::collections::VecDeque;
+
 use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::Clock;
+use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::{Config, Settings};
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::Reactor;
-use crate::repl::viewers::Viewers;
+use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster};
+use crate::team::{AgentFactory, Roster, Viewers};
 use crate::tools::Running;
 
 /// What the components of the loop are lent.
@@ -29,6 +37,8 @@ pub(super) struct Core {
     pub(super) factory: AgentFactory,
     /// What agents asked for and was not carried out yet.
     pub(super) outbox: Outbox,
+    /// What was done and not told to the components yet.
+    pub(super) events: VecDeque<Event>,
     /// Threads of agents that are gone, joined as they end.
     pub(super) draining: Vec<Running>,
     /// Messages that could not be written and are only in memory.
@@ -55,6 +65,7 @@ impl Core {
             viewers: Viewers::default(),
             factory,
             outbox: Outbox::default(),
+            events: VecDeque::new(),
             draining: Vec::new(),
             unsaved: 0,
         }
@@ -75,12 +86,23 @@ impl Core {
         };
         let (outcome, wishes) = self.roster.with(id, |agent| {
             let outcome = act(agent, &mut context);
-            (outcome, agent.take_socket_interests())
+            (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.grant(id, wishes) {
+        if let Err(error) = self.reactor.apply(id, wishes) {
             self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
         }
         Some(outcome)
+    }
+
+    /// The name of an agent, or its id; of one that is dead too.
+    pub(super) fn name_of(&self, id: AgentId) -> String {
+        match self.roster.get(id) {
+            Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
+            None => {
+                let row = self.store.agent(id).ok().flatten();
+                format!("{} (dead)", row.and_then(|row| row.name).unwrap_or_else(|| id.to_string()))
+            }
+        }
     }
 
     /// Shows a text to everyone who looks at this agent; no model is told.
@@ -93,4 +115,8 @@ impl Core {
         };
         self.roster.with(id, |agent| agent.emit_aside(&chunk));
     }
+}
+
+pub(in crate::repl) fn agent_gone() -> Error {
+    Error::new(ErrorKind::Usage, "this agent is gone: /agents lists those that are there")
 }

@@ -112,9 +112,8 @@ impl Painter<'_> {
         for part in parts {
             row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
         }
-        if let [first, keep_connection @ ..] = around.asking.as_slice() {
-            let more =
-                if keep_connection.is_empty() { String::new() } else { format!(" and {} more", keep_connection.len()) };
+        if let [first, rest @ ..] = around.asking.as_slice() {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
             row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
         }
         let used = text::width(&row.text());

@@ -5,14 +5,14 @@ mod bindings;
 
 use crate::agent::{Agent, State};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::draft::Draft;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::key::Key;
 use crate::domain::scrollback::{LineKind, Reader};
 use crate::reactor::{Ready, Source};
-use crate::repl::{Repl, Terminal, TerminalId, Turn};
+use crate::repl::{Repl, Terminal, Turn};
 use bindings::{Action, Direction, Situation, action_of};
 
 impl Repl {
@@ -54,7 +54,7 @@ impl Repl {
                 return Ok(Turn::Exit);
             }
             // What one key asked for has happened before the next one is looked at.
-            self.apply_outbox();
+            self.apply_effects();
         }
         Ok(Turn::Continue)
     }
@@ -75,7 +75,7 @@ impl Repl {
             Action::Paste(text) => drop(self.edit(at, |draft| draft.paste(&text))),
             Action::Send => return Ok(self.send_draft(at, agent_id)),
             Action::Answer(allowed) => self.answer(at, agent_id, allowed),
-            Action::Change(change) => drop(self.apply_or_say(Some(at), agent_id, change)),
+            Action::Change(change) => drop(self.apply_or_notify(Origin::Terminal(at), agent_id, change)),
             Action::Scroll(rows) => self.scroll(at, agent_id, rows),
             Action::Recall(older) => self.recall(at, older),
             Action::Complete => self.complete(at, agent_id),
@@ -141,16 +141,16 @@ impl Repl {
             drop(self.core.store.remember_input(&text));
         }
         let result = commands::read(&text, &self.command_context_at(at, agent_id));
-        let outcome = result.and_then(|result| self.carry_out(Some(at), agent_id, result));
+        let outcome = result.and_then(|result| self.apply_result(Origin::Terminal(at), agent_id, result));
         if outcome.is_ok() && !is_watcher {
             // A message has taken its draft with it; what a command was typed over is forgotten here.
-            self.keep_draft(agent_id);
+            self.core.save_draft(agent_id);
         }
         outcome.unwrap_or_else(|error| {
             if is_watcher {
                 self.with_draft(at, |draft| draft.set(&text));
             } else {
-                self.return_text(agent_id, &text);
+                self.core.return_text(agent_id, &text);
             }
             self.notice(at, error.message);
             Turn::Continue
@@ -160,7 +160,7 @@ impl Repl {
     fn answer(&mut self, at: TerminalId, agent_id: AgentId, allowed: bool) {
         let question = self.core.roster.get(agent_id).and_then(Agent::question).map(|asked| asked.number);
         if let Some(question) = question {
-            self.apply_or_say(Some(at), agent_id, Change::Answer { question, allowed });
+            self.apply_or_notify(Origin::Terminal(at), agent_id, Change::Answer { question, allowed });
         }
     }
 
@@ -172,8 +172,8 @@ impl Repl {
     }
 
     /// Says something that was asked for: in the text of the agent, or where that belongs to others, to the asker alone.
-    pub(super) fn tell(&mut self, origin: Option<TerminalId>, agent_id: AgentId, kind: LineKind, text: &str) {
-        match origin.filter(|at| self.is_watcher(*at)) {
+    pub(super) fn tell(&mut self, origin: Origin, agent_id: AgentId, kind: LineKind, text: &str) {
+        match origin.terminal().filter(|at| self.is_watcher(*at)) {
             Some(at) => self.notice(at, text.to_owned()),
             None => self.core.note(agent_id, kind, text),
         }
@@ -243,16 +243,16 @@ impl Repl {
             Direction::Nth(n) => self.core.roster.nth(n),
         };
         match to.filter(|to| *to != agent_id) {
-            Some(to) => drop(self.apply_or_say(Some(at), agent_id, Change::Switch(to))),
+            Some(to) => drop(self.apply_or_notify(Origin::Terminal(at), agent_id, Change::Switch(to))),
             None => self.notice(at, "there is no agent in that direction: /agents shows the tree".into()),
         }
     }
 }
 
 fn shared_beginning(texts: &[String]) -> String {
-    let Some((first, keep_connection)) = texts.split_first() else { return String::new() };
+    let Some((first, rest)) = texts.split_first() else { return String::new() };
     let mut shared = first.as_str();
-    for text in keep_connection {
+    for text in rest {
         let same = shared.char_indices().zip(text.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
         shared = &shared[..same.unwrap_or_else(|| shared.len().min(text.len()))];
     }

@@ -64,7 +64,7 @@ impl Repl {
         let Some(client) = self.serving.clients.get(&number) else { return };
         let ClientState::Waiting { agent_id, until } = client.state else { return };
         let is_late = until.is_some_and(|until| until <= self.core.clock.now());
-        if !self.is_at_rest(agent_id) && !is_late {
+        if !self.core.is_at_rest(agent_id) && !is_late {
             return;
         }
         let told = match self.end_of_wait(agent_id) {
@@ -80,7 +80,7 @@ impl Repl {
     /// It is not, and the time is over.
     fn end_of_wait(&self, agent_id: AgentId) -> Result<Status> {
         let status = self.status(agent_id)?;
-        if self.is_at_rest(agent_id) {
+        if self.core.is_at_rest(agent_id) {
             return Ok(status);
         }
         let queued = self.core.roster.get(agent_id).map_or(0, |agent| agent.queue.len());

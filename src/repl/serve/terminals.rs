@@ -3,10 +3,11 @@
 use super::client::{Client, ClientState};
 use super::requests::usage;
 use crate::base::error::Result;
+use crate::base::id::TerminalId;
 use crate::base::text;
 use crate::commands;
 use crate::domain::wire::{Request, Response, TerminalFacts};
-use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalId, TerminalMode, TerminalRequest};
+use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
 
 /// Keys that a terminal may be ahead of the house, in bytes: more are not looked at before these are.

@@ -7,10 +7,11 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::commands::{TeamOrder, team_order};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::repl::team::members::Work;
-use crate::repl::{Repl, TerminalId};
 
 /// Runs that are listed, the newest first.
 const LISTED: usize = 10;
@@ -31,7 +32,7 @@ impl Repl {
     }
 
     /// Which tasks there are and were, and how members have fared since the start of the program.
-    pub(in crate::repl) fn show_team(&mut self, origin: Option<TerminalId>, agent_id: AgentId) -> Result<()> {
+    pub(in crate::repl) fn show_team(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
         let runs = self.core.store.runs(LISTED)?;
         let mut words = String::new();
         for run in runs.iter().rev() {

@@ -122,7 +122,7 @@ impl Repl {
         if member.is_in_chat
             && has_reader
             && !answer.trim().is_empty()
-            && let Err(error) = self.send_mail(member.agent, member.origin, answer)
+            && let Err(error) = self.core.send_mail(member.agent, member.origin, answer)
         {
             self.core.note(member.origin, LineKind::Error, &error.message);
         }
@@ -149,7 +149,7 @@ impl Repl {
     fn tell_outcome(&mut self, origin: AgentId, words: String) {
         let now = self.core.clock.unix_ms();
         match self.core.store.append(origin, vec![Body::Command(words.clone())], now) {
-            Ok(stored) => self.show_logged(origin, stored),
+            Ok(stored) => self.core.remember(origin, stored),
             Err(_) => self.core.note(origin, LineKind::Note, &words),
         }
     }

@@ -7,7 +7,8 @@ use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::repl::{Repl, TerminalId};
+use crate::domain::flow::Origin;
+use crate::repl::Repl;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
@@ -71,7 +72,7 @@ impl Repl {
         Err(Error::not_built_in("coordinator"))
     }
 
-    pub(super) fn show_team(&mut self, _: Option<TerminalId>, _: AgentId) -> Result<()> {
+    pub(super) fn show_team(&mut self, _: Origin, _: AgentId) -> Result<()> {
         Err(Error::not_built_in("coordinator"))
     }
 

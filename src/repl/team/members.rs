@@ -8,11 +8,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
 use crate::domain::config::RetryPolicy;
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::team::{Heard, Part, Run, RunId};
 use crate::store::{Forked, Found, NewAgent, NewRun};
 use crate::team::AgentFactory;
@@ -43,7 +44,7 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.require_writing()?;
+        self.core.require_writable()?;
         self.core.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), self.core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
@@ -107,15 +108,15 @@ impl Repl {
         let retry = self.team.run(run).map(|run| RetryPolicy { retries: 0, ..run.retry });
         self.core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Member, retry));
         self.hand_on(run, agent, prompt);
-        self.submit(None, agent, prompt.to_owned())
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// In a pipeline what a stage is told is a letter of the one before, too. It has read it already: nobody is to tell it
     /// of something unread. What no letter carries, or a store that refuses, does not keep it from its work.
     fn hand_on(&mut self, run: &RunId, agent: AgentId, letter: &str) {
         if let Some(from) = self.team.run(run).and_then(|run| run.pipeline.flatten()) {
-            let delivered = self.send_mail(from, agent, letter);
-            drop(delivered.and_then(|id| self.take_mail(agent, Some(id))));
+            let delivered = self.core.send_mail(from, agent, letter);
+            drop(delivered.and_then(|id| self.core.read_mail(agent, Some(id))));
         }
     }
 
@@ -128,7 +129,7 @@ impl Repl {
             return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
         }
         self.log_event(agent, Body::Rewind(before))?;
-        self.submit(None, agent, prompt.to_owned())
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// The agent that is to play this member: a child of the asker.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::agent::{FIRST_CHUNK, OUTPUT_LIMITS};
 use crate::base::clock::Clock;
-use crate::domain::chunk::Status;
+use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::message::{Body, Reply};
@@ -55,7 +55,7 @@ struct Said {
 
 impl Said {
     fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
-        let (begin, next) = repl.filled_bounds(agent_id).unwrap();
+        let (begin, next) = repl.core.filled_bounds(agent_id).unwrap();
         let output = &repl.core.roster.get(agent_id).unwrap().output;
         let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
         let kept: VecDeque<_> = (begin..next).map(chunk).collect();
@@ -171,7 +171,7 @@ impl Scene {
             let which = self.dice.below(self.looking.len() as u64) as usize;
             let left = self.looking.swap_remove(which);
             self.repl.detach(left.id);
-            assert_eq!(self.repl.read(left.id, 1), over());
+            assert_eq!(self.repl.read(left.id, 1), ViewerOutput { is_over: true, ..ViewerOutput::default() });
         }
     }
 
@@ -190,9 +190,9 @@ impl Scene {
     fn assert_nothing_is_left_over(&self) {
         for (at, said) in self.said.iter().enumerate().filter(|(_, said)| said.is_dead) {
             let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
-            assert_eq!(self.repl.core.viewers.gone.contains_key(&said.agent_id), is_wanted);
+            assert_eq!(self.repl.core.viewers.kept().contains(&said.agent_id), is_wanted);
         }
-        assert_eq!(self.repl.core.viewers.open.len(), self.looking.len());
+        assert_eq!(self.repl.core.viewers.len(), self.looking.len());
     }
 }
 
@@ -309,10 +309,10 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
             repl.detach(viewer);
         }
     }
-    assert!(repl.core.viewers.open.is_empty() && repl.core.viewers.gone.is_empty() && !repl.has_to_tell());
+    assert!(repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty() && !repl.has_unread_callback());
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.ask(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
-    assert!(repl.core.viewers.gone.is_empty(), "nobody looked");
+    assert!(repl.core.viewers.kept().is_empty(), "nobody looked");
 }
 
 #[test]
@@ -325,11 +325,11 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
         ears.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let place = Place { epoch: repl.epoch().to_owned(), number: repl.bounds(agent_id).unwrap().1 };
+    let place = Place { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&place), Box::new(tell)).unwrap();
-    assert!(!repl.has_to_tell());
+    assert!(!repl.has_unread_callback());
     (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, agent_id, "x"));
-    while repl.has_to_tell() {
+    while repl.has_unread_callback() {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
@@ -338,5 +338,5 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
     assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
-    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.open.is_empty() && repl.core.viewers.gone.is_empty());
+    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty());
 }

@@ -7,14 +7,14 @@ use crate::domain::key::{KeyCode, Modifiers};
 const TABLE: &str = include_str!("../../../fixtures/keys/table");
 
 /// The keys that are there.
-fn drain(keys: &mut Keys) -> Vec<Key> {
+fn drain(keys: &mut KeyDecoder) -> Vec<Key> {
     std::iter::from_fn(|| keys.next()).collect()
 }
 
 /// The keys of these pieces, which come at once, and what a deadline makes of the end.
 fn decode(pieces: &[&[u8]]) -> Vec<Key> {
     let clock = Clock::manual();
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     for piece in pieces {
         keys.feed(piece, clock.now());
         keys.expire(clock.now());
@@ -81,7 +81,7 @@ fn the_table_holds_whole_and_cut_at_every_byte() {
 #[test]
 fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
     let clock = Clock::manual();
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b", clock.now());
     assert_eq!(keys.deadline(), Some(clock.now() + ESCAPE_PATIENCE));
     clock.advance(ESCAPE_PATIENCE - Duration::from_millis(1));
@@ -98,7 +98,7 @@ fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
 #[test]
 fn waiting_for_the_rest_of_a_paste_or_a_character_keeps_nobody_awake() {
     for bytes in [&b"\x1b[200~abc"[..], b"\x1b[200~abc\x1b[20", b"\xe8\xaa"] {
-        let mut keys = Keys::new();
+        let mut keys = KeyDecoder::new();
         keys.feed(bytes, Moment::default());
         assert_eq!(keys.deadline(), None);
     }
@@ -107,7 +107,7 @@ fn waiting_for_the_rest_of_a_paste_or_a_character_keeps_nobody_awake() {
 #[test]
 fn ten_megabytes_of_paste_arrive_complete_however_they_are_cut() {
     let text = "0123456789abcde\n".repeat(640 * 1024);
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b[200~", Moment::default());
     for chunk in text.as_bytes().chunks(65_536) {
         keys.feed(chunk, Moment::default());
@@ -119,7 +119,7 @@ fn ten_megabytes_of_paste_arrive_complete_however_they_are_cut() {
 
 #[test]
 fn a_paste_without_an_end_is_delivered_in_bounded_pieces_and_never_as_keys() {
-    let mut keys = Keys { paste_limit: 10, ..Keys::new() };
+    let mut keys = KeyDecoder { paste_limit: 10, ..KeyDecoder::new() };
     keys.feed(b"\x1b[200~0123456789abcdefghijABC", Moment::default());
     assert_eq!(drain(&mut keys), [Key::Paste("0123456789".into()), Key::Paste("abcdefghij".into())]);
     keys.feed(b"DEF\x1b[201~", Moment::default());
@@ -138,7 +138,7 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
         };
         let bytes: Vec<u8> = (0..length).map(|_| byte()).collect();
         let clock = Clock::manual();
-        let mut keys = Keys::new();
+        let mut keys = KeyDecoder::new();
         keys.feed(&bytes, clock.now());
         clock.advance(SEQUENCE_PATIENCE);
         keys.expire(clock.now());
@@ -152,7 +152,7 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
 
 #[test]
 fn a_paste_that_lost_its_end_gives_the_keyboard_back_to_ctrl_c_after_a_silence() {
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     let start = Moment::default();
     keys.feed(b"\x1b[200~hi\n", start);
     keys.feed(b"\x03", start + Duration::from_millis(900));

@@ -141,7 +141,7 @@ fn a_frame_that_is_shown_costs_nothing_and_one_that_is_forgotten_costs_all() {
     assert_eq!(glass.draw(&now), b"");
     assert_eq!(glass.draw(&now), b"");
     glass.terminal.process(b"\x1b[2Jrubbish");
-    glass.screen.forget();
+    glass.screen.invalidate();
     assert_eq!(glass.draw(&now), first);
     assert_eq!(glass.rows(), ["one", "two", ">"]);
 }

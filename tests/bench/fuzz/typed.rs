@@ -13,7 +13,7 @@ use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
 use polylogue::repl::Repl;
 use polylogue::store::Store;
-use polylogue::terminal::keys::Keys;
+use polylogue::terminal::keys::KeyDecoder;
 use polylogue::terminal::screen::{Palette, Screen};
 use polylogue::tools;
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -57,7 +57,7 @@ pub fn keys() -> Step {
 }
 
 fn decoded(pieces: &[&[u8]]) -> Vec<Key> {
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     let mut now = Moment::default();
     pieces.iter().for_each(|piece| keys.feed(piece, now));
     let mut all: Vec<Key> = std::iter::from_fn(|| keys.next()).collect();

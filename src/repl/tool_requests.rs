@@ -1,14 +1,13 @@
 //! What models ask of the house through their tools: carried out here, in the order in which it was asked, and answered to
 //! the agent that asked.
 
-use std::time::Duration;
-
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::ToolRequest;
+use crate::domain::mail::MailId;
+use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::mail::MailWait;
 
 impl Repl {
     /// Carries a call out. A wait is answered when it is over; everything else at once.
@@ -17,8 +16,8 @@ impl Repl {
             return;
         }
         let answer = match request {
-            ToolRequest::Wait { timeout, from } => match self.begin_wait(agent_id, &call, timeout, &from) {
-                Ok(()) => return,
+            ToolRequest::Wait { timeout, from } => match self.agents_waited_for(agent_id, &from) {
+                Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
             other => self.carry_out_request(agent_id, other),
@@ -27,30 +26,28 @@ impl Repl {
         self.core.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
     }
 
+    fn agents_waited_for(&self, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+        names.iter().map(|name| self.core.agent_once_named(agent_id, name)).collect()
+    }
+
     fn carry_out_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
         match request {
             ToolRequest::Fork { prompt, name, model } => {
                 let child = self.fork_by_model(agent_id, prompt, name, model.as_deref())?;
-                Ok(serde_json::json!({"id": child.to_string(), "name": self.command_context(agent_id).name_of(child)})
-                    .to_string())
+                Ok(serde_json::json!({"id": child.to_string(), "name": self.core.name_of(child)}).to_string())
             }
             ToolRequest::Kill { agent_id: victim, cascade } => {
-                let victim = self.agent_named(agent_id, &victim)?;
+                let victim = self.core.agent_named(agent_id, &victim)?;
                 self.kill_by_model(agent_id, victim, cascade).map(|()| "killed".into())
             }
             ToolRequest::SendMail { to, body } => {
-                let to = self.agent_named(agent_id, &to)?;
-                self.send_mail(agent_id, to, &body).map(|id| format!("letter {} is in the box", id.0))
+                let to = self.core.agent_named(agent_id, &to)?;
+                self.core.send_mail(agent_id, to, &body).map(|id| format!("letter {} is in the box", id.0))
             }
             ToolRequest::CheckMail => self.list_mail(agent_id),
-            ToolRequest::ReadMail(id) => Ok(match self.take_mail(agent_id, id)? {
+            ToolRequest::ReadMail(id) => Ok(match self.core.read_mail(agent_id, id)? {
                 Some(mail) => {
-                    format!(
-                        "Letter {} from {}:\n{}",
-                        mail.id.0,
-                        self.command_context(agent_id).name_of(mail.from),
-                        mail.body
-                    )
+                    format!("Letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body)
                 }
                 None => "there is no such letter, or no unread one".into(),
             }),
@@ -59,24 +56,20 @@ impl Repl {
         }
     }
 
-    fn begin_wait(&mut self, agent_id: AgentId, call: &str, timeout: Duration, from: &[String]) -> Result<()> {
-        let named: Vec<AgentId> =
-            from.iter().map(|name| self.agent_once_named(agent_id, name)).collect::<Result<_>>()?;
-        let mut from = Vec::new();
-        for one in named {
-            // MailWait for oneself would never end: one is not idle while one waits.
-            if one != agent_id && !from.contains(&one) {
-                from.push(one);
-            }
-        }
-        let waiting = MailWait { agent_id, call: call.to_owned(), from };
-        let until = self.core.clock.now() + timeout;
-        self.core.roster.with(agent_id, |agent| agent.park_call(call, until));
-        if self.is_over(&waiting) {
-            self.answer_wait(agent_id, call, &waiting.from, "");
-        } else {
-            self.mail_waits.push(waiting);
-        }
+    /// `/read-mail`: a letter on the screen.
+    pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
+        let text = match self.core.read_mail(agent_id, id)? {
+            Some(mail) => format!("letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body),
+            None if id.is_some() => "there is no such letter: /check-mail lists them".into(),
+            None => "no unread letters".into(),
+        };
+        self.core.note(agent_id, LineKind::Note, &text);
         Ok(())
+    }
+
+    /// An agent's letters, one line each.
+    pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
+        let mail = self.core.store.mail(agent_id, None)?;
+        Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
     }
 }
