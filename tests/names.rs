@@ -61,7 +61,7 @@ fn a_beginning_that_fits_several_is_refused_with_all_of_them() {
         for candidate in ["wxyz1", "wxyz2"].map(|beginning| id_of(beginning).to_string()) {
             assert_shows(&mut app, &candidate);
         }
-        assert_shows(&mut app, "may be any of");
+        assert_shows(&mut app, "is ambiguous");
         assert!(!app.screen_text().contains(&id_of("wxyA").to_string()), "{}", app.screen_text());
         app.type_bytes(b"\x15");
     }
@@ -130,7 +130,7 @@ fn what_looks_like_a_number_an_option_or_two_words_is_no_name() {
     let long = format!("/name {}", "x".repeat(33));
     for line in ["/name 7", "/name 7up", "/name -x", "/name --cascade", "/name a b", "/name a/b", "/name \"a\"", &long]
     {
-        assert_refused(&mut app, line, "is no name");
+        assert_refused(&mut app, line, "invalid name");
     }
     assert_eq!(app.agent(0).identity.name, None);
     app.enter(&format!("/name {}", "x".repeat(32)));

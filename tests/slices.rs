@@ -131,7 +131,7 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
     talk(&mut app, &peer, 0);
     let mut app = app.crash_and_restart();
     app.enter("/slice");
-    assert_shows(&mut app, "8 messages: 3 of yours, 3 replies, 1 call, 1 result");
+    assert_shows(&mut app, "8 messages: 3 from you, 3 replies, 1 call, 1 result");
     assert_shows(&mut app, "inject:'text'              a text of your own");
     app.enter("/slice list");
     for line in ["0  you    q1", "1  reply  r1", "3  call   read_file", "4  result", "7  reply  r2"] {

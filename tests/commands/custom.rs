@@ -31,7 +31,7 @@ fn a_custom_command_becomes_a_message_and_is_never_read_again() {
         app.turn_until_idle();
     }
     assert_eq!(done(&app, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
-    assert_refused(&mut app, "/loop twice", "takes nothing behind it");
+    assert_refused(&mut app, "/loop twice", "takes no arguments");
     app.enter("/clear");
     assert_shows(&mut app, "- cleared");
 }

@@ -43,7 +43,7 @@ fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
 fn a_conversation_is_written_as_json_with_every_kind() {
     let mut app = a_talk();
     app.enter("/export json");
-    assert_shows(&mut app, "messages are in agent-0-");
+    assert_shows(&mut app, "messages to agent-0-");
     let mut files = std::fs::read_dir(app.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
     let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
@@ -75,8 +75,8 @@ fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
         app.enter(line);
         assert_eq!(copied(&mut app), text, "{line}");
     }
-    assert_shows(&mut app, "6 characters are copied");
-    assert_refused(&mut app, "/copy 4", "there is no such reply to copy");
+    assert_shows(&mut app, "copied 6 characters");
+    assert_refused(&mut app, "/copy 4", "no such reply to copy");
     assert_refused(&mut app, "/copy 0", "a number from 1");
 }
 

@@ -91,7 +91,7 @@ fn a_command_that_is_carried_out_and_cannot_be_committed_has_not_happened() {
 fn a_command_that_cannot_be_meant_is_refused_before_it_is_queued() {
     let mut app = streaming();
     app.enter("/clear everything");
-    assert_shows(&mut app, "takes nothing behind it");
+    assert_shows(&mut app, "takes no arguments");
     assert_eq!(app.agent(0).view.draft.text(), "/clear everything");
     assert_eq!(waiting(&app, 0), [""; 0]);
 }
@@ -123,18 +123,18 @@ fn the_queue_is_listed_edited_and_put_into_another_order_which_survives() {
     app.enter("/queue up 4");
     assert_eq!(waiting(&app, 0), ["/mark four", "one", "three", "two", "five"]);
     app.enter("/queue drop 2");
-    assert_shows(&mut app, "thrown away: one");
+    assert_shows(&mut app, "deleted: one");
     app.enter("/queue edit 2");
     assert_eq!(app.agent(0).view.draft.text(), "three");
     app.type_bytes(b"\x15");
     let mut app = app.crash_and_restart();
     assert_eq!(waiting(&app, 0), ["/mark four", "two", "five"]);
-    for (line, words) in [("/queue edit 4", "\"4\" is no place in a queue of 3"), ("/queue drop 0", "is no place")] {
+    for (line, words) in [("/queue edit 4", "no entry \"4\" in a queue of 3 entries"), ("/queue drop 0", "no entry")] {
         app.enter(&format!("\x15{line}"));
         assert_shows(&mut app, words);
     }
     app.enter("\x15/queue clear");
-    assert_shows(&mut app, "3 entries thrown away");
+    assert_shows(&mut app, "3 entries deleted");
     assert_eq!(waiting(&app, 0), [""; 0]);
     assert_eq!(waiting(&app.crash_and_restart(), 0), [""; 0]);
 }

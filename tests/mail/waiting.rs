@@ -132,7 +132,7 @@ fn a_wait_for_whom_the_same_turn_kills_is_answered() {
     app.terminal().input.extend_from_slice(b"/kill ann\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
-    assert_over(&mut app, bob, "there is no agent \"ann\"");
+    assert_over(&mut app, bob, "no agent \"ann\"");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
 fn a_wait_for_somebody_unknown_is_an_error_at_once() {
     let mut app = family();
     wait(&mut app, 0, "{\"from\":\"ann,carl\"}");
-    assert_over(&mut app, 0, "there is no agent \"carl\"");
+    assert_over(&mut app, 0, "no agent \"carl\"");
     assert!(app.tool_results(0)[0].is_error);
 }
 

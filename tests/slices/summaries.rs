@@ -78,7 +78,7 @@ fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_
     let summary = asked_for(&mut app, &peer, "summarize::");
     told(&mut app, &peer, 0, "meanwhile", "as ever");
     app.enter("/clear");
-    assert_refused(&mut app, "/slice summarize::", "there is no message in this range");
+    assert_refused(&mut app, "/slice summarize::", "no messages to summarize");
     app.enter("/slice inject:'x'");
     assert_eq!((app.focus(), app.repl.roster().len()), (1, 2));
     summary.stream().text("short").finish("stop").done();
@@ -115,7 +115,7 @@ fn a_summary_that_fails_is_empty_or_cut_leaves_no_child_and_gives_the_line_back(
     let mut app = without_retries(&peer);
     let script: [(Play, &str); 4] = [
         (|it| _ = it.error(500, "server_error", "out of order"), "out of order"),
-        (|it| _ = it.stream().text("half of").finish("length").done(), "was cut at the length limit"),
+        (|it| _ = it.stream().text("half of").finish("length").done(), "cut at the length limit"),
         (|it| _ = it.stream().text("  ").finish("stop").done(), "a summary is empty"),
         (|it| it.stream().text("half").hang_up(), "no slice was made"),
     ];
@@ -165,7 +165,7 @@ fn a_summary_of_which_no_byte_comes_has_stalled() {
     let mut app = without_retries(&peer);
     let exchange = asked_for(&mut app, &peer, "summarize::");
     app.advance(Duration::from_secs(121));
-    assert_shows(&mut app, "no byte from openai/test for 120 s");
+    assert_shows(&mut app, "no data from openai/test for 120 s");
     exchange.wait_for_close();
     assert_nothing_came(&mut app, 1, "/slice summarize::");
 }
@@ -234,7 +234,7 @@ fn a_summary_waits_for_its_place_like_everybody_and_nobody_can_name_or_list_its_
     assert_shows(&mut app, "waits for a place: 0 before it");
     app.enter("/agents");
     assert_shows(&mut app, "waiting for a summary");
-    assert_refused(&mut app, "/switch summary for agent 0", "there is no agent");
+    assert_refused(&mut app, "/switch summary for agent 0", "no agent");
     assert_eq!((app.repl.roster().len(), app.repl.roster().iter().count()), (2, 2));
     assert!(peer.try_accept().is_none());
     long.stream().text("done").finish("stop").done();

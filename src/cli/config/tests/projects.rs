@@ -44,7 +44,7 @@ fn a_pipe_in_the_place_of_a_projects_file_is_not_waited_for() {
     assert!(scene.config().notes[0].contains(".polylogue is not read"));
     scene.trust();
     let errors = scene.load().complaints.errors;
-    assert!(errors[0].message.ends_with("config.toml: cannot be read: it is no regular file"), "{errors:?}");
+    assert!(errors[0].message.ends_with("config.toml: cannot be read: not a regular file"), "{errors:?}");
 }
 
 #[test]
