@@ -43,7 +43,7 @@ fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
         assert_shows(&mut app, words);
     }
     app.enter("/env list");
-    for words in ["none         no tools at all", "worktree     coding in a git worktree", "readonly+bash@../other"] {
+    for words in ["none         no tools", "worktree     coding in its own git worktree", "readonly+bash@../other"] {
         assert_shows(&mut app, words);
     }
     app.enter("/tools");
@@ -108,9 +108,9 @@ fn the_same_environment_is_no_change_and_says_so() {
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
     let mut app = echo();
     for (line, words) in [
-        ("/env readonly+coding", "both provide fork: leave readonly out"),
-        ("/env coding+", "character 8: the name of an environment"),
-        ("/env bsh", "no environment or tool called \"bsh\""),
+        ("/env readonly+coding", "both provide fork: omit readonly"),
+        ("/env coding+", "character 8: name of an environment"),
+        ("/env bsh", "unknown environment or tool \"bsh\""),
         ("/env chat@nowhere", "nowhere is no directory"),
         ("/env worktree", "is in no git repository"),
     ] {
@@ -215,7 +215,7 @@ fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);
     app.switch(1);
-    assert_shows(&mut app, "the environment mine cannot be had any more");
+    assert_shows(&mut app, "environment mine is not available any more");
     app.switch(2);
-    assert_shows(&mut app, "this agent is in readonly now");
+    assert_shows(&mut app, "this agent now uses readonly");
 }

@@ -124,7 +124,7 @@ impl Environments {
             Err(error) => {
                 let resolved = self.next_best(text);
                 let words = format!(
-                    "the environment {text} cannot be had any more ({}); this agent is in {} now",
+                    "environment {text} is not available any more ({}); this agent now uses {}",
                     error.message, resolved.environment.spec
                 );
                 (resolved, Some(words))

@@ -61,9 +61,9 @@ fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_pai
     exchange.stream().text("They ").text("met.").finish("stop").usage(100, 7).done();
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(app.focus(), 1);
-    assert_shows(&mut app, "[Summary of 6 earlier messages, made for: the plot]");
+    assert_shows(&mut app, "[Summary of 6 earlier messages, for: the plot]");
     let texts = texts_in(&told(&mut app, &peer, 1, "go", "gone"));
-    let summary = "before\n\n[Summary of 6 earlier messages, made for: the plot]\n\nThey met.\n\nq2";
+    let summary = "before\n\n[Summary of 6 earlier messages, for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
     assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
     assert_eq!(app.agent(1).used.input, 100);
