@@ -45,7 +45,7 @@ fn the_tree_tells_who_writes_from_who_waits_for_the_first_word() {
     exchange.text("first ");
     app.turn_until("the first chunk", |app| app.agent(0).partial_text() == "first ");
     app.enter("/agents");
-    app.turn_until("a word", |app| app.screen_text().contains("  writing  "));
+    app.turn_until("a word", |app| app.screen_text().contains("  replying  "));
     exchange.finish("stop");
     exchange.done();
     app.turn_until_idle();

@@ -132,7 +132,7 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
     let mut app = app.crash_and_restart();
     app.enter("/slice");
     assert_shows(&mut app, "8 messages: 3 from you, 3 replies, 1 call, 1 result");
-    assert_shows(&mut app, "inject:'text'              a text of your own");
+    assert_shows(&mut app, "inject:'text'              your own text");
     app.enter("/slice list");
     for line in ["0  you    q1", "1  reply  r1", "3  call   read_file", "4  result", "7  reply  r2"] {
         assert_shows(&mut app, line);

@@ -183,7 +183,7 @@ fn the_list_names_all_that_is_configured_and_marks_the_one_that_answers() {
     assert!(!app.screen_text().contains(KEY));
     app.enter("/model second/unheard-of");
     assert_eq!(app.agent(0).talk.endpoint.full_name(), "second/unheard-of");
-    assert_refused(&mut app, "/model third/x", "there is no provider \"third\"");
+    assert_refused(&mut app, "/model third/x", "unknown provider \"third\"");
 }
 
 #[test]
@@ -237,7 +237,10 @@ fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
     app.accept(&first).error(400, "context_length_exceeded", words);
     app.turn_until_idle();
     let error = app.last_error(0);
-    assert!(error.contains("/slice") && error.contains("/clear") && error.contains(" tokens;"), "{error}");
+    assert!(
+        error.contains("/slice") && error.contains("/clear") && error.contains(" tokens: continue with"),
+        "{error}"
+    );
     assert_eq!(app.kinds(0)[0], "user", "the history is kept");
     app.enter("again");
     app.accept(&first).error(401, "invalid_api_key", "no");

@@ -112,7 +112,7 @@ fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody(
     let no_model = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
     let wanted = [
         (fork_call("scout", "go"), "another running agent is called `scout`"),
-        (no_model, "there is no provider"),
+        (no_model, "unknown provider"),
         (fork_call("12", "go"), "invalid name"),
         (fork_call("fine", " "), "`prompt` is empty"),
         (json!({"name": "fine"}).to_string(), "prompt"),

@@ -8,10 +8,10 @@ use crate::support::program::Home;
 #[test]
 fn a_wrong_line_is_refused_before_anything_runs() {
     for (line, told) in [
-        ("run", "what is the task?"),
+        ("run", "no task given"),
         ("run --task", "a value is required for '--task"),
         ("run --task a b", "cannot be used with"),
-        ("run -", "what is the task?"),
+        ("run -", "no task given"),
         ("run a --template testin", "there is no template \"testin\" - did you mean testing?"),
         ("run a --strategy paralel", "did you mean parallel?"),
         ("run a --strategy", "a value is required for '--strategy"),
@@ -21,8 +21,8 @@ fn a_wrong_line_is_refused_before_anything_runs() {
         ("run a --count 101", "at most 100 members"),
         ("run a --count -1", "--count"),
         ("run a --agents x,x", "two members \"x\""),
-        ("run a --agents x:nowhere/big", "x: there is no provider \"nowhere\""),
-        ("run a --aggregation select_best --judge nowhere/big", "--judge: there is no provider \"nowhere\""),
+        ("run a --agents x:nowhere/big", "x: unknown provider \"nowhere\""),
+        ("run a --aggregation select_best --judge nowhere/big", "--judge: unknown provider \"nowhere\""),
         ("run a --judge echo", "a judge picks for select_best"),
         ("run a --timeout 0", "a number of seconds above 0"),
         ("run a --timeut 3", "--timeout"),
@@ -65,7 +65,7 @@ fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
             step("a", "propmt = \"x\""),
             "w.toml:3: steps[1]: there is no key \"propmt\" - did you mean prompt?",
         ),
-        ("w.toml", step("a", "model = \"nowhere/big\""), "a: there is no provider \"nowhere\""),
+        ("w.toml", step("a", "model = \"nowhere/big\""), "a: unknown provider \"nowhere\""),
         ("w.toml", "name = \"w\"\n[[steps\n".into(), "w.toml:2: this is not TOML"),
         ("w.toml", String::new(), "a workflow needs at least one step"),
         ("w.json", "{\"steps\": [\n{\"name\": \"a\",}]}".into(), "w.json:2:14: this is not JSON"),

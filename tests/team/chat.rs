@@ -185,7 +185,7 @@ fn a_line_that_is_wrong_is_refused_and_begins_nothing() {
     for (line, words) in [
         ("/team paralel \"x\"", "did you mean parallel?"),
         ("/team --agents a:nobody/knows x", "nobody"),
-        ("/team vote", "what is the task?"),
+        ("/team vote", "no task given"),
     ] {
         assert_refused(&mut app, line, words);
     }
