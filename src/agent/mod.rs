@@ -145,6 +145,8 @@ pub struct Agent {
     pub retry: Option<RetryPolicy>,
     state: State,
     was_interrupted: bool,
+    /// The turn is being stopped because the program exits.
+    is_exiting: bool,
     exchange: Exchange,
     work: Work,
     connection: Connection,
@@ -167,6 +169,7 @@ impl Agent {
             retry: None,
             state: State::Idle,
             was_interrupted: false,
+            is_exiting: false,
             exchange: Exchange::default(),
             work: Work::default(),
             connection: Connection::default(),
@@ -345,6 +348,24 @@ impl Agent {
         }
     }
 
+    /// Stops the turn because the program exits: it ends as exited, unless it was interrupted before.
+    pub fn exit(&mut self, context: &mut Context) {
+        self.is_exiting = !self.is_stopping();
+        self.interrupt(context);
+    }
+
+    /// Ends a turn that was stopped, with what is kept of it.
+    fn settle_stopped(&mut self, mut bodies: Vec<Body>, partial: bool, context: &mut Context) {
+        let (reason, outcome) = if std::mem::take(&mut self.is_exiting) {
+            (Body::Exited, AgentOutcome::Exited)
+        } else {
+            (Body::Interrupted("interrupted".into()), AgentOutcome::Interrupted { partial })
+        };
+        Chunk::of_body(&reason).iter().for_each(|chunk| self.emit(chunk));
+        bodies.push(reason);
+        self.settle(bodies, outcome, context);
+    }
+
     /// Ends all work of a killed agent. Returns the tool threads, which were told to stop and have to be joined.
     pub fn abandon(&mut self, now: Moment) -> Vec<Running> {
         self.connection.close(now);
@@ -372,7 +393,7 @@ impl Agent {
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
         context.outbox.push(self.id(), Effect::Finish(bodies));
-        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. });
+        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. } | AgentOutcome::Exited);
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

@@ -9,7 +9,6 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
@@ -337,7 +336,8 @@ impl Agent {
             return;
         }
         self.work.stopping = Some(context.now + STOP_TIMEOUT);
-        self.work.refuse_waiting("the user interrupted before this call was run");
+        let actor = if self.is_exiting { "polylogue exited" } else { "the user interrupted" };
+        self.work.refuse_waiting(&format!("{actor} before this call was run"));
         self.work.cancel();
         if self.state == State::AwaitingApproval {
             self.enter(State::ExecutingTool, context);
@@ -354,11 +354,9 @@ impl Agent {
 
     fn finish_tools(&mut self, context: &mut Context) {
         let calls = std::mem::take(&mut self.work.calls);
-        let mut results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
+        let results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
         if self.work.stopping.take().is_some() {
-            self.emit(&Chunk::Mark("interrupted".into()));
-            results.push(Body::Interrupted("interrupted".into()));
-            return self.settle(results, AgentOutcome::Interrupted { partial: true }, context);
+            return self.settle_stopped(results, true, context);
         }
         context.outbox.push(self.id(), Effect::Persist(results));
         self.request_again(context);

@@ -39,6 +39,8 @@ pub enum Body {
     Fork(String),
     /// The turn ended early; the text says why.
     Interrupted(String),
+    /// The turn ended because the program was exited in order.
+    Exited,
     /// The agent was killed.
     AgentKilled,
     /// A typed command with its output; never sent to a model.
@@ -90,6 +92,7 @@ impl Body {
             Self::Rewind(_) => "rewind",
             Self::Fork(_) => "fork",
             Self::Interrupted(_) => "interrupted",
+            Self::Exited => "exited",
             Self::AgentKilled => "agent_killed",
             Self::Command(_) => "command",
             Self::Usage(_) => "usage",

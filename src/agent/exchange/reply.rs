@@ -108,11 +108,9 @@ impl Agent {
 
     pub(in crate::agent) fn interrupt_reply(&mut self, context: &mut Context) {
         self.stop_transfer(context);
-        let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
+        let bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         let partial = !bodies.is_empty();
-        self.emit(&Chunk::Mark("interrupted".into()));
-        bodies.push(Body::Interrupted("interrupted".into()));
-        self.settle(bodies, AgentOutcome::Interrupted { partial }, context);
+        self.settle_stopped(bodies, partial, context);
     }
 }
 

@@ -52,6 +52,6 @@ fn of_body(body: &Body) -> Value {
             "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,
             "cost_billionths_usd": usage.cost,
         }),
-        Body::Clear | Body::AgentKilled => json!({}),
+        Body::Clear | Body::Exited | Body::AgentKilled => json!({}),
     }
 }
