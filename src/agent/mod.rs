@@ -135,6 +135,10 @@ pub struct Agent {
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
+    /// The agent that writes a summary for it.
+    pub helper: Option<AgentId>,
+    /// A git worktree is being created for a child of it.
+    pub makes_worktree: bool,
     /// Tasks that other agents work on for it.
     tasks: usize,
     /// Usage of all requests since the program started.
@@ -163,6 +167,8 @@ impl Agent {
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
+            helper: None,
+            makes_worktree: false,
             tasks: 0,
             used: Usage::default(),
             role: Role::Normal,

@@ -192,6 +192,14 @@ impl Store {
         Ok(kept?)
     }
 
+    /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing.
+    ///
+    /// # Errors
+    /// `work` or one of its writes failed, or the database cannot be written.
+    pub fn transaction<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.write(|_| work(self))
+    }
+
     /// Runs `work` in one transaction: all of it is kept, or, after any error, nothing. Within [`Store::begin_together`]
     /// it is a part of that one, and an error fails that as a whole, and all parts that follow.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
