@@ -28,7 +28,7 @@ fn talk(app: &mut Harness, peer: &Peer, n: usize) {
 }
 
 #[test]
-fn the_child_is_told_exactly_the_cut_and_the_parent_what_it_would_have_been() {
+fn the_child_gets_exactly_the_slice_and_the_parent_is_unchanged() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -46,7 +46,7 @@ fn the_child_is_told_exactly_the_cut_and_the_parent_what_it_would_have_been() {
 }
 
 #[test]
-fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
+fn a_slice_does_not_change_with_its_ancestors() {
     let peer = Peer::start();
     let mut app = app(&peer);
     told(&mut app, &peer, 0, "of the root", "its reply");
@@ -71,7 +71,7 @@ fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
 }
 
 #[test]
-fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
+fn a_range_between_a_call_and_its_result_includes_both_with_a_note() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -83,7 +83,7 @@ fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
 }
 
 #[test]
-fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_results_are_made_short() {
+fn copied_messages_keep_signatures_model_and_partial_flag_and_only_results_are_shortened() {
     let mut app = Harness::new(Plan::default());
     let signatures = vec![Signature { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
     let reply = |text: &str, is_partial| {
@@ -99,7 +99,7 @@ fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_result
 }
 
 #[test]
-fn a_spec_that_cannot_be_followed_is_refused_under_the_character() {
+fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -123,7 +123,7 @@ fn a_spec_that_cannot_be_followed_is_refused_under_the_character() {
 }
 
 #[test]
-fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
+fn messages_are_counted_and_listed_as_slices_count_them() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/slice count");
@@ -142,7 +142,7 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
 }
 
 #[test]
-fn a_hundred_thousand_messages_are_cut_without_quadratic_work() {
+fn slicing_a_hundred_thousand_messages_is_not_quadratic() {
     let mut app = Harness::new(Plan::default());
     let said = |n: usize| if n.is_multiple_of(2) { Body::User(n.to_string()) } else { Body::Assistant(reply(n)) };
     app.repl.store().append(app.id(0), (0..100_000).map(said).collect(), 0).expect("a log");

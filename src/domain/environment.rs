@@ -30,7 +30,7 @@ pub struct EnvironmentEntry {
 }
 
 /// The default environment.
-pub const USUAL: &str = "coding";
+pub const DEFAULT_ENVIRONMENT: &str = "coding";
 
 /// The built-in environment in a git worktree of its own.
 pub const WORKTREE: &str = "worktree";

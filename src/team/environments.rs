@@ -13,7 +13,9 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, USUAL, WORKTREE};
+use crate::domain::environment::{
+    DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
+};
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
@@ -68,7 +70,8 @@ impl Environments {
     /// # Panics
     /// Never: it is built in.
     pub fn usual(&mut self) -> ResolvedEnvironment {
-        self.remembered(USUAL).expect("the usual environment is built in, and its directory need not be there")
+        self.remembered(DEFAULT_ENVIRONMENT)
+            .expect("the default environment is built in and its directory need not exist")
     }
 
     /// What a person means who is in this environment.

@@ -22,7 +22,7 @@ fn a_talk() -> Harness {
 }
 
 #[test]
-fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
+fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     let mut app = a_talk();
     app.enter("/export md out.md");
     let file = app.directory().join("out.md");
@@ -40,7 +40,7 @@ fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
 }
 
 #[test]
-fn a_conversation_is_written_as_json_with_every_kind() {
+fn export_writes_json_with_every_kind() {
     let mut app = a_talk();
     app.enter("/export json");
     assert_shows(&mut app, "messages to agent-0-");
@@ -65,7 +65,7 @@ fn copied(app: &mut Harness) -> String {
 }
 
 #[test]
-fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
+fn replies_are_copied_by_number_and_code_alone() {
     let mut app = Harness::new(Plan::default());
     for text in ["first ü", "before\n```rust\nlet x;\n```\nafter", "last"] {
         app.enter(text);
@@ -81,7 +81,7 @@ fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
 }
 
 #[test]
-fn a_reply_that_no_terminal_takes_is_refused_with_another_way() {
+fn a_reply_too_large_for_the_terminal_is_refused_with_advice() {
     let mut app = Harness::new(Plan::default());
     app.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
     app.turn_until_idle();

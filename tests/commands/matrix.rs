@@ -241,33 +241,33 @@ fn every_command_has_a_row_in_this_matrix() {
 }
 
 #[test]
-fn of_an_idle_agent_all_happens_at_once() {
+fn an_idle_agent_runs_all_commands_at_once() {
     look_at_all(Doing::Nothing);
 }
 
 #[test]
-fn what_changes_the_past_waits_while_a_request_is_wanted_and_all_else_happens_at_once() {
+fn commands_that_change_the_context_are_queued_during_a_request_and_others_run_at_once() {
     for doing in [Doing::WaitsForPlace, Doing::Streams, Doing::WaitsForRetry] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn the_same_while_a_provider_pauses_or_a_key_is_printed() {
+fn commands_are_queued_likewise_while_waiting_for_a_provider_or_a_key() {
     for doing in [Doing::ProviderPauses, Doing::WaitsForKey] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn a_fork_waits_for_tools_and_what_changes_the_past_for_the_turn() {
+fn a_fork_waits_for_tools_and_context_changes_for_the_turn() {
     for doing in [Doing::Asks, Doing::RunsTool, Doing::WaitsForLetters, Doing::HasParkedFork] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn what_changes_the_past_stands_behind_a_queue_and_all_else_does_not() {
+fn commands_that_change_the_context_are_queued_behind_others() {
     for doing in [Doing::QueueWaits, Doing::StreamsBeforeQueue] {
         look_at_all(doing);
     }

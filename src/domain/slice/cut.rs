@@ -220,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_summary_holds_the_part_its_goal_and_nothing_else() {
+    fn the_prompt_for_a_summary_contains_the_range_and_the_goal_only() {
         let cut = cut("uaucr", "summarize:1:3:'it''s late'");
         let [CutPart::Summary { request, heading }] = cut.parts.as_slice() else { panic!("one summary") };
-        assert!(request.contains("for this: it's late\n") && heading.contains("made for: it's late"), "{request}");
-        assert!(request.contains("[assistant]\n1\n\n[person]\n2\n\n=== END"), "{request}");
-        assert!(!request.contains("[person]\n0"), "{request}");
+        assert!(request.contains("for this goal: it's late\n") && heading.contains(", for: it's late]"), "{request}");
+        assert!(request.contains("[assistant]\n1\n\n[user]\n2\n\n=== END"), "{request}");
+        assert!(!request.contains("[user]\n0"), "{request}");
     }
 }
