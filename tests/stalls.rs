@@ -31,7 +31,7 @@ fn a_server_that_says_nothing_at_all_is_asked_again() {
     let peer = Peer::start();
     let (mut app, silent) = asked(&peer);
     stalls(&mut app);
-    assert!(matches!(app.agent(0).wait(), Wait::Retry { error, .. } if error.message.contains("no byte")));
+    assert!(matches!(app.agent(0).wait(), Wait::Retry { error, .. } if error.message.contains("no data")));
     silent.wait_for_close();
     app.advance(Duration::from_secs(2));
     app.accept(&peer).stream().text("at last").finish("stop").done();
@@ -69,7 +69,7 @@ fn a_silence_in_the_middle_of_text_or_thinking_keeps_what_was_shown_and_is_not_t
         stalls(&mut app);
         assert_eq!(app.state(0), State::Idle);
         assert_eq!(app.kinds(0), ["user", "assistant", "interrupted", "error"]);
-        assert!(app.last_error(0).contains("no byte from openai/test for 120 s"), "{}", app.last_error(0));
+        assert!(app.last_error(0).contains("no data from openai/test for 120 s"), "{}", app.last_error(0));
     }
 }
 

@@ -158,7 +158,7 @@ fn a_call_that_was_cut_by_the_length_limit_is_never_run() {
     app.turn_until_idle();
     assert!(!app.directory().join("it-ran").exists());
     assert_eq!((app.agent(0).question(), app.tool_results(0).len()), (None, 0));
-    assert!(app.screen_text().contains("in the middle of a tool call"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("within a tool call"), "{}", app.screen_text());
     app.enter("go on");
     answer_last(&mut app, &peer);
 }

@@ -77,7 +77,7 @@ fn kill_and_wait(app: &mut Harness, n: usize, words: &str) {
 }
 
 #[test]
-fn a_child_works_on_a_branch_of_its_own_and_the_files_of_its_parent_stay() {
+fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     let Some(mut app) = app() else { return };
     let directory = in_worktree(&mut app);
     assert!(directory.ends_with("src") && directory.starts_with(app.directory().join("worktrees")));
@@ -103,7 +103,7 @@ fn a_child_works_on_a_branch_of_its_own_and_the_files_of_its_parent_stay() {
 }
 
 #[test]
-fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed() {
+fn an_unchanged_worktree_is_removed_with_its_last_agent() {
     let Some(mut app) = app() else { return };
     in_worktree(&mut app);
     app.enter("/fork");
@@ -117,7 +117,7 @@ fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed
 }
 
 #[test]
-fn a_worktree_whose_agents_all_die_together_is_removed_once() {
+fn a_worktree_whose_agents_are_killed_together_is_removed_once() {
     let Some(mut app) = app() else { return };
     in_worktree(&mut app);
     app.enter("/fork");
@@ -133,7 +133,7 @@ fn a_worktree_whose_agents_all_die_together_is_removed_once() {
 }
 
 #[test]
-fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
+fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
     let Some(mut app) = app() else { return };
     let changed = in_worktree(&mut app);
     fs::write(changed.join("new"), "work").unwrap();
@@ -159,7 +159,7 @@ fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
 }
 
 #[test]
-fn where_no_worktree_can_be_made_it_is_said_why_and_nothing_is_left() {
+fn a_failed_worktree_is_reported_and_leaves_nothing() {
     let Some(mut app) = app() else { return };
     let top = app.directory().to_owned();
     git(&top, &["init", "-q", "empty"]);
@@ -204,7 +204,7 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
 }
 
 #[test]
-fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed() {
+fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     let Some(mut app) = app() else { return };
     let (repo, pipe) = (app.directory().join("repo"), app.directory().join("pipe"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
@@ -224,7 +224,7 @@ fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed(
 }
 
 #[test]
-fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_start_unless_it_holds_work() {
+fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let Some(mut app) = app() else { return };
     let known = in_worktree(&mut app);
     let (repo, place) = (app.directory().join("repo"), app.directory().join("worktrees"));

@@ -113,8 +113,8 @@ fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
     let no_model = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
     let wanted = [
         (fork_call("scout", "go"), "another running agent is called `scout`"),
-        (no_model, "there is no provider"),
-        (fork_call("12", "go"), "is no name"),
+        (no_model, "unknown provider"),
+        (fork_call("12", "go"), "invalid name"),
         (fork_call("fine", " "), "`prompt` is empty"),
         (json!({"name": "fine"}).to_string(), "prompt"),
     ];

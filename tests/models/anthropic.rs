@@ -86,7 +86,7 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
 }
 
 #[test]
-fn what_was_thought_survives_a_restart() {
+fn reasoning_survives_a_restart() {
     let peer = Peer::start();
     let mut app = thinking_house(&peer, "claude-haiku-4-5", "low");
     let exchange = asked(&mut app, &peer);
@@ -151,7 +151,7 @@ fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
 }
 
 #[test]
-fn an_error_in_the_middle_of_a_reply_keeps_what_was_said() {
+fn an_error_within_a_reply_keeps_the_partial_text() {
     let peer = Peer::start();
     let mut app = thinking_house(&peer, "claude-haiku-4-5", "high");
     let exchange = asked(&mut app, &peer);
@@ -163,7 +163,7 @@ fn an_error_in_the_middle_of_a_reply_keeps_what_was_said() {
 }
 
 #[test]
-fn what_a_failed_attempt_sealed_is_not_sent_with_the_reply_of_the_next() {
+fn signatures_of_a_failed_attempt_are_not_sent() {
     let peer = Peer::start();
     let mut app = thinking_house(&peer, "claude-opus-5", "high");
     let exchange = asked(&mut app, &peer);
@@ -176,7 +176,7 @@ fn what_a_failed_attempt_sealed_is_not_sent_with_the_reply_of_the_next() {
 }
 
 #[test]
-fn a_child_s_request_begins_with_what_its_parent_s_was_cached_by() {
+fn the_request_of_a_child_has_the_cached_prefix_of_its_parent() {
     let peer = Peer::start();
     let mut app = app(&peer, "claude-sonnet-5");
     let exchange = asked(&mut app, &peer);

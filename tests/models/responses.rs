@@ -144,7 +144,7 @@ fn an_interrupt_at_a_question_answers_the_call() {
 }
 
 #[test]
-fn an_error_after_a_partial_reply_keeps_what_came() {
+fn an_error_after_a_partial_reply_keeps_the_partial_reply() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let exchange = asked(&mut app, &peer, "tell");

@@ -108,7 +108,7 @@ fn exit_codes_are_those_of_a_run_of_its_own() {
         (&["-p", "!fail 401"], 3, "", "(401)"),
         (&["-p", "!fail 400 no such thing"], 3, "", "no such thing"),
         (&["-p", "-m", "nobody/nothing", "x"], 2, "", "nobody"),
-        (&["-p", "-r", "nobody", "--", "x"], 2, "", "there is no agent \"nobody\""),
+        (&["-p", "-r", "nobody", "--", "x"], 2, "", "no agent \"nobody\""),
         (&["-p", "x", "-r"], 2, "", "polylogue ps"),
         (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "", "--max-turns"),
         (&["-p", "--max-turns", "2", "!tool list_dir {}\n!next\nhm"], 0, "hm\n", ""),

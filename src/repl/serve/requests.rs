@@ -98,12 +98,12 @@ impl Repl {
             }
             Request::Show { agent } => self.show_for_client(agent.as_deref()),
             Request::Model { agent, model } => {
-                let agent_id = commands::agent_called(&self.core.roster, &agent)?;
+                let agent_id = commands::agent_called_by_script(&self.core.roster, &agent)?;
                 self.apply_change(Origin::Internal, agent_id, Change::Model(model)).map(|()| Value::Null)
             }
             Request::Send { agent, text } => self.send_for_client(&agent, text),
             Request::Kill { agent, cascade } => {
-                let agent_id = commands::agent_called(&self.core.roster, &agent)?;
+                let agent_id = commands::agent_called_by_script(&self.core.roster, &agent)?;
                 self.apply_change(Origin::Internal, agent_id, Change::Kill { agent_id, cascade }).map(|()| Value::Null)
             }
             Request::Interrupt { agent } => self.interrupt_for_client(&agent),
@@ -113,7 +113,7 @@ impl Repl {
 
     /// What typing it would do, but never a command: a text that begins with a slash is said as it stands.
     fn send_for_client(&mut self, agent: &str, text: String) -> Result<Value> {
-        let agent_id = commands::agent_called(&self.core.roster, agent)?;
+        let agent_id = commands::agent_called_by_script(&self.core.roster, agent)?;
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
@@ -125,7 +125,7 @@ impl Repl {
     /// Without a name, who was spoken to last; agent 0 where nobody was.
     fn show_for_client(&self, agent: Option<&str>) -> Result<Value> {
         let agent_id = match agent {
-            Some(agent) => commands::agent_called(&self.core.roster, agent)?,
+            Some(agent) => commands::agent_called_by_script(&self.core.roster, agent)?,
             None => self.last_spoken_to()?,
         };
         self.core.roster.get(agent_id).map(|agent| self.agent_as_json(agent)).ok_or_else(agent_gone)
@@ -133,7 +133,7 @@ impl Repl {
 
     /// Told whether there was anything to interrupt.
     fn interrupt_for_client(&mut self, agent_id: &str) -> Result<Value> {
-        let agent_id = commands::agent_called(&self.core.roster, agent_id)?;
+        let agent_id = commands::agent_called_by_script(&self.core.roster, agent_id)?;
         let is_under_way = |agent: &Agent| agent.state() != State::Idle || agent.summaries() > 0;
         let is_interrupted = self.core.roster.get(agent_id).is_some_and(is_under_way);
         self.apply_change(Origin::Internal, agent_id, Change::Interrupt)?;
@@ -147,7 +147,7 @@ impl Repl {
         last: Option<u64>,
         follows: bool,
     ) -> Result<ClientState> {
-        let agent_id = commands::agent_called(&self.core.roster, agent_id)?;
+        let agent_id = commands::agent_called_by_script(&self.core.roster, agent_id)?;
         let viewer = match (from, last) {
             (None, Some(count)) => self.attach_to_last(agent_id, count)?,
             (from, _) => self.attach(agent_id, from)?,

@@ -29,7 +29,8 @@ impl Repl {
         is_read_only: bool,
         terminal: &TerminalFacts,
     ) -> Result<TerminalId> {
-        let named = agent_id.map(|agent_id| commands::agent_called(&self.core.roster, agent_id)).transpose()?;
+        let named =
+            agent_id.map(|agent_id| commands::agent_called_by_script(&self.core.roster, agent_id)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|at| Some(self.terminals.get(at)?.focus));
         let last = named.or(self.serving.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = last.expect("there is at least agent 0");

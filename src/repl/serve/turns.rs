@@ -110,7 +110,7 @@ impl Repl {
         text: String,
         most: Option<u32>,
     ) -> Result<ClientState> {
-        let agent_id = commands::agent_called(&self.core.roster, agent_id)?;
+        let agent_id = commands::agent_called_by_script(&self.core.roster, agent_id)?;
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
