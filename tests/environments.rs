@@ -47,7 +47,8 @@ fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
         assert_shows(&mut app, words);
     }
     app.enter("/tools");
-    for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Lists lines"] {
+    for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Searches files for lines"]
+    {
         assert_shows(&mut app, words);
     }
 }
@@ -89,9 +90,9 @@ fn a_call_of_a_tool_that_is_not_there_is_answered_with_those_that_are() {
     let exchange = app.accept(&peer);
     reply_with_calls(&exchange, &[("bash", &bash("echo no")), ("agents", "{}"), ("dig", "{}")]);
     let results = results_then(&mut app, &peer, 1, "a pity");
-    assert_eq!(results[0], "there is no tool \"bash\" in this environment; there are: glob, grep");
-    assert_eq!(results[1], "there is no tool \"agents\" in this environment; there are: glob, grep");
-    assert_eq!(results[2], "there is no tool \"dig\"; there are: glob, grep");
+    assert_eq!(results[0], "the tool \"bash\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[1], "the tool \"agents\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[2], "the tool \"dig\" is unknown; available tools: glob, grep");
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/env coding+", "character 8: the name of an environment"),
         ("/env bsh", "no environment or tool called \"bsh\""),
         ("/env chat@nowhere", "nowhere is no directory"),
-        ("/env worktree", "is in no git repository"),
+        ("/env worktree", "is not in a git repository"),
     ] {
         if line == "/env worktree" {
             app.enter(line);

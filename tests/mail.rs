@@ -244,7 +244,7 @@ fn a_tool_that_names_nobody_no_letter_or_the_root_as_its_parent_is_told_so() {
         [to("nobody"), to("dead"), to(""), to("parent"), ("read_mail", json!({})), ("read_mail", json!({"id": 9}))];
     let results = results_of(&mut app, &peer, 0, &calls);
     assert!(results[0].contains("there is no agent \"nobody\"") && results[1].contains("there is no agent \"dead\""));
-    assert!(results[2].contains("`to` is empty"), "{results:?}");
+    assert!(results[2].contains("`to` must not be empty"), "{results:?}");
     assert!(results[3].contains("gone"), "{results:?}");
     assert!(results[4..].iter().all(|words| words.contains("there is no such letter")), "{results:?}");
     assert_eq!(app.repl.store().read_mail(app.id(0), Some(MailId(1)), 0), Ok(None));

@@ -35,7 +35,7 @@ use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
 use crate::terminal::tty::Tty;
-use crate::tools::supervise;
+use crate::tools::supervisor;
 use arguments::{Arguments, Command};
 use config::Surroundings;
 use print::Whom;
@@ -44,8 +44,8 @@ use print::Whom;
 pub fn main() -> ExitCode {
     // Before anything else: a supervisor must be small and start at once.
     let mut words = std::env::args_os().skip(1).peekable();
-    if words.next_if(|first| first == supervise::FLAG).is_some() {
-        return supervise::main(words);
+    if words.next_if(|first| first == supervisor::FLAG).is_some() {
+        return supervisor::main(words);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -114,7 +114,7 @@ fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody(
         (fork_call("scout", "go"), "another running agent is called `scout`"),
         (no_model, "there is no provider"),
         (fork_call("12", "go"), "is no name"),
-        (fork_call("fine", " "), "`prompt` is empty"),
+        (fork_call("fine", " "), "`prompt` must not be empty"),
         (json!({"name": "fine"}).to_string(), "prompt"),
     ];
     let listed: Vec<(&str, &str)> = wanted.iter().map(|(arguments, _)| ("fork", arguments.as_str())).collect();
