@@ -140,9 +140,9 @@ fn a_wait_of_no_time_says_what_there_is() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "Timed out. 0 unread letters.");
+    assert_over(&mut app, 0, "Timed out. 0 unread messages.");
     wait(&mut app, 0, "{\"timeout\":0,\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "Timed out. 0 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "Timed out. 0 unread messages.\nann: waiting for the model");
     send(&mut app, "ann", 0, "there");
     wait(&mut app, 0, "{\"timeout\":0}");
     assert_over(&mut app, 0, "1 unread message.");
@@ -159,7 +159,7 @@ fn a_wait_in_the_background_costs_nothing_until_its_time_is_over() {
     app.advance(Duration::from_millis(59_999));
     assert_waits(&mut app, 1);
     app.advance(Duration::from_millis(1));
-    assert_over(&mut app, 1, "Timed out. 0 unread letters.");
+    assert_over(&mut app, 1, "Timed out. 0 unread messages.");
     assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
 
