@@ -7,9 +7,9 @@ mod streams;
 
 use polylogue::agent::FIRST_CHUNK;
 use polylogue::base::id::AgentId;
+use polylogue::domain::chunk::Position;
 use polylogue::domain::chunk::{Chunk, Numbered, Status};
 use polylogue::domain::flow::Change;
-use polylogue::domain::wire::Place;
 use polylogue::repl::{Repl, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
@@ -47,7 +47,7 @@ pub fn as_texts(chunks: &[Numbered]) -> Vec<String> {
         Chunk::Text(text) => text.clone(),
         Chunk::Status(status) => format!("[{}]", status.name()),
         Chunk::User(text) => format!("> {text}"),
-        other => format!("[{}]", other.kind()),
+        other => format!("[{}]", serde_json::to_value(other).expect("JSON")["type"].as_str().expect("a type")),
     };
     chunks.iter().map(words).collect()
 }
@@ -85,13 +85,13 @@ fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_begin
     let epoch = app.repl.epoch().to_owned();
     let end = all.last().unwrap().number + 1;
     for (number, missing) in [(FIRST_CHUNK, 0), (FIRST_CHUNK + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
-        let place = Place { epoch: epoch.clone(), number };
+        let place = Position { epoch: epoch.clone(), number };
         let viewer = app.repl.attach(root, Some(&place)).unwrap();
         let seen = read_all(&mut app.repl, viewer);
         assert_eq!((seen.missed, &seen.chunks[..]), (0, &all[missing..]), "{number}");
-        assert_eq!(app.repl.place_of(viewer), Some(Place { epoch: epoch.clone(), number: end }));
+        assert_eq!(app.repl.place_of(viewer), Some(Position { epoch: epoch.clone(), number: end }));
     }
-    let other = Place { epoch: "of another process".into(), number: end };
+    let other = Position { epoch: "of another process".into(), number: end };
     let viewer = app.repl.attach(root, Some(&other)).unwrap();
     assert_eq!(read_all(&mut app.repl, viewer).chunks, all);
     for (count, missing) in [(0, all.len()), (2, all.len() - 2), (1_000_000, 0)] {

@@ -32,8 +32,8 @@ fn each_terminal_has_its_own_agent_and_size() {
     let mut app = serve(Plan::default());
     child(&mut app, "left");
     child(&mut app, "right");
-    let mut left = Terminal::attach(&app, (60, 20), json!({"who": "left"}));
-    let mut right = Terminal::attach(&app, (90, 30), json!({"who": "2"}));
+    let mut left = Terminal::attach(&app, (60, 20), json!({"agent": "left"}));
+    let mut right = Terminal::attach(&app, (90, 30), json!({"agent": "2"}));
     left.wait_for_text(&mut app, "── left");
     right.wait_for_text(&mut app, "── right");
     app.say(1, "to the left");
@@ -68,10 +68,11 @@ fn a_terminal_that_is_resized_or_has_lost_its_picture_is_drawn_whole() {
 fn what_cannot_be_attached_is_refused_and_the_connection_goes_on() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let (_, words) = client.refused(&mut app, "attach", json!({"columns": 80, "rows": 24, "who": "nobody"}));
+    let (_, words) =
+        client.refused(&mut app, "attach", json!({"terminal": {"columns": 80, "rows": 24}, "agent": "nobody"}));
     assert!(words.contains("no agent \"nobody\""), "{words}");
-    let (_, words) = client.refused(&mut app, "attach", json!({"columns": 80}));
-    assert!(words.contains("\"rows\" is missing"), "{words}");
+    let (_, words) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
+    assert!(words.contains("missing field `rows`"), "{words}");
     client.is_served(&mut app);
     assert_eq!(app.repl.terminal_ids(), []);
 }
@@ -94,7 +95,7 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
     app.say(1, "!hang");
-    let mut terminal = Terminal::attach(&app, SIZE, json!({"who": "worker"}));
+    let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
     terminal.wait_for_text(&mut app, "── worker");
     for way_out in [&b"/detach\r"[..], b"/exit\r", b"\x03", b"\x04"] {
         let mut terminal = Terminal::attach(&app, SIZE, json!({}));
@@ -111,7 +112,7 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
 fn a_terminal_that_is_lost_leaves_its_draft_and_its_place() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
-    let mut terminal = Terminal::attach(&app, SIZE, json!({"who": "worker"}));
+    let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
     terminal.type_bytes(b"half a thought");
     terminal.wait_for_text(&mut app, "> half a thought");
     drop(terminal);
@@ -148,7 +149,7 @@ fn who_stops_its_process_is_asked_to_and_is_drawn_anew_when_it_goes_on() {
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
     terminal.type_bytes(b"\x1a");
-    assert_eq!(terminal.next_message(&mut app), json!({"suspend": true}));
+    assert_eq!(terminal.next_message(&mut app), json!({"suspend": {}}));
     app.say(0, "meanwhile");
     app.turn_until_idle();
     terminal.redraw();
@@ -191,7 +192,7 @@ fn a_hundred_terminals_come_and_go_while_an_agent_streams_and_leave_nothing_behi
     for n in 0..100 {
         let mut terminal = Terminal::attach(&app, SIZE, json!({"read_only": n % 3 == 0}));
         let mut follower = Client::connect(&app);
-        follower.ask("logs", json!({"who": "0", "follow": true, "last": 10}));
+        follower.ask("logs", json!({"agent": "0", "follow": true, "last": 10}));
         terminal.wait_for_text(&mut app, "word");
         assert!(follower.read(&mut app)["n"].is_u64());
         app.advance(std::time::Duration::from_millis(1));
@@ -266,5 +267,5 @@ fn who_stops_its_process_and_reads_nothing_is_asked_once_when_it_reads() {
     });
     terminal.redraw();
     terminal.wait_for_text(&mut app, "agent 0");
-    assert_eq!(terminal.messages, [json!({"suspend": true})]);
+    assert_eq!(terminal.messages, [json!({"suspend": {}})]);
 }

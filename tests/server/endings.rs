@@ -14,17 +14,17 @@ use crate::support::harness::{Harness, Plan};
 
 /// Every request, and what is no request.
 fn lines() -> Vec<String> {
-    let attach = json!({"columns": 80, "rows": 24});
+    let attach = json!({"terminal": {"columns": 80, "rows": 24}});
     vec![
         request("ps", json!({})),
         request("sessions", json!({})),
-        request("logs", json!({"who": "0"})),
-        request("logs", json!({"who": "0", "follow": true})),
+        request("logs", json!({"agent": "0"})),
+        request("logs", json!({"agent": "0", "follow": true})),
         request("new", json!({})),
-        request("send", json!({"who": "0", "text": "hello"})),
-        request("interrupt", json!({"who": "0"})),
-        request("kill", json!({"who": "last"})),
-        request("wait", json!({"who": "0"})),
+        request("send", json!({"agent": "0", "text": "hello"})),
+        request("interrupt", json!({"agent": "0"})),
+        request("kill", json!({"agent": "last"})),
+        request("wait", json!({"agent": "0"})),
         request("attach", attach),
         "garbage".into(),
     ]
@@ -88,8 +88,8 @@ fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Client::connect(&app));
-    follows.ask("logs", json!({"who": "0", "follow": true, "last": 0}));
-    waits.ask("wait", json!({"who": "0"}));
+    follows.ask("logs", json!({"agent": "0", "follow": true, "last": 0}));
+    waits.ask("wait", json!({"agent": "0"}));
     app.turn_until("they are there", |app| app.repl.clients() == 4);
     stops.ask("stop", json!({}));
     assert_eq!(app.turn(), Turn::Exit);
@@ -117,7 +117,7 @@ fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
     app.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
     app.turn_until_idle();
     let mut client = Client::connect(&app);
-    client.ask("logs", json!({"who": "0", "follow": true}));
+    client.ask("logs", json!({"agent": "0", "follow": true}));
     app.turn_until("it takes no more", |app| app.repl.clients() == 1 && app.timeout().after.is_none());
     let start = std::time::Instant::now();
     app.repl.leave().expect("it leaves");

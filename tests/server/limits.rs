@@ -40,7 +40,7 @@ fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_fu
 fn a_prompt_of_some_megabytes_is_no_line_too_long() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let line = request("send", json!({"who": "0", "text": "x".repeat(3 << 20)})) + "\n";
+    let line = request("send", json!({"agent": "0", "text": "x".repeat(3 << 20)})) + "\n";
     let mut writing = client.stream.try_clone().expect("a socket");
     let writer = std::thread::spawn(move || {
         let mut left = line.as_bytes();
@@ -84,7 +84,7 @@ fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
     let mut waiting: Vec<Client> = Vec::new();
     for _ in 0..64 {
         let mut client = Client::connect(&app);
-        client.ask("wait", json!({"who": "0"}));
+        client.ask("wait", json!({"agent": "0"}));
         waiting.push(client);
         app.turn();
     }
@@ -125,8 +125,8 @@ fn lines_without_an_end_from_many_clients_are_bounded_together() {
 /// Each with something else under way.
 fn three_clients(app: &mut Harness) -> [Client; 3] {
     let [silent, mut follows, mut waits] = std::array::from_fn(|_| Client::connect(app));
-    follows.ask("logs", json!({"who": "0", "follow": true}));
-    waits.ask("wait", json!({"who": "0"}));
+    follows.ask("logs", json!({"agent": "0", "follow": true}));
+    waits.ask("wait", json!({"agent": "0"}));
     [silent, follows, waits]
 }
 

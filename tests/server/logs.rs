@@ -34,12 +34,12 @@ fn what_was_said_is_told_from_the_beginning_and_the_end_says_where_to_go_on() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
-    let (lines, done) = logs(&mut app, json!({"who": "0"}));
+    let (lines, done) = logs(&mut app, json!({"agent": "0"}));
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two three".into(), "one two three".into()));
     assert!(lines.iter().all(|line| line["v"] == 1 && line["agent"] == app.id(0).to_string()));
     app.say(0, "four");
     app.turn_until_idle();
-    let place = json!({"who": "0", "epoch": done["ok"]["epoch"], "n": done["ok"]["n"]});
+    let place = json!({"agent": "0", "from": done["ok"]});
     let (lines, _) = logs(&mut app, place);
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("four".into(), "four".into()));
 }
@@ -49,10 +49,10 @@ fn a_place_of_another_process_means_nothing_and_everything_is_told() {
     let mut app = serve(Plan::default());
     app.say(0, "one two");
     app.turn_until_idle();
-    let (_, done) = logs(&mut app, json!({"who": "0"}));
+    let (_, done) = logs(&mut app, json!({"agent": "0"}));
     let mut app = app.crash_and_restart();
     crate::support::client::open_to_clients(&mut app);
-    let place = json!({"who": "0", "epoch": done["ok"]["epoch"], "n": done["ok"]["n"]});
+    let place = json!({"agent": "0", "from": done["ok"]});
     let (lines, _) = logs(&mut app, place);
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two".into(), "one two".into()));
 }
@@ -62,9 +62,9 @@ fn the_last_ones_are_the_newest() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
-    let (all, _) = logs(&mut app, json!({"who": "0"}));
+    let (all, _) = logs(&mut app, json!({"agent": "0"}));
     for count in [0, 1, 3, all.len(), all.len() + 5] {
-        let (lines, _) = logs(&mut app, json!({"who": "0", "last": count}));
+        let (lines, _) = logs(&mut app, json!({"agent": "0", "last": count}));
         assert_eq!(lines, all[all.len().saturating_sub(count)..]);
     }
 }
@@ -73,10 +73,10 @@ fn the_last_ones_are_the_newest() {
 fn what_cannot_be_told_is_refused() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let (kind, words) = client.refused(&mut app, "logs", json!({"who": "nobody"}));
+    let (kind, words) = client.refused(&mut app, "logs", json!({"agent": "nobody"}));
     assert!(kind == "usage" && words.contains("nobody"), "{words}");
-    let (_, words) = client.refused(&mut app, "logs", json!({"who": "0", "last": 1, "epoch": "e", "n": 3}));
-    assert!(words.contains("exclude each other"), "{words}");
+    let (_, words) = client.refused(&mut app, "logs", json!({"agent": "0", "last": 1, "from": {"epoch": "e", "n": 3}}));
+    assert!(words.contains("cannot be used together"), "{words}");
     client.is_served(&mut app);
 }
 
@@ -85,7 +85,7 @@ fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
     let mut client = Client::connect(&app);
-    client.ask("logs", json!({"who": "mortal", "follow": true}));
+    client.ask("logs", json!({"agent": "mortal", "follow": true}));
     let mut lines = Vec::new();
     for n in 0..20 {
         app.say(1, &format!("{n} and more"));
@@ -109,7 +109,7 @@ fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
 fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_missed() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    client.ask("logs", json!({"who": "0", "follow": true}));
+    client.ask("logs", json!({"agent": "0", "follow": true}));
     // Far more than a ring holds, in pieces and in bytes.
     for _ in 0..2 {
         app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
@@ -139,7 +139,7 @@ fn who_asks_for_what_was_said_so_far_is_not_told_that_it_missed_what_came_later(
     app.turn_until_idle();
     let (begin, end) = (app.agent(0).output.begin(), app.agent(0).output.next());
     let mut client = Client::connect(&app);
-    client.ask("logs", json!({"who": "0"}));
+    client.ask("logs", json!({"agent": "0"}));
     app.turn_until("it takes no more", |app| app.repl.viewers() == 1 && app.timeout().after.is_none());
     // All that it asked for, and as much again, is dropped before it reads on.
     for _ in 0..3 {

@@ -18,11 +18,14 @@ fn the_list_of_agents_tells_of_each_what_a_script_needs() {
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     let [root, reviewer] = list.as_array().expect("a list").as_slice() else { panic!("two agents: {list}") };
     assert_eq!((&root["number"], &root["name"], &root["parent"]), (&json!(0), &Value::Null, &Value::Null));
-    assert_eq!((&root["status"], &root["doing"], &root["model"]), (&json!("idle"), &Value::Null, &json!("echo/echo")));
+    assert_eq!(
+        (&root["status"], &root["activity"], &root["model"]),
+        (&json!("idle"), &Value::Null, &json!("echo/echo"))
+    );
     assert_eq!((&reviewer["name"], &reviewer["parent"]), (&json!("reviewer"), &root["id"]));
     assert_eq!((&reviewer["id"], &reviewer["queued"]), (&json!(app.id(1).to_string()), &json!(1)));
     assert_eq!((&reviewer["status"], &reviewer["unread"]), (&json!("running"), &json!(0)));
-    assert!(reviewer["doing"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
+    assert!(reviewer["activity"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
     assert!(reviewer["tokens"].is_u64() && reviewer["age"].is_u64() && reviewer["created_at"].is_u64(), "{reviewer}");
 }
 
@@ -33,7 +36,7 @@ fn the_list_tells_of_no_keys_for_a_script_has_none() {
     let mut client = Client::connect(&app);
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
-    let doing = list[0]["doing"].as_str().expect("words");
+    let doing = list[0]["activity"].as_str().expect("words");
     assert!(doing.starts_with("echo writes") && !doing.contains("Esc"), "{list}");
 }
 
@@ -44,7 +47,7 @@ fn who_asks_a_question_is_listed_with_it() {
     app.turn_until_asked(0);
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     assert_eq!(list[0]["status"], "awaiting_approval");
-    assert!(list[0]["doing"].as_str().expect("words").contains("ls /"), "{list}");
+    assert!(list[0]["activity"].as_str().expect("words").contains("ls /"), "{list}");
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn a_new_agent_is_a_child_of_the_root_without_its_history_and_can_be_named_at_on
 fn what_is_sent_is_said_as_it_stands_and_never_a_command() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    assert_eq!(client.done(&mut app, "send", json!({"who": "0", "text": "/exit"})), json!({"queued": 0}));
+    assert_eq!(client.done(&mut app, "send", json!({"agent": "0", "text": "/exit"})), json!({"queued": 0}));
     app.turn_until_idle();
     assert!(matches!(&app.log(0)[0].body, Body::User(said) if said == "/exit"));
     assert_eq!(app.replies(0), ["/exit"]);
@@ -89,7 +92,7 @@ fn what_is_sent_to_an_agent_at_work_waits_in_its_queue_and_the_script_is_told_wh
     app.say(0, "!hang");
     let mut client = Client::connect(&app);
     for place in 1..=3 {
-        let told = client.done(&mut app, "send", json!({"who": "0", "text": format!("number {place}")}));
+        let told = client.done(&mut app, "send", json!({"agent": "0", "text": format!("number {place}")}));
         assert_eq!(told, json!({"queued": place}));
     }
     assert_eq!(app.agent(0).queue.len(), 3);
@@ -100,10 +103,10 @@ fn what_cannot_be_sent_is_refused_and_nothing_is_said() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     for (fields, expected) in [
-        (json!({"who": "0", "text": "  \n"}), "empty"),
-        (json!({"who": "nobody", "text": "x"}), "no agent \"nobody\""),
-        (json!({"who": "0"}), "\"text\" is missing"),
-        (json!({"text": "x"}), "\"who\" is missing"),
+        (json!({"agent": "0", "text": "  \n"}), "empty"),
+        (json!({"agent": "nobody", "text": "x"}), "no agent \"nobody\""),
+        (json!({"agent": "0"}), "missing field `text`"),
+        (json!({"text": "x"}), "missing field `agent`"),
     ] {
         let (kind, words) = client.refused(&mut app, "send", fields);
         assert!(kind == "usage" && words.contains(expected), "{kind}: {words}");
@@ -116,10 +119,10 @@ fn a_full_disk_refuses_what_is_sent_and_the_server_goes_on() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
-    let (kind, words) = client.refused(&mut app, "send", json!({"who": "0", "text": "x"}));
+    let (kind, words) = client.refused(&mut app, "send", json!({"agent": "0", "text": "x"}));
     assert_eq!(kind, "store", "{words}");
     app.is_disk_full.store(false, std::sync::atomic::Ordering::Relaxed);
-    client.done(&mut app, "send", json!({"who": "0", "text": "x"}));
+    client.done(&mut app, "send", json!({"agent": "0", "text": "x"}));
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn agents_are_called_by_name_number_and_the_beginning_of_their_id() {
     let id = app.id(1).to_string();
     let mut client = Client::connect(&app);
     for agent_id in ["worker", "1", "agent 1", &id, &id[..6]] {
-        client.done(&mut app, "send", json!({"who": agent_id, "text": "hello"}));
+        client.done(&mut app, "send", json!({"agent": agent_id, "text": "hello"}));
         app.turn_until_idle();
     }
     assert_eq!(app.replies(1).len(), 5);
@@ -143,13 +146,13 @@ fn the_dead_stay_dead_and_the_root_lives() {
     app.ask(1, Change::Fork { prompt: None, name: Some("grandchild".into()), model: None });
     app.ask(0, Change::Fork { prompt: None, name: Some("other".into()), model: None });
     let mut client = Client::connect(&app);
-    let (_, words) = client.refused(&mut app, "kill", json!({"who": "0"}));
+    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "0"}));
     assert!(words.contains("root"), "{words}");
-    client.done(&mut app, "kill", json!({"who": "other"}));
+    client.done(&mut app, "kill", json!({"agent": "other"}));
     assert_eq!(app.repl.roster().len(), 3);
-    client.done(&mut app, "kill", json!({"who": "child", "cascade": true}));
+    client.done(&mut app, "kill", json!({"agent": "child", "cascade": true}));
     assert_eq!(app.repl.roster().len(), 1);
-    let (_, words) = client.refused(&mut app, "kill", json!({"who": "child"}));
+    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "child"}));
     assert!(words.contains("no agent"), "{words}");
 }
 
@@ -164,12 +167,12 @@ fn an_agent_that_nobody_looks_at_is_interrupted_in_the_turn_in_which_that_is_ask
     app.turn();
     let mut client = Client::connect(&app);
     client.is_served(&mut app);
-    client.ask("interrupt", json!({"who": "1"}));
+    client.ask("interrupt", json!({"agent": "1"}));
     app.turn();
     assert_eq!(app.state(1), State::Idle);
     assert_eq!(client.try_read(), Some(json!({"ok": {"interrupted": true}})));
     assert_eq!(app.partial_replies(1), ["some words"]);
-    assert_eq!(client.done(&mut app, "interrupt", json!({"who": "1"})), json!({"interrupted": false}));
+    assert_eq!(client.done(&mut app, "interrupt", json!({"agent": "1"})), json!({"interrupted": false}));
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn an_interrupt_stops_a_command_that_runs_off_the_screen_within_100_ms() {
     app.say(1, "!tool bash {\"command\":\"sleep 100\"}");
     app.answer(1, true);
     let mut client = Client::connect(&app);
-    client.done(&mut app, "interrupt", json!({"who": "1"}));
+    client.done(&mut app, "interrupt", json!({"agent": "1"}));
     // The tool is told in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
     assert!(app.agent(1).is_stopping());
     app.turn_until_idle();
@@ -211,9 +214,9 @@ fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":1,\"do\":\"dance\"}", "no request \"dance\""),
-        ("{\"polylogue\":7,\"do\":\"ps\"}", "speaks version 1 of the protocol, not 7"),
-        ("{\"do\":\"ps\"}", "\"polylogue\":1"),
+        ("{\"polylogue\":2,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 2, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":2"),
     ] {
         client.say(line);
         let (kind, words) = refusal(&client.read(&mut app));
@@ -230,7 +233,7 @@ fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
 fn requests_are_understood_wherever_they_are_cut_on_the_way() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let lines = "{\"polylogue\":1,\"do\":\"sessions\"}\n{\"polylogue\":1,\"do\":\"ü\"}\n";
+    let lines = "{\"polylogue\":2,\"request\":\"sessions\"}\n{\"polylogue\":2,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
         client.write(&lines.as_bytes()[..cut]);
         app.turn();
@@ -246,7 +249,8 @@ fn requests_that_come_at_once_are_answered_one_by_one_in_order() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     app.say(0, "!hang");
-    let text = |n: usize| json!({"polylogue": 1, "do": "send", "who": "0", "text": n.to_string()}).to_string() + "\n";
+    let text =
+        |n: usize| json!({"polylogue": 2, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
     client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
         assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));
@@ -259,7 +263,7 @@ fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
     app.say(0, "!hang");
     app.turn();
     let mut client = Client::connect(&app);
-    let lines = [request("interrupt", json!({"who": "0"})), request("send", json!({"who": "0", "text": "next"}))];
+    let lines = [request("interrupt", json!({"agent": "0"})), request("send", json!({"agent": "0", "text": "next"}))];
     if is_in_one_piece {
         client.write(lines.join("\n") + "\n");
         assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));

@@ -87,7 +87,7 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let words = pty.screen_text();
-    assert!(words.contains("detached: 2 agents go on. To go on: polylogue"), "the way back is told once:\n{words}");
+    assert!(words.contains("detached: 2 agents go on; to continue: polylogue"), "the way back is told once:\n{words}");
     assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");

@@ -45,7 +45,7 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
         app.serve();
         let mut connection = connect(&app);
         let text = |n: usize| format!("text {n} of life {life}");
-        let asks = (0..12).map(|n| request("send", json!({"who": "0", "text": text(n)})) + "\n");
+        let asks = (0..12).map(|n| request("send", json!({"agent": "0", "text": text(n)})) + "\n");
         connection.get_mut().write_all(asks.collect::<String>().as_bytes()).expect("it reads");
         let mut try_read = random.below(12);
         for n in 0..try_read {
@@ -82,8 +82,8 @@ fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behi
         let mut connection = connect(&app);
         // How much of it is read before it vanishes; a second frame may take a second.
         let (ask, most) = match n % 3 {
-            0 => (request("attach", json!({"columns": 80, "rows": 24})), 2),
-            1 => (request("logs", json!({"who": "0", "follow": true})), 6),
+            0 => (request("attach", json!({"terminal": {"columns": 80, "rows": 24}})), 2),
+            1 => (request("logs", json!({"agent": "0", "follow": true})), 6),
             _ => (request("ps", json!({})), 2),
         };
         writeln!(connection.get_mut(), "{ask}").expect("it reads");

@@ -25,7 +25,7 @@ fn each_refusal_has_its_words_and_its_exit_code() {
         (&["logs", "0", "--from", "here"], 2, "EPOCH:N"),
         (&["logs", "0", "--from", "e:1", "--last", "1"], 2, "cannot be used with"),
         (&["completions", "csh"], 2, "bash"),
-        (&["stop", "it"], 2, "put -- before them"),
+        (&["stop", "it"], 2, "put -- before it"),
         (&["explain", "--stay", "ps"], 2, "put -- before it"),
     ];
     for (words, code, told) in table {

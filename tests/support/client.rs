@@ -34,8 +34,8 @@ pub fn open_to_clients(app: &mut Harness) {
 
 /// A request of the current protocol version.
 pub fn request(what: &str, mut fields: Value) -> String {
-    fields["polylogue"] = 1.into();
-    fields["do"] = what.into();
+    fields["polylogue"] = 2.into();
+    fields["request"] = what.into();
     fields.to_string()
 }
 
@@ -131,7 +131,7 @@ impl Terminal {
     pub fn attach(app: &Harness, (columns, rows): (u16, u16), mut fields: Value) -> Self {
         let facts =
             [("columns", json!(columns)), ("rows", json!(rows)), ("unicode", true.into()), ("color", true.into())];
-        facts.into_iter().for_each(|(name, value)| fields[name] = value);
+        facts.into_iter().for_each(|(name, value)| fields["terminal"][name] = value);
         let mut client = Client::connect(app);
         client.ask("attach", fields);
         Self { client, screen: vt100::Parser::new(rows, columns, 0), messages: Vec::new(), frames: 0 }

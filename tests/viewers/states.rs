@@ -2,9 +2,9 @@
 
 use polylogue::base::error::ErrorKind;
 use polylogue::domain::chunk::Chunk;
+use polylogue::domain::chunk::Position;
 use polylogue::domain::flow::Change;
 use polylogue::domain::slice::SliceSpec;
-use polylogue::domain::wire::Place;
 
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
@@ -45,7 +45,7 @@ fn after_a_restart_the_store_fills_the_ring_and_an_old_position_is_the_beginning
     let words: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
     assert_eq!((seen.missed, words), (0, expected.map(str::to_owned).into()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
-    let newest = Place { epoch, number: seen.chunks.last().unwrap().number };
+    let newest = Position { epoch, number: seen.chunks.last().unwrap().number };
     let viewer = app.repl.attach(root, Some(&newest)).unwrap();
     assert_eq!(read_all(&mut app.repl, viewer).chunks, seen.chunks[seen.chunks.len() - 1..]);
 }
