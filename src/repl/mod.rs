@@ -65,6 +65,7 @@ use jobs::Jobs;
 use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
 use terminals::Terminals;
+use timeout::TOOL_POLL;
 use trace::Trace;
 
 /// Whether the loop goes on.
@@ -109,8 +110,6 @@ const IDLE_CONNECTIONS: usize = 16;
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 3 } else { 2 };
-/// The promise for a wake that is lost: tool threads are looked at this often.
-const TOOL_POLL: Duration = Duration::from_millis(50);
 
 impl Repl {
     /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started

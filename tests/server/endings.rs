@@ -10,6 +10,7 @@ use polylogue::store::Store;
 use serde_json::json;
 
 use crate::support::client::{self, Client, open_to_clients, refusal, request, serve, turn_until_no_client};
+use crate::support::eventually;
 use crate::support::harness::{Harness, Plan};
 
 /// Every request, and what is no request.
@@ -98,9 +99,8 @@ fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
     assert!(socket::connect(app.directory()).expect("no stranger").is_none(), "the socket is gone");
     assert!(!stops.has_ended, "the store is still held");
     let directory = app.close();
-    let store = Store::open(directory.path());
-    let (last, ended) = (stops.try_read(), stops.has_ended);
-    assert!(store.is_ok() && last.is_none() && ended, "who reads to the end finds the store free");
+    eventually(|| stops.try_read().is_none() && stops.has_ended);
+    eventually(|| Store::open(directory.path()).is_ok());
     // The turn was cut, and so the wait is over.
     assert_eq!(waits.try_read(), Some(json!({"ok": {"status": "interrupted"}})));
     assert_eq!(silent.try_read(), None);
@@ -135,7 +135,7 @@ fn the_socket_of_a_server_that_died_is_taken_over_and_that_of_a_living_one_never
     // What SIGKILL leaves: the file, and nobody who listens.
     let directory = app.close();
     std::fs::rename(directory.path().join("kept"), directory.path().join("server/socket")).expect("a name");
-    assert!(socket::connect(directory.path()).expect("ours").is_none(), "nobody answers");
+    eventually(|| socket::connect(directory.path()).expect("a socket of ours").is_none());
     let mut app = Harness::open(Plan { size: None, ..Plan::default() }, directory);
     open_to_clients(&mut app);
     Client::connect(&app).is_served(&mut app);
