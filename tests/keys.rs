@@ -285,7 +285,7 @@ fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
 fn a_refusal_says_where_the_key_came_from_or_that_there_was_none() {
     let peer = Peer::start();
     for (key, words) in
-        [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key is that of OPENAI_API_KEY")]
+        [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]
     {
         let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
         plan.endpoint.key = key.map(Secret::new);

@@ -89,11 +89,11 @@ fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_l
     assert_refused(&mut app, "/send carl hello", "there is no agent \"carl\"");
     assert_refused(&mut app, "/send bob hello", "there is no agent \"bob\"");
     assert_refused(&mut app, &format!("/send {dead} hello"), "there is no agent");
-    assert_refused(&mut app, "/send ann", "the letter is empty");
-    assert_refused(&mut app, "/send ann \" \"", "the letter is empty");
+    assert_refused(&mut app, "/send ann", "the mail is empty");
+    assert_refused(&mut app, "/send ann \" \"", "the mail is empty");
     assert_refused(&mut app, "/send", "say to whom and what");
     assert_refused(&mut app, "/read-mail first", "is no letter");
-    assert_refused(&mut app, "/delete-mail 7", "there is no such letter");
+    assert_refused(&mut app, "/delete-mail 7", "there is no mail with id 7");
     assert_refused(&mut app, "/filter-mail ann", "say whose letters");
     assert_refused(&mut app, "/check-mail now", "takes nothing behind it");
     assert_eq!(bodies(&app, "ann"), Vec::<String>::new());
@@ -113,7 +113,7 @@ fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     app.enter("/send ann a secret");
     app.enter("/read-mail 1");
     assert_shows(&mut app, "there is no such letter");
-    assert_refused(&mut app, "/delete-mail 1", "there is no such letter");
+    assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }
 

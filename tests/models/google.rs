@@ -206,5 +206,5 @@ fn a_wrong_key_gives_the_words_back_and_names_the_reason() {
     app.accept(&peer).answer(400, "application/json", error.to_string());
     app.turn_until_idle();
     assert_eq!(app.agent(0).view.draft.text(), "my words");
-    assert!(app.last_error(0).contains("does not accept the credentials"), "{}", app.last_error(0));
+    assert!(app.last_error(0).contains("rejected the credentials"), "{}", app.last_error(0));
 }

@@ -291,7 +291,7 @@ fn nobody_can_look_at_an_errand() {
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
     repl.ask(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
-    let summary_job = repl.summary_job_for(root).expect("a summary is being written");
+    let summary_job = repl.core.roster.get(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! What one whole unit of bytes means. termina knows the sequences; here its words become ours.
+//! Parses one complete unit of bytes with termina, and converts its events to keys.
 
 use termina::Parser;
 use termina::event::{Event, KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as Held, MouseEventKind};
@@ -6,29 +6,29 @@ use termina::event::{Event, KeyCode as Code, KeyEvent, KeyEventKind, Modifiers a
 use crate::domain::key::{Key, KeyCode, Modifiers};
 
 #[derive(Debug, Default)]
-pub(super) struct Meaning {
+pub(super) struct UnitParser {
     parser: Parser,
 }
 
-impl Meaning {
-    /// The key for a whole unit; none if it is no key, or none that we know.
-    pub(super) fn of(&mut self, unit: &[u8]) -> Option<Key> {
+impl UnitParser {
+    /// The key of a complete unit; `None` if it is not a known key.
+    pub(super) fn parse(&mut self, unit: &[u8]) -> Option<Key> {
         match unit {
-            [0x1b, rest @ ..] if matches!(rest, [0x1b, _, ..]) => self.of(rest).map(with_alt),
+            [0x1b, rest @ ..] if matches!(rest, [0x1b, _, ..]) => self.parse(rest).map(with_alt),
             [0x1b, b'[', body @ ..] if !is_key_sequence(body) => None,
-            [0x1b, b'[', b'2', b'7', b';', body @ .., b'~'] => self.parse(&other_key(body)?),
-            _ => self.parse(unit),
+            [0x1b, b'[', b'2', b'7', b';', body @ .., b'~'] => self.parse_with_termina(&other_key(body)?),
+            _ => self.parse_with_termina(unit),
         }
     }
 
-    /// Alt with a letter that might have begun a sequence.
-    pub(super) fn of_alt(&self, letter: u8) -> Option<Key> {
+    /// Alt with a letter that could have begun a sequence.
+    pub(super) fn alt(&self, letter: u8) -> Option<Key> {
         let alt = Modifiers { alt: true, ..Modifiers::default() };
         Some(Key::Press(KeyCode::Char(char::from(letter)), alt))
     }
 
-    /// Exactly one event must come out. Else the parser did not know the unit and may hold a part of it.
-    fn parse(&mut self, unit: &[u8]) -> Option<Key> {
+    /// There must be exactly one event. Otherwise the parser did not know the unit and may hold a part of it.
+    fn parse_with_termina(&mut self, unit: &[u8]) -> Option<Key> {
         self.parser.parse(unit, false);
         let event = self.parser.pop();
         if event.is_none() || self.parser.pop().is_some() {
@@ -39,12 +39,12 @@ impl Meaning {
     }
 }
 
-/// Whether the parser takes such a sequence as a whole. Answers to questions that we never ask are left out.
+/// Whether the sequence can be a key. Responses to queries, which are never sent, are left out.
 fn is_key_sequence(body: &[u8]) -> bool {
     matches!(body, [b'0'..=b'9' | b'<' | b'[', _, ..] | [b'A'..=b'Z', ..])
 }
 
-/// xterm's `CSI 27 ; modifiers ; code ~` (modifyOtherKeys) says what `CSI code ; modifiers u` says.
+/// xterm's `CSI 27 ; modifiers ; code ~` (modifyOtherKeys) means `CSI code ; modifiers u`.
 fn other_key(body: &[u8]) -> Option<Vec<u8>> {
     let (modifiers, code) = std::str::from_utf8(body).ok()?.split_once(';')?;
     Some(format!("\x1b[{code};{modifiers}u").into_bytes())
@@ -69,7 +69,7 @@ fn key(event: Event) -> Option<Key> {
 }
 
 fn press(key: KeyEvent) -> Option<Key> {
-    // Such a key is the desktop's, not text.
+    // Such a key is for the desktop.
     if key.modifiers.intersects(Held::SUPER | Held::HYPER) {
         return None;
     }
@@ -101,11 +101,11 @@ fn press(key: KeyEvent) -> Option<Key> {
     Some(Key::Press(code, held))
 }
 
-/// A character with shift is that character; with control it is what is printed on its key.
+/// With shift the character itself; with control the one printed on the key.
 fn character(c: char, held: Modifiers) -> Option<Key> {
     let c = match c {
         _ if c.is_control() => return None,
-        // The bytes 1C to 1F: the parser names them by the digits that make them, every manual by these signs.
+        // Bytes 1C to 1F: the parser uses the digits that produce them, manuals use these characters.
         '4' if held.ctrl => '\\',
         '5' if held.ctrl => ']',
         '6' if held.ctrl => '^',

@@ -1,4 +1,4 @@
-//! The error objects of all servers, in plain words.
+//! The error objects of all servers, as errors with a kind.
 //!
 //! | server | shape |
 //! |---|---|
@@ -18,38 +18,38 @@ use crate::base::error::{Error, ErrorKind};
 use crate::provider::failure;
 use crate::provider::sse::Sse;
 
-/// What an error object says.
+/// The content of an error object.
 #[derive(Debug, Default)]
-struct Said {
-    words: String,
+struct ErrorObject {
+    text: String,
     /// `type`, `code` and Google's `status`, lower case.
     labels: Vec<String>,
-    /// Which field of the request it is about.
+    /// The field of the request that it concerns.
     field: String,
-    /// A code that is an HTTP status.
+    /// Its code, if that is an HTTP status.
     status: Option<u16>,
     is_moderation: bool,
 }
 
-/// The error of a response whose status is no success.
+/// The error of a response with an error status.
 pub(super) fn of_response(status: u16, body: &str) -> Error {
-    let prose = || Said { words: failure::prose_of(body), ..Said::default() };
-    let said = object_in(body).map_or_else(prose, |object| read(&object));
-    judge(&said, Some(status))
+    let plain = || ErrorObject { text: failure::text_of(body), ..ErrorObject::default() };
+    let object = object_in(body).map_or_else(plain, |object| read(&object));
+    classify(&object, Some(status))
 }
 
-/// The error of an event in a stream: an error object, or something that is no chunk at all.
+/// The error of an event in a stream: an error object, or unexpected data.
 pub(super) fn of_event(data: &str) -> Error {
     match object_in(data) {
-        Some(object) => judge(&read(&object), None),
-        None => failure::of_kind(ErrorKind::Protocol, "the server sent what is no part of a reply", data),
+        Some(object) => classify(&read(&object), None),
+        None => failure::of_kind(ErrorKind::Protocol, "unexpected data in the reply", data),
     }
 }
 
-/// The error of a successful response that holds no reply.
+/// The error of a successful response without a reply.
 pub(super) fn of_body(body: &str) -> Error {
     match object_in(body) {
-        Some(object) => judge(&read(&object), None),
+        Some(object) => classify(&read(&object), None),
         None => failure::of_no_reply(body),
     }
 }
@@ -80,48 +80,48 @@ fn object_in_stream(body: &str) -> Option<Value> {
     found
 }
 
-fn read(object: &Value) -> Said {
+fn read(object: &Value) -> ErrorObject {
     let places = ["/error", "/response/error"];
     let inner = places.iter().find_map(|place| object.pointer(place).filter(|there| !there.is_null()));
     let error = inner.unwrap_or(object);
-    let mut said = Said { words: words_of(error), ..Said::default() };
+    let mut object = ErrorObject { text: message_of(error), ..ErrorObject::default() };
     for name in ["type", "code", "status"] {
         match error.get(name) {
-            Some(Value::Number(code)) => said.status = code.as_u64().and_then(status_of),
+            Some(Value::Number(code)) => object.status = code.as_u64().and_then(status_of),
             Some(Value::String(label)) => {
-                said.status = said.status.or_else(|| status_of(label.parse().ok()?));
-                said.labels.push(label.to_lowercase());
+                object.status = object.status.or_else(|| status_of(label.parse().ok()?));
+                object.labels.push(label.to_lowercase());
             }
             _ => {}
         }
     }
-    error.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut said.field);
-    said.is_moderation = error.pointer("/metadata/reasons").is_some();
-    said
+    error.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut object.field);
+    object.is_moderation = error.pointer("/metadata/reasons").is_some();
+    object
 }
 
 fn status_of(code: u64) -> Option<u16> {
     u16::try_from(code).ok().filter(|code| (400..600).contains(code))
 }
 
-/// The message, wherever it stands, and what OpenRouter passes on from behind.
-fn words_of(error: &Value) -> String {
+/// The message, wherever it is, and the upstream message that OpenRouter adds.
+fn message_of(error: &Value) -> String {
     let message = error.as_str().or_else(|| error.get("message")?.as_str());
-    let mut words = message.map(str::to_owned).unwrap_or_else(|| detail_of(error));
-    // Older llama.cpp has the numbers beside its words only.
+    let mut text = message.map(str::to_owned).unwrap_or_else(|| detail_of(error));
+    // Older llama.cpp has the numbers only in separate fields.
     if let (Some(tokens), Some(context)) = (error["n_prompt_tokens"].as_u64(), error["n_ctx"].as_u64())
-        && !words.contains(&tokens.to_string())
+        && !text.contains(&tokens.to_string())
     {
-        words = format!("{words} ({tokens} tokens, where {context} fit)");
+        text = format!("{text} ({tokens} tokens, where {context} fit)");
     }
     if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
         let inner = object_in(raw).map_or_else(|| raw.to_owned(), |object| read_inner(&object));
-        words = format!("{words}: {inner}");
+        text = format!("{text}: {inner}");
     }
-    words
+    text
 }
 
-/// One level down only: what stands there is another server's answer, without metadata of its own.
+/// The message of an upstream error; only one level is read.
 fn read_inner(object: &Value) -> String {
     let error = object.get("error").unwrap_or(object);
     let message = error.as_str().or_else(|| error.get("message")?.as_str());
@@ -131,62 +131,66 @@ fn read_inner(object: &Value) -> String {
 fn detail_of(error: &Value) -> String {
     match error.get("detail") {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(list)) => list.iter().map(complaint_of).collect::<Vec<_>>().join("; "),
+        Some(Value::Array(list)) => list.iter().map(validation_error).collect::<Vec<_>>().join("; "),
         _ => error.to_string(),
     }
 }
 
 /// `body.messages.0: field required`
-fn complaint_of(complaint: &Value) -> String {
-    let loc = complaint.get("loc").and_then(Value::as_array).into_iter().flatten();
+fn validation_error(error: &Value) -> String {
+    let loc = error.get("loc").and_then(Value::as_array).into_iter().flatten();
     let place: Vec<String> = loc.map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned)).collect();
-    let words = complaint.get("msg").and_then(Value::as_str).unwrap_or("not valid");
-    format!("{}: {words}", place.join("."))
+    let text = error.get("msg").and_then(Value::as_str).unwrap_or("not valid");
+    format!("{}: {text}", place.join("."))
 }
 
-/// Kind and words. The status of the response counts before a code in the body.
-fn judge(said: &Said, status: Option<u16>) -> Error {
-    let code = status.or(said.status);
-    let has = |parts: &[&str]| said.labels.iter().any(|label| parts.iter().any(|part| label.contains(part)));
-    if is_out_of_credit(said, &has) {
-        let what = "the account at the provider has no credit left; waiting does not help";
-        return failure::of_kind(ErrorKind::BadRequest, what, &said.words);
+/// Kind and message. The status of the response counts before a code in the body.
+fn classify(object: &ErrorObject, status: Option<u16>) -> Error {
+    let code = status.or(object.status);
+    let has = |parts: &[&str]| object.labels.iter().any(|label| parts.iter().any(|part| label.contains(part)));
+    if is_out_of_credit(object, &has) {
+        let what = "the provider account has no credit left; waiting does not help";
+        return failure::of_kind(ErrorKind::BadRequest, what, &object.text);
     }
-    if is_too_long(said, code) {
-        return failure::of_kind(ErrorKind::ContextTooLong, "the conversation does not fit the model", &said.words);
+    if is_too_long(object, code) {
+        return failure::of_kind(
+            ErrorKind::ContextTooLong,
+            "the conversation exceeds the model's context window",
+            &object.text,
+        );
     }
-    if said.is_moderation || has(&["content_filter", "content_policy", "moderation", "invalid_prompt"]) {
-        return failure::of_kind(ErrorKind::Refused, "the provider's content filter refused", &said.words);
+    if object.is_moderation || has(&["content_filter", "content_policy", "moderation", "invalid_prompt"]) {
+        return failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &object.text);
     }
-    if let Some(what) = way_out(said).filter(|_| matches!(code, None | Some(400 | 422))) {
-        return failure::of_kind(ErrorKind::BadRequest, what, &said.words);
+    if let Some(what) = advice(object).filter(|_| matches!(code, None | Some(400 | 422))) {
+        return failure::of_kind(ErrorKind::BadRequest, what, &object.text);
     }
     let error = match code {
-        Some(code) => failure::of_status(code, None, &said.words),
-        None => failure::of_kind(kind_of_labels(&has), "the provider reports an error", &said.words),
+        Some(code) => failure::of_status(code, None, &object.text),
+        None => failure::of_kind(kind_of_labels(&has), "the provider reported an error", &object.text),
     };
-    let is_told = error.kind == ErrorKind::RateLimited;
-    Error { retry_after: is_told.then(|| failure::wait_in(&said.words)).flatten(), ..error }
+    let is_limited = error.kind == ErrorKind::RateLimited;
+    Error { retry_after: is_limited.then(|| failure::wait_in(&object.text)).flatten(), ..error }
 }
 
-/// Google says that the quota is exceeded also where it is that of the minute.
-fn is_out_of_credit(said: &Said, has: &impl Fn(&[&str]) -> bool) -> bool {
-    let words = ["exceeded your current quota", "used all available credits"];
+/// Google reports an exceeded quota also for the quota per minute.
+fn is_out_of_credit(object: &ErrorObject, has: &impl Fn(&[&str]) -> bool) -> bool {
+    let marks = ["exceeded your current quota", "used all available credits"];
     has(&["insufficient_quota", "exceeded_current_quota", "billing"])
-        || words.iter().any(|mark| said.words.contains(mark)) && !has(&["resource_exhausted"])
+        || marks.iter().any(|mark| object.text.contains(mark)) && !has(&["resource_exhausted"])
 }
 
-/// What a person can do about a request that the model does not take as it is.
-fn way_out(said: &Said) -> Option<&'static str> {
-    let speaks_of = |marks: &[&str]| marks.iter().any(|mark| said.words.contains(mark) || said.field == *mark);
-    if speaks_of(&["reasoning_effort", "reasoning.effort", "reasoning.summary", "reasoning effort"]) {
-        return Some("the model does not take this amount of thinking; /thinking default says nothing about it");
+/// What to do about a parameter that the model does not support.
+fn advice(object: &ErrorObject) -> Option<&'static str> {
+    let mentions = |marks: &[&str]| marks.iter().any(|mark| object.text.contains(mark) || object.field == *mark);
+    if mentions(&["reasoning_effort", "reasoning.effort", "reasoning.summary", "reasoning effort"]) {
+        return Some("the model does not support this thinking level; try /thinking default");
     }
-    let is_sealed = speaks_of(&["Encrypted content is not supported"]);
-    is_sealed.then_some("this model does not reason; it is to be asked by Chat Completions (kind = \"openai\")")
+    let is_unsupported = mentions(&["Encrypted content is not supported"]);
+    is_unsupported.then_some("this model does not support reasoning; use it over Chat Completions (kind = \"openai\")")
 }
 
-/// Where neither status nor code is a number. An unlabelled error would only come again.
+/// For errors without a numeric status. One without a known label is not retried.
 fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
     if has(&["rate_limit", "too_many_requests"]) {
         ErrorKind::RateLimited
@@ -201,12 +205,13 @@ fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
     }
 }
 
-/// "Tokens per minute" of a 429 and "not found" of a 404 also speak of tokens and contexts. A request that no minute has
-/// enough tokens for is too long all the same.
-fn is_too_long(said: &Said, code: Option<u16>) -> bool {
+/// Messages of a 429 ("tokens per minute") and a 404 may mention tokens and contexts too. A request that exceeds all
+/// tokens of a minute counts as too long.
+fn is_too_long(object: &ErrorObject, code: Option<u16>) -> bool {
     let may_be = matches!(code, None | Some(400 | 413 | 422 | 500));
-    let says = || failure::says_too_long(&said.words) || said.labels.iter().any(|label| failure::says_too_long(label));
-    may_be && says() || code == Some(429) && said.words.starts_with("Request too large for")
+    let says =
+        || failure::says_too_long(&object.text) || object.labels.iter().any(|label| failure::says_too_long(label));
+    may_be && says() || code == Some(429) && object.text.starts_with("Request too large for")
 }
 
 #[cfg(test)]
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_every_shape_are_found() {
+    fn the_message_of_every_shape_is_found() {
         let bodies = [
             r#"{"error":{"message":"bad thing","type":"invalid_request_error","param":null,"code":null}}"#,
             r#"{"error":{"code":400,"message":"bad thing","type":"invalid_request_error"}}"#,
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_s_words_for_a_conversation_that_is_too_long_are_known() {
+    fn every_servers_message_for_a_too_long_conversation_is_known() {
         let bodies = [
             r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
             r#"{"error":{"message":"too big","code":"context_length_exceeded"}}"#,
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_credit_is_not_asked_to_wait() {
+    fn an_account_without_credit_is_not_retried() {
         let body = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
         let error = response(429, body);
         assert!(!error.kind.is_transient(), "{error:?}");
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flagged_input_is_refused_and_not_a_matter_of_credentials() {
+    fn a_flagged_input_is_refused_and_not_an_auth_error() {
         let body = r#"{"error":{"code":403,"message":"flagged","metadata":{"reasons":["violence"]}}}"#;
         assert_eq!(response(403, body).kind, ErrorKind::Refused);
         assert_eq!(response(403, "{}").kind, ErrorKind::Auth);
