@@ -105,7 +105,7 @@ fn read_file(path: &Path) -> Result<FoundFile> {
     let refuse = |message: &str| Error::new(ErrorKind::Usage, format!("{}: {message}", path.display()));
     match file::read(path) {
         Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
-        Ok(None) => Err(refuse("there is no such file")),
+        Ok(None) => Err(refuse("no such file")),
         Err(message) => Err(refuse(&message)),
     }
 }
@@ -143,7 +143,7 @@ mod tests {
             "{words}"
         );
         let words = definitions.workflow("mine-too").unwrap_err().message;
-        assert!(words.starts_with("there is no workflow \"mine-too\" (there are: none)"), "{words}");
+        assert!(words.starts_with("unknown workflow \"mine-too\" (known: none)"), "{words}");
         assert!(definitions.template("refactor").is_ok());
     }
 }
