@@ -121,7 +121,7 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 }
 
 /// One file as it is being read.
-pub struct Reading<'a> {
+pub struct FileReader<'a> {
     pub path: &'a Path,
     pub text: &'a str,
     pub lines: Lines,
@@ -159,7 +159,7 @@ impl Lines {
     }
 }
 
-impl Reading<'_> {
+impl FileReader<'_> {
     /// The whole file as a table; `None`, with an error, if it is not TOML.
     pub fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         match DeTable::parse(text) {
