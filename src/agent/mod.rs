@@ -144,6 +144,10 @@ pub struct Agent {
     pub unread: usize,
     /// Summaries that are being written for a slice of it.
     summaries: usize,
+    /// The agent that writes a summary for it.
+    pub helper: Option<AgentId>,
+    /// Git makes a worktree for a child of it.
+    pub makes_worktree: bool,
     /// Tasks on which others work for it.
     tasks: usize,
     /// Tokens of all requests since the start of the program.
@@ -171,6 +175,8 @@ impl Agent {
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
+            helper: None,
+            makes_worktree: false,
             tasks: 0,
             used: Usage::default(),
             role: Role::Normal,

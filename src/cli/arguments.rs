@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-use crate::domain::wire::Place;
+use crate::domain::chunk::Position;
 
 /// Chat with many language-model agents in one terminal
 ///
@@ -217,7 +217,7 @@ pub struct Logs {
     pub json: bool,
     /// Resume an earlier --json output: its `epoch`, and the `n` to start at
     #[arg(long, value_name = "EPOCH:N", value_parser = position, conflicts_with = "last")]
-    pub from: Option<Place>,
+    pub from: Option<Position>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -225,10 +225,10 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "expected a number of seconds".into())
 }
 
-fn position(text: &str) -> Result<Place, String> {
+fn position(text: &str) -> Result<Position, String> {
     let parts = text.rsplit_once(':').and_then(|(epoch, number)| Some((epoch, number.parse().ok()?)));
     match parts {
-        Some((epoch, number)) if !epoch.is_empty() => Ok(Place { epoch: epoch.to_owned(), number }),
+        Some((epoch, number)) if !epoch.is_empty() => Ok(Position { epoch: epoch.to_owned(), number }),
         _ => Err("expected EPOCH:N, with values from an earlier --json output".into()),
     }
 }

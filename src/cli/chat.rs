@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use super::agent_choice::AgentChoice;
 use super::arguments::Arguments;
 use super::config::{self, ProcessEnvironment};
-use super::print::{self, Whom};
 use super::{data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::Result;
@@ -55,14 +55,14 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
 /// Shows the agent that the command line names, and sends the prompt.
 fn start(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let agent_id = match Whom::of(arguments) {
-        Whom::New => root,
-        Whom::Unnamed => {
+    let agent_id = match AgentChoice::of(arguments) {
+        AgentChoice::New => root,
+        AgentChoice::Unnamed => {
             let agents = repl.agents(root);
             repl.announce(root, &format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}"));
             root
         }
-        named => print::choose(repl, &named, arguments.model.is_some().then_some(model), None)?,
+        choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
     repl.ask(root, Change::Switch(agent_id))?;
     arguments.prompt().map_or(Ok(()), |prompt| repl.ask(agent_id, Change::Submit(prompt)))

@@ -1,5 +1,6 @@
 //! From the command line to one of the modes to an exit code.
 
+mod agent_choice;
 mod arguments;
 mod attach;
 mod chat;
@@ -20,6 +21,7 @@ mod print;
 mod process;
 mod scripts;
 mod serve;
+mod stdio;
 mod topics;
 
 use std::io::Write as _;

@@ -4,10 +4,11 @@ use crate::agent::{Agent, Effect, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
-use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
+use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::event::Event;
+use crate::repl::staged::stage;
 use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
 use crate::store::{Store, input_line};
 
@@ -22,8 +23,34 @@ impl Repl {
         }
     }
 
+    /// A terminal follows the child that was asked for there, and leaves an agent that is gone.
+    fn move_terminals(&mut self, event: &Event) {
+        match event {
+            Event::Spawned { parent, child, origin, is_announced } => {
+                let moved = self.terminals.still_at(*origin, *parent).filter(|_| self.core.config.follows_forks);
+                if let Some(at) = moved {
+                    self.bring_to_screen(at, *child);
+                } else if *is_announced {
+                    let label = self.core.roster.get(*child).map(|child| child.identity.label()).unwrap_or_default();
+                    self.core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
+                }
+            }
+            Event::Removed { agent, adopter: Some(adopter), .. } => {
+                for at in self.terminals.looking_at(&[*agent]) {
+                    self.bring_to_screen(at, *adopter);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.events.pop_front() {
+            self.move_terminals(&event);
+            if let Event::Removed { agent, .. } = &event {
+                self.team.on_removed(*agent, self.core.clock.now());
+                self.idle_connections.retain(|id| id != agent);
+            }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -33,7 +60,10 @@ impl Repl {
         if matches!(effect, Effect::Settled(_)) {
             self.on_turn_ended(agent_id);
         }
-        let Some(effect) = self.divert_to_slice(agent_id, effect) else { return };
+        let is_summary = self.core.roster.get(agent_id).is_some_and(|agent| agent.role == Role::Summary);
+        let Some(effect) = (if is_summary { self.apply_summary_effect(agent_id, effect) } else { Some(effect) }) else {
+            return;
+        };
         let Some(effect) = self.divert_to_team(agent_id, effect) else { return };
         match effect {
             Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
@@ -52,6 +82,45 @@ impl Repl {
             Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
+    }
+
+    /// What a summary agent would store goes to its slice; other effects are carried out as for every agent.
+    fn apply_summary_effect(&mut self, writer: AgentId, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                self.jobs.on_summary_text(writer, bodies);
+            }
+            Effect::Settled(outcome) => self.jobs.on_summary_ended(&mut self.core, writer, outcome),
+            Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// The tools of this agent are done: what was parked until then happens, before the next queued text.
+    fn carry_out_parked(&mut self, agent_id: AgentId) {
+        if let Some(parked) = self.jobs.take_parked(agent_id)
+            && !self.apply_or_notify(parked.origin, agent_id, parked.change.clone())
+        {
+            self.jobs.on_parked_failed(&mut self.core, &parked);
+        }
+    }
+
+    /// `/fork`: a busy agent is forked when its tools are done.
+    fn fork(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        prompt: Option<String>,
+        name: Option<String>,
+        model: Option<String>,
+    ) -> Result<()> {
+        let parent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
+            return self.jobs.park(&mut self.core, origin, agent_id, Change::Fork { prompt, name, model });
+        }
+        let spec = Spawn { prompt, name, model, ..Spawn::new(agent_id, origin, Inherit::All) };
+        self.core.spawn(spec).map(drop)
     }
 
     /// Keeps a piece of a reply, and in the same transaction those of other agents that come right behind it.
@@ -80,7 +149,7 @@ impl Repl {
             self.core.roster.leave_send_queue(agent_id);
         }
         if matches!(to, State::Idle | State::WaitingForLlm) {
-            self.unpark(agent_id);
+            self.carry_out_parked(agent_id);
         }
     }
 
@@ -122,7 +191,7 @@ impl Repl {
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
-            self.after_commit(move |repl| repl.tell(origin, agent_id, LineKind::Note, &note));
+            self.tell(origin, agent_id, LineKind::Note, &note);
         }
         Ok(Turn::Continue)
     }
@@ -159,14 +228,14 @@ impl Repl {
             ));
         }
         match change {
-            Change::Fork { prompt, name, model } => self.fork_by_person(origin, agent_id, prompt, name, model),
-            Change::Environment(spec) => self.environment_by_person(origin, agent_id, spec),
-            Change::Kill { agent_id: victim, cascade } => self.kill(victim, cascade),
-            Change::Name(name) => self.name(agent_id, name),
-            Change::Clear => self.log_event(agent_id, Body::Clear),
-            Change::Mark(label) => self.log_event(agent_id, Body::Mark(label)),
-            Change::Rewind(label) => self.rewind(agent_id, label.as_deref()),
-            Change::Slice(spec) => self.slice(origin, agent_id, &spec),
+            Change::Fork { prompt, name, model } => self.fork(origin, agent_id, prompt, name, model),
+            Change::Environment(spec) => self.jobs.enter_environment(&mut self.core, origin, agent_id, spec),
+            Change::Kill { agent_id: victim, cascade } => self.core.kill(victim, cascade),
+            Change::Name(name) => self.core.set_name(agent_id, name),
+            change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
+                let staged = stage(&mut self.core, origin, agent_id, &change)?;
+                self.install(agent_id, staged)
+            }
             Change::Team(line) => self.team_by_person(agent_id, &line),
             Change::ShowTeam => self.show_team(origin, agent_id),
             Change::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
@@ -175,9 +244,10 @@ impl Repl {
             Change::Switch(to) => self.switch(origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => {
-                self.drop_parked(agent_id);
-                if self.core.roster.get(agent_id).is_some_and(|agent| agent.state() == State::Idle) {
-                    self.cancel_slice(agent_id);
+                let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+                let is_idle = agent.state() == State::Idle;
+                self.jobs.cancel(&mut self.core, agent_id, is_idle);
+                if is_idle {
                     self.team.interrupt_runs_of(agent_id, self.core.clock.now());
                 }
                 self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
@@ -196,9 +266,9 @@ impl Repl {
                 Ok(())
             }
             Change::TryNow => self.try_now(self.worker(agent_id)).ok_or_else(agent_gone),
-            Change::Model(full_name) => self.set_model(agent_id, &full_name),
-            Change::Thinking(thinking) => self.set_thinking(agent_id, thinking),
-            Change::System(system) => self.set_system(agent_id, system),
+            Change::Model(full_name) => self.core.set_model(agent_id, &full_name),
+            Change::Thinking(thinking) => self.core.set_thinking(agent_id, thinking),
+            Change::System(system) => self.core.set_system(agent_id, system),
             Change::Copy(text) => self.copy(origin, &text),
             Change::Export { path, text } => self.export(agent_id, &path, &text),
         }

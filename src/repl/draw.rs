@@ -176,7 +176,7 @@ impl Repl {
     /// Whose work is told of while this agent is on the screen: its own, or that for a slice of it.
     pub(super) fn worker(&self, focus: AgentId) -> AgentId {
         let is_idle = self.core.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
-        self.summary_job_for(focus).filter(|_| is_idle).unwrap_or(focus)
+        self.core.roster.get(focus).and_then(|agent| agent.helper).filter(|_| is_idle).unwrap_or(focus)
     }
 
     /// What is done for an agent on a screen, in words.

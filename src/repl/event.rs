@@ -11,7 +11,7 @@ use crate::domain::flow::Origin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// An agent was created as a child of `parent`.
-    Spawned { parent: AgentId, child: AgentId, origin: Origin },
+    Spawned { parent: AgentId, child: AgentId, origin: Origin, is_announced: bool },
     /// An agent is gone from memory: killed, closed, or done.
     Removed { agent: AgentId, adopter: Option<AgentId>, worktree: Option<PathBuf> },
     /// A turn begins with the chunk of this number.

@@ -54,7 +54,7 @@ impl Repl {
         self.forsake_turns();
         self.end_all_runs();
         for id in self.core.roster.ids() {
-            self.cancel_slice(id);
+            self.jobs.cancel_slice(&mut self.core, id);
             // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
             drop(self.apply_change(Origin::Internal, id, Change::Interrupt));
         }
@@ -63,7 +63,7 @@ impl Repl {
         self.core.save_drafts();
         while !self.core.roster.with_live_tools().is_empty()
             || !self.core.draining.is_empty()
-            || self.has_worktree_jobs()
+            || self.jobs.is_git_busy()
         {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
@@ -74,8 +74,8 @@ impl Repl {
             for id in self.core.roster.with_live_tools().clone() {
                 self.core.with_agent(id, |agent, context| agent.poll_tools(context));
             }
-            self.join_draining();
-            self.poll_worktree_jobs();
+            self.core.reap();
+            self.step_components();
             self.apply_effects();
         }
         self.terminals.iter_mut().for_each(Terminal::suspend);

@@ -1,17 +1,15 @@
 //! What a program that hosts the loop asks of the house. Each of these is what a person's command does, with the same rules;
 //! what agents answer is read with [`Repl::attach`] and [`Repl::read`], and nothing happens but in [`Repl::turn`].
 
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
-use crate::domain::flow::Change;
-use crate::provider::thinking_for;
+use crate::domain::flow::{Change, Origin};
 use crate::repl::Repl;
 use crate::repl::core::agent_gone;
-use crate::store::NewAgent;
-use crate::team::AgentFactory;
+use crate::repl::core::spawn::{Inherit, Spawn};
 
 /// One of those that live, as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,38 +69,11 @@ impl Repl {
         self.core.require_writable()?;
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(commands::checked_name).transpose()?;
-        let parent = self.core.roster.get(root).ok_or_else(agent_gone)?;
-        let endpoint = match model {
-            Some(model) => self.core.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
-        };
-        let new = NewAgent {
-            id: AgentId::random(),
-            name,
-            parent: root,
-            fork_point: MessageId(0),
-            endpoint: Some(endpoint.full_name()),
-            environment: Some(parent.talk.environment.spec.clone()),
-        };
-        let before = parent.talk.thinking;
-        let thinking = thinking_for(&endpoint, before);
-        let born = self.together(|repl| {
-            let born = repl.core.store.slice(&new, Vec::new(), repl.core.clock.unix_ms())?;
-            if thinking != before {
-                repl.core.store.set_thinking(new.id, Some(&thinking.to_string()))?;
-            }
-            Ok(born)
-        })?;
-        let child = self.core.roster.with(root, |parent| {
-            parent.emit_logged(&born.in_parent.body);
-            parent.remember(vec![born.in_parent]);
-            let mut child = AgentFactory::fork(parent, &born.row, endpoint, None);
-            child.talk.thinking = thinking;
-            child
-        });
-        self.core.roster.add(child.ok_or_else(agent_gone)?, Some(root));
+        let model = model.map(str::to_owned);
+        let id = self.core.spawn(Spawn { name, model, ..Spawn::new(root, Origin::Library, Inherit::Nothing) })?;
+        self.apply_effects();
         self.render();
-        Ok(new.id)
+        Ok(id)
     }
 
     /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before:
@@ -140,14 +111,15 @@ impl Repl {
             let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
-        if let Some(closed) = self.remove_agent(agent_id) {
+        if let Some(closed) = self.core.remove(agent_id, None) {
             self.core.keep_last_chunks(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
         }
         Ok(())
     }
 
     fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
-        let agent = self.core.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
+        let agent =
+            self.core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         let is_waited_for = self.is_waited_on(agent_id);
         let reasons = [
             (self.core.roster.parent(agent_id).is_none(), "it is the root"),
@@ -163,10 +135,6 @@ impl Repl {
 
     /// Whether a change of this agent waits for something.
     fn is_waited_on(&self, agent_id: AgentId) -> bool {
-        let is_parked = self.parked.iter().any(|parked| parked.agent_id == agent_id);
-        is_parked
-            || self.has_worktree_job(agent_id)
-            || self.summary_job_for(agent_id).is_some()
-            || self.team.needs(agent_id)
+        self.jobs.is_pending(agent_id) || self.team.needs(agent_id)
     }
 }

@@ -11,23 +11,19 @@ mod core;
 mod credentials;
 mod device;
 mod draw;
-mod environment;
 mod event;
 mod exit;
 mod export;
 mod external;
-mod fork;
 mod input;
-mod kill;
+mod jobs;
 mod library;
 mod load;
-mod log;
 mod mail_waits;
 mod queue;
 mod sending;
 mod serve;
-mod slice;
-mod steer;
+mod staged;
 #[cfg(feature = "coordinator")]
 mod team;
 #[cfg(not(feature = "coordinator"))]
@@ -67,6 +63,7 @@ use component::{Command, Component};
 use core::Core;
 use credentials::Credentials;
 use external::ExternalHooks;
+use jobs::Jobs;
 use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
 use terminals::Terminals;
@@ -81,27 +78,12 @@ pub enum Turn {
     Exit,
 }
 
-/// A change that waits until the agent's tools are done.
-struct Parked {
-    agent_id: AgentId,
-    /// The terminal from which it was asked for.
-    origin: Origin,
-    change: Change,
-    /// What the person typed for it, if that was more than the command.
-    line: Option<String>,
-}
-
 /// The loop and all that it holds.
 pub struct Repl {
     core: Core,
     trace: Trace,
     signals: Option<Signals>,
     terminals: Terminals,
-    parked: Vec<Parked>,
-    /// What happens in memory when what is being stored is kept.
-    after_commit: Vec<queue::AfterCommit>,
-    /// Cuts that wait for summaries.
-    slice_jobs: Vec<slice::SliceJob>,
     /// Which providers have to be waited for.
     limiter: Limiter,
     credentials: Credentials,
@@ -111,9 +93,7 @@ pub struct Repl {
     slots: usize,
     /// Idle agents that still hold a connection, the longest idle first.
     idle_connections: VecDeque<AgentId>,
-    /// Worktrees that are being made or removed, and those that are to be removed when nobody works there any more.
-    worktree_jobs: Vec<environment::WorktreeJob>,
-    unused_worktrees: Vec<environment::UnusedWorktree>,
+    jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
     /// Tasks on which several agents work.
@@ -130,7 +110,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = 1;
+const COMPONENTS: usize = 2;
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -156,16 +136,12 @@ impl Repl {
             trace,
             signals: None,
             terminals: Terminals::default(),
-            parked: Vec::new(),
-            after_commit: Vec::new(),
-            slice_jobs: Vec::new(),
             limiter: Limiter::default(),
             credentials: Credentials::default(),
             lookups: BTreeMap::new(),
             slots,
             idle_connections: VecDeque::new(),
-            worktree_jobs: Vec::new(),
-            unused_worktrees: Vec::new(),
+            jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
             team: team::Team::default(),
@@ -182,7 +158,7 @@ impl Repl {
             repl.core.roster.with(*cut, Agent::note_interrupted);
         }
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
-        repl.find_unused_worktrees(root);
+        repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.attach_device(device, root, TerminalMode::default());
         }
@@ -231,8 +207,7 @@ impl Repl {
             return Ok(Turn::Exit);
         }
         let named = self.handle_curl_events(&ready);
-        self.join_draining();
-        self.poll_worktree_jobs();
+        self.core.reap();
         self.poll_key_commands();
         self.poll_lookups();
         for id in self.agents_with_work(named, &ready) {
@@ -267,8 +242,8 @@ impl Repl {
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
-        let Self { core, mail_waits, .. } = self;
-        (core, [mail_waits])
+        let Self { core, jobs, mail_waits, .. } = self;
+        (core, [jobs, mail_waits])
     }
 
     /// Lets every component do a bounded amount of its own work, and carries out what it asks for.

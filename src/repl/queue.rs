@@ -9,17 +9,15 @@
 //! out stays where it is, and the queue waits there: what stands behind it may rely on it.
 
 use crate::agent::{Queued, State};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::Origin;
+use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::core::agent_gone;
 use crate::repl::event::Event;
-
-/// A change of memory that waits for a change of the store.
-pub(super) type AfterCommit = Box<dyn FnOnce(&mut Repl)>;
+use crate::repl::staged::stage;
 
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
@@ -52,8 +50,11 @@ impl Repl {
     /// Goes on with the queue of an idle agent: commands as they come, up to the first text, whose turn begins.
     pub(super) fn resume(&mut self, agent_id: AgentId) {
         while let Some(next) = self.next_queued(agent_id) {
-            let outcome =
-                if next.is_command { self.carry_out_queued(agent_id, &next) } else { self.promote(agent_id, &next) };
+            let outcome = if next.is_command {
+                self.run_queued_command(agent_id, &next)
+            } else {
+                self.begin_queued_turn(agent_id, &next)
+            };
             if let Err(error) = outcome {
                 let at = first_line(&next);
                 let words =
@@ -69,7 +70,7 @@ impl Repl {
     }
 
     /// The turn of a text begins.
-    fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
+    fn begin_queued_turn(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         self.core.load(agent_id)?;
         let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
         self.on_turn_begins(agent_id, next.origin);
@@ -81,40 +82,31 @@ impl Repl {
     }
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
-    fn carry_out_queued(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
+    fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         let (result, origin) = (commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?, next.origin);
-        self.together(|repl| {
-            repl.core.store.drop_queued(agent_id, &[next.id])?;
-            repl.apply_result(origin, agent_id, result).map(drop)
+        let (change, note) = match result {
+            InputResult::NewState(change, note) => (Some(change), note),
+            InputResult::Continue(note) => (None, note),
+            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot wait in a queue", next.text))),
+        };
+        if let Some(change) = &change {
+            self.trace.change(origin, agent_id, change);
+        }
+        let staged = self.core.transaction(|core| {
+            core.store.drop_queued(agent_id, &[next.id])?;
+            change.map(|change| stage(core, origin, agent_id, &change)).transpose()
         })?;
+        if let Some(staged) = staged {
+            self.install(agent_id, staged)?;
+        }
+        if let Some(note) = note {
+            self.tell(origin, agent_id, LineKind::Note, &note);
+        }
         self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
         });
         Ok(())
-    }
-
-    /// Carries out `work` so that all that it stores is kept, or, after an error, nothing. What it does in memory it must
-    /// leave to [`Repl::after_commit`]: only then does memory know nothing that the store does not.
-    pub(super) fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.core.store.begin_together()?;
-        let done = work(self);
-        let ended = self.core.store.end_together(done.is_ok());
-        let effects = std::mem::take(&mut self.after_commit);
-        ended?;
-        if done.is_ok() {
-            effects.into_iter().for_each(|effect| effect(self));
-        }
-        done
-    }
-
-    /// Changes memory when what was stored just now is kept: at once, or at the end of [`Repl::together`].
-    pub(super) fn after_commit(&mut self, effect: impl FnOnce(&mut Self) + 'static) {
-        if self.core.store.is_together() {
-            self.after_commit.push(Box::new(effect));
-        } else {
-            effect(self);
-        }
     }
 }
 

@@ -62,6 +62,7 @@ impl Repl {
             || self.has_work_for_clients()
             || self.team.has_news()
             || self.mail_waits.has_work(&self.core)
+            || self.jobs.has_work(&self.core)
             || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
@@ -84,7 +85,7 @@ impl Repl {
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
         let has_tools = !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty();
-        has_tools || self.credentials.is_running() || !self.lookups.is_empty() || self.has_worktree_jobs()
+        has_tools || self.credentials.is_running() || !self.lookups.is_empty() || self.jobs.is_git_busy()
     }
 
     /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes

@@ -4,10 +4,11 @@
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::ToolRequest;
+use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::mail::MailId;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::spawn::{Inherit, Spawn};
 
 impl Repl {
     /// Carries a call out. A wait is answered when it is over; everything else at once.
@@ -33,12 +34,12 @@ impl Repl {
     fn carry_out_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
         match request {
             ToolRequest::Fork { prompt, name, model } => {
-                let child = self.fork_by_model(agent_id, prompt, name, model.as_deref())?;
+                let child = self.fork_for(agent_id, prompt, name, model)?;
                 Ok(serde_json::json!({"id": child.to_string(), "name": self.core.name_of(child)}).to_string())
             }
             ToolRequest::Kill { agent_id: victim, cascade } => {
                 let victim = self.core.agent_named(agent_id, &victim)?;
-                self.kill_by_model(agent_id, victim, cascade).map(|()| "killed".into())
+                self.core.kill_for(agent_id, victim, cascade).map(|()| "killed".into())
             }
             ToolRequest::SendMail { to, body } => {
                 let to = self.core.agent_named(agent_id, &to)?;
@@ -71,5 +72,19 @@ impl Repl {
     pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
         let mail = self.core.store.mail(agent_id, None)?;
         Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
+    }
+
+    /// The `fork` tool: the child starts at once, and no terminal moves.
+    fn fork_for(
+        &mut self,
+        agent_id: AgentId,
+        prompt: String,
+        name: Option<String>,
+        model: Option<String>,
+    ) -> Result<AgentId> {
+        let name = name.map(|name| commands::checked_name(&name)).transpose()?;
+        let spec =
+            Spawn { prompt: Some(prompt), name, model, ..Spawn::new(agent_id, Origin::Internal, Inherit::BeforeTurn) };
+        self.core.spawn(spec)
     }
 }

@@ -89,9 +89,9 @@ impl AgentFactory {
         Agent::new(identity_of(row), talk)
     }
 
-    /// An agent that answers one question for the house, on what `origin` runs on and without tools. It is in no store: the
-    /// end of the program is its end.
-    pub fn summary_job(origin: &Agent, what: &str, system: &str) -> Agent {
+    /// An agent that answers one request of polylogue itself, with the model of `origin` and without tools. It is not
+    /// stored.
+    pub fn summary_agent(origin: &Agent, what: &str, system: &str) -> Agent {
         let identity = Identity {
             id: AgentId::random(),
             ordinal: NO_ORDINAL,

@@ -8,10 +8,10 @@ use crate::support::program::Home;
 #[test]
 fn a_wrong_line_is_refused_before_anything_runs() {
     for (line, told) in [
-        ("run", "what is the task?"),
+        ("run", "no task: "),
         ("run --task", "a value is required for '--task"),
         ("run --task a b", "cannot be used with"),
-        ("run -", "what is the task?"),
+        ("run -", "no task: "),
         ("run a --template testin", "there is no template \"testin\" - did you mean testing?"),
         ("run a --strategy paralel", "did you mean parallel?"),
         ("run a --strategy", "a value is required for '--strategy"),

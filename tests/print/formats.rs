@@ -106,7 +106,7 @@ fn each_line_of_the_input_is_a_turn_and_a_bad_one_is_told_and_skipped() {
     let told = program.ends();
     assert_eq!((told.code, &told.result()["turns"], &told.result()["text"]), (0, &json!(3), &json!("3")), "{told:?}");
     assert_eq!(told.err.lines().count(), 1, "{told:?}");
-    assert!(told.err.starts_with("polylogue: line 2 is skipped: this is not JSON"), "{told:?}");
+    assert!(told.err.starts_with("polylogue: skipped line 2: invalid JSON"), "{told:?}");
     assert_eq!(texts(&home.log(1)), ["one", "1", "two", "2", "three", "3"]);
 }
 

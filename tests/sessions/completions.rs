@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{CommandContext, PROGRAM};
+use super::{App, PROGRAM};
 
 /// Whether this shell is installed.
 fn is_installed(shell: &str) -> bool {
@@ -11,7 +11,7 @@ fn is_installed(shell: &str) -> bool {
 
 #[test]
 fn every_installed_shell_accepts_its_script() {
-    let app = CommandContext::new();
+    let app = App::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = app.get(&["completions", shell]);
         assert!(script.contains("polylogue"), "{shell}");
@@ -25,7 +25,7 @@ fn every_installed_shell_accepts_its_script() {
 }
 
 /// The candidates of bash for the last word.
-fn candidates(app: &CommandContext, words: &[&str]) -> Vec<String> {
+fn candidates(app: &App, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let last = words.len() - 1;
     let script = format!(
@@ -48,7 +48,7 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
     if !is_installed("bash") {
         return;
     }
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     for name in ["scout", "scribe"] {
         pty.send(format!("/fork --name {name}\r"));

@@ -78,6 +78,6 @@ fn where_nothing_is_kept_there_is_nothing_to_look_at() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut pty = Start { args: vec!["--read-only"], size: (200, 24), ..Start::default() }.on(directory.path());
     assert_eq!(pty.wait_exit().code(), Some(1));
-    assert!(pty.screen_text().contains("cannot be opened"), "{}", pty.screen_text());
+    assert!(pty.screen_text().contains("cannot open the database"), "{}", pty.screen_text());
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "nothing was made");
 }

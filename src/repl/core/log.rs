@@ -107,4 +107,11 @@ impl Core {
         }
         Ok(())
     }
+
+    /// Writes an event to an idle agent's log: in the middle of a turn it would separate calls from their results.
+    /// Memory is unchanged.
+    pub(in crate::repl) fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
+        self.require_idle(agent)?;
+        self.store.append(agent, vec![body], self.clock.unix_ms())
+    }
 }

@@ -6,13 +6,16 @@
 mod log;
 mod mail;
 mod queue;
+mod remove;
+pub(super) mod spawn;
+mod steer;
 mod viewers;
 
 use std::collections::VecDeque;
 
 use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::Clock;
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::{Config, Settings};
@@ -92,6 +95,14 @@ impl Core {
             self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
         }
         Some(outcome)
+    }
+
+    /// Writes what `work` writes to the store, or, after an error, nothing. `work` leaves memory as it is.
+    pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.store.begin()?;
+        let outcome = work(self);
+        self.store.end(outcome.is_ok())?;
+        outcome
     }
 
     /// The name of an agent, or its id; of one that is dead too.

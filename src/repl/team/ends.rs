@@ -108,7 +108,7 @@ impl Repl {
                 Some(Ending::Cancelled(_)) => leaving.is_interrupted,
                 Some(Ending::Skipped(_)) | None => false,
             };
-        if !stays && let Err(error) = self.kill(agent, true) {
+        if !stays && let Err(error) = self.core.kill(agent, true) {
             self.core.note(leaving.origin, LineKind::Error, &error.message);
         }
     }

@@ -10,13 +10,11 @@ use crate::commands;
 use crate::domain::config::RetryPolicy;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
-use crate::domain::thinking::Thinking;
-use crate::provider::thinking_for;
 use crate::repl::Repl;
 use crate::repl::core::agent_gone;
+use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::team::{Heard, Part, Run, RunId};
-use crate::store::{Forked, Found, NewAgent, NewRun};
-use crate::team::AgentFactory;
+use crate::store::{Found, NewRun};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{Task, Who};
@@ -45,7 +43,7 @@ impl Repl {
         settings: Settings,
     ) -> Result<RunId> {
         self.core.require_writable()?;
-        self.core.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
+        self.core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), self.core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
         let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
@@ -105,8 +103,6 @@ impl Repl {
         let before = self.core.store.last_own_message(agent)?;
         let part = Part { run: run.clone(), agent_id, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
-        let retry = self.team.run(run).map(|run| RetryPolicy { retries: 0, ..run.retry });
-        self.core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Member, retry));
         self.hand_on(run, agent, prompt);
         self.submit(Origin::Internal, agent, prompt.to_owned())
     }
@@ -128,70 +124,31 @@ impl Repl {
         if self.core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
         }
-        self.log_event(agent, Body::Rewind(before))?;
+        let messages = self.core.append_event(agent, Body::Rewind(before))?;
+        self.core.remember(agent, messages);
         self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// The agent that is to play this member: a child of the asker.
     fn bear(&mut self, run: &RunId, agent_id: Who) -> Result<AgentId> {
-        let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
-        let (member, origin, knows) =
-            (task.member(agent_id).clone(), *origin, knows.filter(|_| agent_id != Who::Judge));
-        let parent = self.core.roster.get(origin).ok_or_else(agent_gone)?;
-        let endpoint = match &member.model {
-            Some(model) => self.core.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
-        };
-        let new = NewAgent {
-            id: AgentId::random(),
+        let Run { task, origin, knows, retry, .. } = self.team.run(run).ok_or_else(agent_gone)?;
+        let (member, origin, retry) = (task.member(agent_id).clone(), *origin, *retry);
+        let knows = knows.filter(|_| agent_id != Who::Judge);
+        let spec = Spawn {
             name: Some(self.free_name(&member.name)?),
-            parent: origin,
-            fork_point: knows.unwrap_or_default(),
-            endpoint: Some(endpoint.full_name()),
-            environment: Some(parent.talk.environment.spec.clone()),
+            model: member.model,
+            system: member.role,
+            role: Role::Member,
+            retry: Some(RetryPolicy { retries: 0, ..retry }),
+            has_tools: agent_id != Who::Judge,
+            run: Some(run.as_str().to_owned()),
+            ..Spawn::new(origin, Origin::Internal, knows.map_or(Inherit::Nothing, Inherit::UpTo))
         };
-        let before = parent.talk.thinking;
-        let thinking = thinking_for(&endpoint, before);
-        let forked =
-            self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
-        let child = self.core.roster.with(origin, |parent| {
-            parent.emit_logged(&forked.in_parent.body);
-            parent.remember(vec![forked.in_parent]);
-            // What it knows is read from the store: the asker may have gone on since the run began.
-            let mut child = AgentFactory::fork(parent, &forked.row, endpoint, None);
-            child.talk.thinking = thinking;
-            child.talk.has_tools = agent_id != Who::Judge;
-            child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
-            child
-        });
-        self.core.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
+        let id = self.core.spawn(spec)?;
         if let Some(run) = self.team.run_mut(run) {
-            run.agents.insert(agent_id, new.id);
+            run.agents.insert(agent_id, id);
         }
-        Ok(new.id)
-    }
-
-    /// All of it in one transaction.
-    fn enter_member(
-        &mut self,
-        run: &RunId,
-        new: &NewAgent,
-        member: &Member,
-        knows: bool,
-        thinking: Option<Thinking>,
-    ) -> Result<Forked> {
-        self.together(|repl| {
-            let (store, now) = (&repl.core.store, repl.core.clock.unix_ms());
-            let forked = if knows { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
-            if let Some(thinking) = thinking {
-                store.set_thinking(new.id, Some(&thinking.to_string()))?;
-            }
-            if let Some(role) = &member.role {
-                store.set_system(new.id, Some(role))?;
-            }
-            store.join_run(new.id, run.as_str())?;
-            Ok(forked)
-        })
+        Ok(id)
     }
 
     /// A name that nobody has: that of the member as far as an agent can be called so, with a number behind it where
