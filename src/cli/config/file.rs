@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Location, Value};
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::{Error, ErrorKind, system_message};
 use crate::base::file::{Links, ancestors_in_repository, open_regular};
 use crate::base::text;
 
@@ -95,7 +95,7 @@ fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         IoKind::IsADirectory => "is a directory, not a file".into(),
         IoKind::PermissionDenied => "permission denied".into(),
-        _ => format!("cannot be read: {error}"),
+        _ => format!("cannot be read: {}", system_message(error)),
     }
 }
 
