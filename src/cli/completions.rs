@@ -45,7 +45,7 @@ fn command() -> Command {
 }
 
 fn with_candidates(command: Command) -> Command {
-    command.mut_args(|arg| with_values(arg)).mut_subcommands(with_candidates)
+    command.mut_args(with_values).mut_subcommands(with_candidates)
 }
 
 fn with_values(arg: Arg) -> Arg {
