@@ -112,7 +112,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/env readonly+coding", "both provide fork: leave readonly out"),
         ("/env coding+", "character 8: the name of an environment"),
         ("/env bsh", "no environment or tool called \"bsh\""),
-        ("/env chat@nowhere", "nowhere is no directory"),
+        ("/env chat@nowhere", "nowhere: no such directory"),
         ("/env worktree", "is in no git repository"),
     ] {
         if line == "/env worktree" {
@@ -216,7 +216,7 @@ fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);
     app.switch(1);
-    assert_shows(&mut app, "the environment mine cannot be had any more");
+    assert_shows(&mut app, "environment mine is not available");
     app.switch(2);
-    assert_shows(&mut app, "this agent is in readonly now");
+    assert_shows(&mut app, "using readonly instead");
 }
