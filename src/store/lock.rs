@@ -12,7 +12,7 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
 use super::error::store_error;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, system_message};
 
 const FILE: &str = "polylogue.lock";
 
@@ -104,8 +104,7 @@ fn io_error(path: &Path, error: &std::io::Error) -> Error {
         IoKind::NotADirectory | IoKind::AlreadyExists => {
             "a file stands where a directory is needed: choose another path".into()
         }
-        // Without the number that std appends.
-        _ => error.to_string().split(" (os error ").next().unwrap_or_default().to_owned(),
+        _ => system_message(error),
     };
     store_error(format!("{}: {message}", path.display()))
 }

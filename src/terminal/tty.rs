@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 
 /// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form (xterm
 /// control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together with its
@@ -256,17 +256,11 @@ fn write_with_timeout(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> 
 }
 
 fn no_terminal(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", reason(error)))
+    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", system_message(&error)))
 }
 
 fn failed(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("terminal error: {}", reason(error)))
-}
-
-/// The system's message without the number that std appends.
-fn reason(error: Errno) -> String {
-    let message = error.to_string();
-    message.split(" (os error ").next().unwrap_or_default().to_owned()
+    Error::new(ErrorKind::Terminal, format!("terminal error: {}", system_message(&error)))
 }
 
 #[cfg(test)]
