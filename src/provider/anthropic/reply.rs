@@ -10,7 +10,7 @@ use crate::provider::anthropic::wire::{Block, Delta, Event, Message, WireUsage};
 use crate::provider::error_object;
 use crate::provider::limits::{self, ReplySize};
 use crate::provider::request::json;
-use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, PartialReply, ReplyParser, empty_reply, incomplete};
 
 /// Open blocks at the same time; the API has one.
 const MAX_OPEN: usize = 1024;
@@ -88,7 +88,9 @@ impl ReplyParser for Reply {
             _ => Err(error_object::of_body(body)),
         }
     }
+}
 
+impl PartialReply for Reply {
     fn has_begun(&self) -> bool {
         self.has_begun
     }
