@@ -44,4 +44,5 @@ mod terminals;
 mod timeouts;
 mod tools;
 mod tools_and_approvals;
+mod trace;
 mod viewers;

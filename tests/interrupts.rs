@@ -43,7 +43,7 @@ const AT_ONCE: [Scene; 9] = [
             app.say(1, "holds the place");
             app.say(0, "waits");
         },
-        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Slot),
     },
     Scene {
         name: "its provider is paused",
@@ -54,7 +54,7 @@ const AT_ONCE: [Scene; 9] = [
             app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
             app.say(0, "waits");
         },
-        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Slot),
     },
     Scene {
         name: "waiting for a key",

@@ -35,7 +35,7 @@ fn answer(exchange: &Exchange) {
 }
 
 fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Place)
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }
 
 /// So many agents; the last one has been told to come back after 30 s, and these stand in line.

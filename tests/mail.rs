@@ -268,7 +268,7 @@ fn two_helpers_work_in_the_background_report_by_letter_and_the_parent_answers() 
         app.type_bytes(format!("\x1b[200~{SCENE}\x1b[201~\r").as_bytes());
         app.turn_until_idle();
         let results: Vec<String> = app.tool_results(0).into_iter().map(|result| result.content).collect();
-        assert!(results[2].starts_with("2 unread letters."), "{results:?}");
+        assert!(results[2].starts_with("2 unread messages."), "{results:?}");
         // Ann is quicker, but where the machine holds the loop up both report in one turn, in whatever order.
         let mut read: Vec<&str> = results[3..].iter().filter_map(|read| Some(read.split_once(" from ")?.1)).collect();
         read.sort_unstable();
@@ -298,7 +298,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     let [ann, waited] = accept_these(&mut app, &peer, ["ann, count", "count the fruit"]);
     assert_valid(&ann.request().json());
     ann.stream().text("done").finish("stop").done();
-    assert!(results_in(&waited.request().json())[2].1.starts_with("2 unread letters."));
+    assert!(results_in(&waited.request().json())[2].1.starts_with("2 unread messages."));
     reply_with_calls(&waited, &[("read_mail", "{}"), ("read_mail", "{}")]);
     let last = app.accept(&peer);
     assert_valid(&last.request().json());

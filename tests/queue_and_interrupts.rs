@@ -290,7 +290,7 @@ fn who_waits_to_send_again_gives_its_place_to_the_next_at_once() {
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
     assert_eq!(at_work(&app), [1], "the place does not stay empty until somebody has something to say");
     app.advance(Duration::from_secs(7));
-    assert!(matches!(app.agent(0).wait(), Wait::Place), "who comes back stands in the line like all others");
+    assert!(matches!(app.agent(0).wait(), Wait::Slot), "who comes back stands in the line like all others");
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn sessions_lists_every_terminal_and_tells_which_is_ones_own() {
     other.sees(&mut app, "  terminal 3  33x11  for 0 s  at agent 0  read-only");
     app.repl.detach_device(other.at);
     let next = Sitter::new(&mut app, (70, 30), 1, ATTACHED);
-    assert_eq!(next.at.number(), 4, "a number is never used again");
+    assert_eq!(next.at.0, 4, "a number is never used again");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod library;
 mod states;
 mod streams;
 
-use polylogue::agent::FIRST;
+use polylogue::agent::FIRST_CHUNK;
 use polylogue::base::id::AgentId;
 use polylogue::domain::chunk::{Chunk, Numbered, Status};
 use polylogue::domain::flow::Change;
@@ -68,7 +68,7 @@ fn a_viewer_reads_what_was_before_it_and_what_comes_each_once_and_in_order() {
     let seen: Vec<Numbered> = before.chunks.into_iter().chain(after.chunks).collect();
     assert_eq!(seen, all_of(&mut app.repl, root));
     let numbers: Vec<u64> = seen.iter().map(|one| one.number).collect();
-    assert_eq!(numbers, (FIRST..FIRST + seen.len() as u64).collect::<Vec<_>>());
+    assert_eq!(numbers, (FIRST_CHUNK..FIRST_CHUNK + seen.len() as u64).collect::<Vec<_>>());
     let told = told(&seen);
     let one = told.iter().position(|line| line == "> one").unwrap();
     assert_eq!(told[one..one + 3], ["> one", "[running]", "one"]);
@@ -84,7 +84,7 @@ fn who_comes_back_goes_on_behind_what_it_has_seen_and_an_unknown_place_is_the_be
     let all = all_of(&mut app.repl, root);
     let epoch = app.repl.epoch().to_owned();
     let end = all.last().unwrap().number + 1;
-    for (number, missing) in [(FIRST, 0), (FIRST + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
+    for (number, missing) in [(FIRST_CHUNK, 0), (FIRST_CHUNK + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
         let place = Place { epoch: epoch.clone(), number };
         let viewer = app.repl.attach(root, Some(&place)).unwrap();
         let seen = read_all(&mut app.repl, viewer);

@@ -39,7 +39,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kinds that a provider, or the way to it, can fail with.
-    pub const OF_PROVIDERS: [Self; 10] = [
+    pub const PROVIDER_KINDS: [Self; 10] = [
         Self::ContextTooLong,
         Self::Auth,
         Self::RateLimited,
@@ -100,7 +100,7 @@ impl Error {
     }
 
     /// What is asked for is part of a Cargo feature that this program was built without.
-    pub fn left_out(feature: &str) -> Self {
+    pub fn not_built_in(feature: &str) -> Self {
         let words = format!("this polylogue was built without the {feature}: build it with --features {feature}");
         Self::new(ErrorKind::Usage, words)
     }

@@ -69,6 +69,10 @@ pub struct Arguments {
     /// Write down every turn of the loop, one JSON line each [env: POLYLOGUE_TRACE]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// With --trace: write a line for each effect and change that is the same in every run of the same script
+    /// [env: POLYLOGUE_TRACE_STABLE]
+    #[arg(long)]
+    pub trace_stable: bool,
     /// What else than to chat
     #[command(subcommand)]
     pub command: Option<Command>,

@@ -30,7 +30,7 @@ pub const UNREAD: u8 = 141;
 /// The code for an error of this kind, by its stable name.
 pub fn of_kind(name: &str) -> u8 {
     match name {
-        _ if ErrorKind::OF_PROVIDERS.iter().any(|kind| kind.name() == name) => PROVIDER,
+        _ if ErrorKind::PROVIDER_KINDS.iter().any(|kind| kind.name() == name) => PROVIDER,
         _ if name == ErrorKind::Usage.name() => USAGE,
         _ => FAILED,
     }

@@ -74,6 +74,7 @@ fn settings_of_its_own(arguments: &Arguments, directory: &Path) {
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
         (arguments.trace.is_some(), "--trace"),
+        (arguments.trace_stable, "--trace-stable"),
     ];
     let said: Vec<&str> = said.into_iter().filter_map(|(is_said, name)| is_said.then_some(name)).collect();
     if !said.is_empty() {

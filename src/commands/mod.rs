@@ -70,7 +70,7 @@ pub struct TerminalInfo {
     /// It only watches.
     pub is_read_only: bool,
     /// It is the one at which the command was typed.
-    pub is_asker: bool,
+    pub is_origin: bool,
 }
 
 impl CommandContext<'_> {

@@ -44,6 +44,8 @@ pub struct Config {
     pub follows_forks: bool,
     /// Where each turn of the loop is written down.
     pub trace: Option<PathBuf>,
+    /// Whether the trace is written so that two runs can be compared byte for byte.
+    pub trace_stable: bool,
 }
 
 /// How several agents work on one task. Strategy and aggregation are called by their names here.
@@ -120,6 +122,7 @@ impl Default for Config {
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,
+            trace_stable: false,
         }
     }
 }

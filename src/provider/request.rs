@@ -71,7 +71,7 @@ pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Resul
 /// The thinking level as OpenAI's reasoning effort; `None` if the request must not have one.
 pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
     match thinking {
-        Thinking::Unsaid | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Budget(_) => None,
         Thinking::Off if !reasons(model) => None,
         Thinking::Off => no_effort(model),
         Thinking::Low => Some("low"),
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn every_thinking_level_has_an_effort_except_the_default() {
         let efforts = [
-            (Thinking::Unsaid, None),
+            (Thinking::Unspecified, None),
             (Thinking::Off, Some("minimal")),
             (Thinking::Low, Some("low")),
             (Thinking::Medium, Some("medium")),

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::random::chance;
-use crate::domain::config::{RetryPolicy, Settings};
+use crate::domain::config::RetryPolicy;
 use crate::repl::Repl;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
@@ -143,31 +143,25 @@ impl Team {
     pub(super) fn deadline(&self) -> Option<Moment> {
         self.runs.iter().filter(|run| run.outcome.is_none()).filter_map(|run| run.wait).min()
     }
-
-    /// The limits within which this agent works.
-    pub(super) fn settings_of(&self, agent: AgentId, usual: Settings) -> Settings {
-        let run = self.parts.get(&agent).and_then(|part| self.run(&part.run));
-        run.map_or(usual, |run| Settings { retry: RetryPolicy { retries: 0, ..run.retry }, ..usual })
-    }
 }
 
 impl Repl {
     /// Does what the runs want that have news or whose moment has come.
     pub(super) fn play_runs(&mut self) {
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         let due: Vec<RunId> = self.team.runs.iter().filter(|run| run.is_due(now)).map(|run| run.id.clone()).collect();
         for run in &due {
             self.play(run);
         }
         if !due.is_empty() {
-            self.apply_outbox();
+            self.apply_effects();
         }
     }
 
     /// Bounded: what is left over comes in the next turn.
     fn play(&mut self, run: &RunId) {
         for _ in 0..STEPS_PER_TURN {
-            let now = self.shared.clock.now();
+            let now = self.core.clock.now();
             let Some(step) = self.team.with_task(run, now, Task::step) else { return };
             self.heed_events(run);
             match step {

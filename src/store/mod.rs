@@ -51,7 +51,7 @@ pub use agents::{Forked, NewAgent};
 pub use database::Store;
 pub use health::{Health, health};
 pub use lock::{holder, make_directory, private_file};
-pub use queue::{QueueId, QueuedRow, input_line};
+pub use queue::{QueueId, QueuedRow, input_line, typed_line};
 pub use registry::{AgentRow, Found, Registry};
 pub use runs::{NewRun, RunRow};
 pub use usage::UsageTotal;

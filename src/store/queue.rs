@@ -20,11 +20,9 @@ pub struct QueuedRow {
     pub is_command: bool,
 }
 
-impl QueuedRow {
-    /// The input line for it, as [`input_line`] writes a text.
-    pub fn line(&self) -> String {
-        if self.is_command { self.text.clone() } else { input_line(&self.text) }
-    }
+/// The input line for a queue entry.
+pub fn typed_line(text: &str, is_command: bool) -> String {
+    if is_command { text.to_owned() } else { input_line(text) }
 }
 
 /// The input line that sends this text: a leading slash is doubled, because a single one begins a command.
@@ -81,7 +79,7 @@ impl Store {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
             let entry = take(conn, ordinal, id)?.ok_or_else(not_queued)?;
-            drafts::put(conn, ordinal, &entry.line())
+            drafts::put(conn, ordinal, &typed_line(&entry.text, entry.is_command))
         })
     }
 

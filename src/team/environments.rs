@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::environment::{EnvironmentEntry, Meaning, Names, Spec, USUAL, WORKTREE};
+use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, USUAL, WORKTREE};
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
@@ -43,7 +43,7 @@ pub enum Resolution {
     /// An environment.
     Ready(ResolvedEnvironment),
     /// A worktree that has to be made first, of the repository around this directory.
-    Worktree(Spec, PathBuf),
+    Worktree(EnvironmentSpec, PathBuf),
 }
 
 impl Environments {
@@ -76,8 +76,8 @@ impl Environments {
     /// # Errors
     /// The specification makes no sense, or its directory is not there.
     pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
-        let spec: Spec = text.parse()?;
-        let meaning = self.meaning(&spec)?;
+        let spec: EnvironmentSpec = text.parse()?;
+        let meaning = self.resolve(&spec)?;
         let directory = match (&spec.directory, &meaning.directory) {
             (Some(written), _) => real_directory(&here.working_directory, Path::new(written))?,
             (None, Some(own)) => real_directory(&self.model.working_directory, own)?,
@@ -89,12 +89,12 @@ impl Environments {
         Ok(Resolution::Ready(self.build(&spec, &meaning, directory)))
     }
 
-    fn meaning(&self, spec: &Spec) -> Result<Meaning> {
+    fn resolve(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec> {
         let tools: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.declaration.name).collect();
-        Names { entries: &self.entries, tools: &tools }.meaning(spec)
+        EnvironmentNames { entries: &self.entries, tools: &tools }.resolve(spec)
     }
 
-    fn build(&self, spec: &Spec, meaning: &Meaning, directory: PathBuf) -> ResolvedEnvironment {
+    fn build(&self, spec: &EnvironmentSpec, meaning: &ResolvedSpec, directory: PathBuf) -> ResolvedEnvironment {
         let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.model.working_directory, own).ok());
         let is_expected = directory == own.unwrap_or_else(|| self.model.working_directory.clone());
         let spec = spec.in_directory((!is_expected).then_some(&*directory));
@@ -146,7 +146,7 @@ impl Environments {
 
     /// The same tools where the program was started, if only the directory is gone; else the usual ones.
     fn next_best(&mut self, text: &str) -> ResolvedEnvironment {
-        let elsewhere = text.parse::<Spec>().map(|spec| spec.in_directory(None).to_string());
+        let elsewhere = text.parse::<EnvironmentSpec>().map(|spec| spec.in_directory(None).to_string());
         elsewhere.and_then(|text| self.remembered(&text)).unwrap_or_else(|_| self.usual())
     }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::agent::{Agent, Identity, Talk};
+use crate::agent::{Agent, Identity, Role, Talk};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::Chunk;
@@ -89,9 +89,9 @@ impl AgentFactory {
         Agent::new(identity_of(row), talk)
     }
 
-    /// An agent that answers one question for the house, on what `origin` runs on and without tools. It is in no store: the
-    /// end of the program is its end.
-    pub fn summary_job(origin: &Agent, what: &str, system: &str) -> Agent {
+    /// An agent that answers one request of polylogue itself, with the model of `origin` and without tools. It is not
+    /// stored.
+    pub fn summary_agent(origin: &Agent, what: &str, system: &str) -> Agent {
         let identity = Identity {
             id: AgentId::random(),
             ordinal: NO_ORDINAL,
@@ -108,7 +108,9 @@ impl AgentFactory {
             has_tools: false,
             history: Some(History::default()),
         };
-        Agent::new(identity, talk)
+        let mut agent = Agent::new(identity, talk);
+        agent.role = Role::Summary;
+        agent
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::base::file::{Links, open_regular, up_to_repository};
+use crate::base::file::{Links, ancestors_in_repository, open_regular};
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -63,7 +63,7 @@ fn project(directory: &Path) -> (String, Vec<String>) {
 
 /// Where such files may be: from the root of the repository down to this directory.
 fn places(directory: &Path) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = up_to_repository(directory).map(|place| place.join(FILE)).collect();
+    let mut places: Vec<PathBuf> = ancestors_in_repository(directory).map(|place| place.join(FILE)).collect();
     places.reverse();
     places
 }

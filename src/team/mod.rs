@@ -7,8 +7,10 @@ mod instructions;
 mod limiter;
 mod roster;
 mod send_queue;
+mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::AgentFactory;
 pub use limiter::{Gate, Limiter};
 pub use roster::{NoSuchAgent, Roster};
+pub use viewers::{ViewerId, ViewerOutput, Viewers};

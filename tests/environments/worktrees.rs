@@ -196,7 +196,7 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     assert_shows(&mut app, "a worktree is being made already");
     app.type_bytes(b"\x15");
     app.escape();
-    assert_shows(&mut app, "the worktree is not made");
+    assert_shows(&mut app, "no worktree is made: cancelled");
     app.turn_until("everything is undone", |app| worktrees(app).is_empty() && branches(app).is_empty());
     let_pass(&mut app);
     assert_eq!(app.repl.roster().len(), 1);

@@ -51,9 +51,9 @@ fn a_letter_that_is_there_already_ends_a_wait_at_once() {
     let mut app = family();
     send(&mut app, "ann", 0, "early");
     wait(&mut app, 0, "{}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "1 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "1 unread message.\nann: idle");
     assert_eq!(mail(&app, "root"), [("early".to_owned(), false)], "waiting is not reading");
 }
 
@@ -63,7 +63,7 @@ fn a_letter_that_comes_later_ends_a_wait_when_it_comes() {
     wait(&mut app, 0, "{}");
     assert_waits(&mut app, 0);
     send(&mut app, "bob", 0, "late");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_wait_for_one_is_not_ended_by_a_letter_of_another() {
     send(&mut app, "bob", 0, "me too");
     assert_waits(&mut app, 0);
     send(&mut app, "ann", 0, "at last");
-    assert_over(&mut app, 0, "2 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "2 unread messages.\nann: waiting for the model");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn who_goes_idle_without_writing_is_waited_for_no_longer() {
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     assert_waits(&mut app, 0);
     app.ask(1, Change::Interrupt);
-    assert_over(&mut app, 0, "0 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nann: idle");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn who_still_has_something_queued_is_not_done() {
     assert_waits(&mut app, 0);
     assert_eq!(app.state(1), State::Idle);
     app.ask(1, Change::Unqueue);
-    assert_over(&mut app, 0, "0 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nann: idle");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn who_was_forked_just_now_is_waited_for_until_it_is_done() {
     let_pass(&mut app);
     assert_eq!(app.state(0), State::ExecutingTool);
     app.ask(app.n("new"), Change::Interrupt);
-    assert_over(&mut app, 0, "0 unread letters.\nnew: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nnew: idle");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn who_dies_is_waited_for_no_longer() {
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     app.ask(0, Change::Kill { agent_id: ann, cascade: false });
-    assert_over(&mut app, 0, "0 unread letters.\nann (dead): dead");
+    assert_over(&mut app, 0, "0 unread messages.\nann (dead): dead");
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn a_wait_of_no_time_says_what_there_is() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "The time is over. 0 unread letters.");
+    assert_over(&mut app, 0, "Timed out. 0 unread letters.");
     wait(&mut app, 0, "{\"timeout\":0,\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "The time is over. 0 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "Timed out. 0 unread letters.\nann: waiting for the model");
     send(&mut app, "ann", 0, "there");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_wait_in_the_background_costs_nothing_until_its_time_is_over() {
     app.advance(Duration::from_millis(59_999));
     assert_waits(&mut app, 1);
     app.advance(Duration::from_millis(1));
-    assert_over(&mut app, 1, "The time is over. 0 unread letters.");
+    assert_over(&mut app, 1, "Timed out. 0 unread letters.");
     assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
 
@@ -182,10 +182,10 @@ fn who_waits_for_itself_waits_for_a_letter_but_not_for_ever() {
     wait(&mut app, 1, "{\"timeout\":10,\"from\":\"ann\"}");
     assert_waits(&mut app, 1);
     app.advance(Duration::from_secs(10));
-    assert_over(&mut app, 1, "The time is over.");
+    assert_over(&mut app, 1, "Timed out.");
     send(&mut app, "ann", 1, "a note to myself");
     wait(&mut app, 1, "{\"from\":\"ann\"}");
-    assert_over(&mut app, 1, "1 unread letters.");
+    assert_over(&mut app, 1, "1 unread message.");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
     send(&mut app, "ann", 0, "from ann");
     assert_waits(&mut app, 0);
     app.ask(2, Change::Interrupt);
-    assert_over(&mut app, 0, "1 unread letters.\nann: waiting for the model\nbob: idle");
+    assert_over(&mut app, 0, "1 unread message.\nann: waiting for the model\nbob: idle");
     assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is told of once");
 }
 
@@ -219,7 +219,7 @@ fn a_wait_that_is_interrupted_is_answered_and_its_letter_is_not_lost() {
     let_pass(&mut app);
     assert_eq!((app.state(0), mail(&app, "root")), (State::Idle, vec![("late".to_owned(), false)]));
     wait(&mut app, 0, "{}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn two_waits_of_one_reply_end_each_for_itself() {
     send(&mut app, "ann", 0, "second");
     app.turn_until("both are over", |app| app.state(0) == State::Idle);
     let answers: Vec<String> = app.tool_results(0).into_iter().map(|result| result.content).collect();
-    assert!(answers[0].starts_with("2 unread letters.\nann") && answers[1].starts_with("1 unread letters.\nbob"));
+    assert!(answers[0].starts_with("2 unread messages.\nann") && answers[1].starts_with("1 unread message.\nbob"));
 }
 
 #[test]

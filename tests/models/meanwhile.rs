@@ -41,7 +41,7 @@ fn answer(exchange: &Exchange) {
 }
 
 fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Place)
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }
 
 #[test]

@@ -136,7 +136,8 @@ fn facts(app: &Harness, n: usize) -> String {
     let agent = app.agent(n);
     let talk = &agent.talk;
     let runs_on = (talk.endpoint.full_name(), talk.thinking, &talk.environment.spec, &talk.system);
-    format!("{} {:?} {:?} {runs_on:?}", agent.id(), agent.state(), agent.queue)
+    let queue: Vec<_> = agent.queue.iter().map(|entry| (entry.id, &entry.text, entry.is_command)).collect();
+    format!("{} {:?} {queue:?} {runs_on:?}", agent.id(), agent.state())
 }
 
 fn told(history: &History) -> Vec<Message> {

@@ -40,7 +40,7 @@ struct Asked<'a> {
 
 fn asked(model: &str) -> Asked<'static> {
     let endpoint = harness::endpoint("anthropic", model, "https://api.anthropic.com/v1");
-    Asked { endpoint, thinking: Thinking::Unsaid, system: "Be brief.", tools: TOOLS }
+    Asked { endpoint, thinking: Thinking::Unspecified, system: "Be brief.", tools: TOOLS }
 }
 
 impl Asked<'_> {
@@ -182,7 +182,7 @@ fn bodies_are_the_golden_ones_and_valid() {
 #[test]
 fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one_apart_from_the_marks() {
     let without_marks = |body: String| body.replace(MARK, "");
-    for thinking in [Thinking::Unsaid, Thinking::Medium] {
+    for thinking in [Thinking::Unspecified, Thinking::Medium] {
         let asked = asked("claude-haiku-4-5").thinks(thinking);
         let talk = long_talk("claude-haiku-4-5");
         for shorter in [1, 6, 9] {

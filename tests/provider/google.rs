@@ -38,7 +38,7 @@ struct Asked<'a> {
 
 impl Default for Asked<'_> {
     fn default() -> Self {
-        Self { endpoint: endpoint(), thinking: Thinking::Unsaid, system: "", tools: &[] }
+        Self { endpoint: endpoint(), thinking: Thinking::Unspecified, system: "", tools: &[] }
     }
 }
 

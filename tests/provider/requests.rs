@@ -37,7 +37,7 @@ fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclara
     match (find("openai").unwrap().build_request)(&Conversation {
         endpoint,
         key: endpoint.key.as_ref(),
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system,
         messages: &messages,
         tools,
@@ -234,16 +234,16 @@ fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refu
         }
     };
     for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6"] {
-        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok("none".into()), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, TOOLS), Ok("none".into()), "{model}");
         assert_eq!(open(model, Thinking::Off, TOOLS), Ok("none".into()), "{model}");
-        assert_eq!(open(model, Thinking::Unsaid, &[]), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, &[]), Ok(Value::Null), "{model}");
         assert_eq!(open(model, Thinking::High, &[]), Ok("high".into()), "{model}");
         let error = open(model, Thinking::High, TOOLS).unwrap_err();
         assert!(error.message.contains(&format!("/model openai-responses/{model}")), "{}", error.message);
         assert_eq!((find("openai").unwrap().check_thinking)(model, Thinking::High), Err(error));
     }
     for model in ["gpt-5-mini", "gpt-5.2", "openai/gpt-5.6-terra", "qwen3"] {
-        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, TOOLS), Ok(Value::Null), "{model}");
         assert_eq!(open(model, Thinking::High, TOOLS), Ok("high".into()), "{model}");
     }
 }

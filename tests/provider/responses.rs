@@ -44,7 +44,7 @@ fn text_of(request: &HttpRequest) -> String {
 
 /// The body for a model that reasons and is asked nothing in particular about it.
 fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
-    text_of(&open(&endpoint("gpt-5"), Thinking::Unsaid, system, bodies, tools).unwrap())
+    text_of(&open(&endpoint("gpt-5"), Thinking::Unspecified, system, bodies, tools).unwrap())
 }
 
 fn body_thinking(model: &str, thinking: Thinking) -> String {
@@ -180,7 +180,7 @@ fn reasoning_goes_back_only_to_the_model_that_made_it() {
     let talk = [user("go"), signed("yes", vec![signature(1, 0, 0)]), user("and?")];
     assert!(body("", &talk, &[]).contains("gAAAA-1"));
     for other in [endpoint("gpt-5-mini"), Endpoint { provider: "azure".into(), ..endpoint("gpt-5") }] {
-        let request = open(&other, Thinking::Unsaid, "", &talk, &[]).unwrap();
+        let request = open(&other, Thinking::Unspecified, "", &talk, &[]).unwrap();
         assert!(!text_of(&request).contains("gAAAA-1"), "{}", other.full_name());
         assert_eq!(validity::check("openai-responses", &request.body), Ok(()));
     }
@@ -202,7 +202,7 @@ fn an_amount_of_thinking_that_the_model_would_reject_is_refused_before_it_is_sen
     let check = find("openai-responses").unwrap().check_thinking;
     for model in ["gpt-4o", "openai/gpt-4.1", "ft:gpt-3.5-turbo:org::1", "gpt-5-chat-latest"] {
         assert_eq!(check(model, Thinking::Low).unwrap_err().kind, ErrorKind::Usage, "{model}");
-        assert!(check(model, Thinking::Off).is_ok() && check(model, Thinking::Unsaid).is_ok());
+        assert!(check(model, Thinking::Off).is_ok() && check(model, Thinking::Unspecified).is_ok());
         assert!(!body_thinking(model, Thinking::Off).contains("reason"), "{model}");
     }
     for model in ["gpt-5", "o3", "some/model", "gpt-oss-20b"] {
@@ -220,7 +220,7 @@ fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
     ] {
         let key = Some(Secret::new("sk-test"));
         let endpoint = Endpoint { base_url: base_url.into(), key, ..endpoint("gpt-5") };
-        let request = open(&endpoint, Thinking::Unsaid, "", &[user("hi")], &[]).unwrap();
+        let request = open(&endpoint, Thinking::Unspecified, "", &[user("hi")], &[]).unwrap();
         assert_eq!(request.url, url);
         assert!(request.headers.contains(&("Authorization".into(), "Bearer sk-test".into())));
     }
@@ -229,7 +229,7 @@ fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
 #[test]
 fn where_nothing_was_said_nothing_is_sent() {
     for log in [vec![], vec![user(" ")], vec![signed("", vec![signature(1, 0, 0)])]] {
-        let refused = open(&endpoint("gpt-5"), Thinking::Unsaid, "Be brief.", &log, TOOLS).unwrap_err();
+        let refused = open(&endpoint("gpt-5"), Thinking::Unspecified, "Be brief.", &log, TOOLS).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::BadRequest);
     }
 }

@@ -118,7 +118,7 @@ fn whatever_the_log_holds_the_request_is_valid() {
             let model = dice.pick(models_of(spec.kind));
             let body = |dice: &mut Dice| Message { id: MessageId(0), body: dice.body(spec.kind, model), created_at: 0 };
             let log: Vec<Message> = (0..dice.below(14)).map(|_| body(&mut dice)).collect();
-            let thinking = dice.pick(&[Thinking::Unsaid, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
+            let thinking = dice.pick(&[Thinking::Unspecified, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
             let tools = dice.below(2);
             let Some(body) = body_of(spec, model, &log, thinking, tools) else { continue };
             sent += 1;

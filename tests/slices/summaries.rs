@@ -86,7 +86,7 @@ fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_
     assert_eq!(app.focus(), 1, "the person is elsewhere and stays there");
     assert_eq!(conversation(&app, 2), [Body::User("[Summary of 8 earlier messages]\n\nshort".into())]);
     app.switch(0);
-    assert_shows(&mut app, "the slice is there: agent 2");
+    assert_shows(&mut app, "the slice is ready: agent 2");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn several_summaries_come_in_any_order_and_stand_in_theirs() {
     let mut app = without_retries(&peer);
     let one = asked_for(&mut app, &peer, "summarize:0:2,2:3,summarize:4:6");
     let other = app.accept(&peer);
-    assert_refused(&mut app, "/slice summarize::", "a slice already waits for its summaries");
+    assert_refused(&mut app, "/slice summarize::", "a slice is waiting for its summaries");
     for exchange in [other, one] {
         assert_eq!(app.repl.roster().len(), 1);
         let asked = last_user_text(&exchange.request().json());
@@ -273,7 +273,7 @@ fn the_screen_stays_where_forks_do_not_move_it() {
     app.turn_until_idle();
     app.enter("/slice :");
     assert_eq!(app.focus(), 0);
-    assert_shows(&mut app, "the slice is there: agent 1");
+    assert_shows(&mut app, "the slice is ready: agent 1");
     app.ask(1, Change::Switch(app.id(1)));
     assert_shows(&mut app, "2 messages from agent 0");
 }

@@ -1,6 +1,7 @@
 //! One more terminal in a house under test: bytes in for keys, and a screen of its own to read.
 
-use polylogue::repl::{Device, RemoteTerminal, Terminal, TerminalId, TerminalMode, Turn};
+use polylogue::base::id::TerminalId;
+use polylogue::repl::{Device, RemoteTerminal, Terminal, TerminalMode, Turn};
 
 use super::harness::Harness;
 

@@ -1,7 +1,7 @@
 //! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
 //! test moves (or the real one).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,6 +49,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// Environments of the person's own.
     pub environments: Vec<EnvironmentEntry>,
+    /// Where a trace is written that can be compared with that of another run.
+    pub trace: Option<PathBuf>,
 }
 
 impl Default for Plan {
@@ -64,6 +66,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            trace: None,
         }
     }
 }
@@ -90,6 +93,8 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            trace: self.trace.clone(),
+            trace_stable: self.trace.is_some(),
             ..Config::default()
         }
     }

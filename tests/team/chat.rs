@@ -29,7 +29,7 @@ fn answer(exchange: &Exchange, text: &str) {
 
 /// Turns until nobody works for agent 0 any more.
 fn finish(app: &mut Harness) {
-    app.turn_until("the end of the run", |app| !app.agent(0).has_others_at_work());
+    app.turn_until("the end of the run", |app| !app.agent(0).has_background_work());
 }
 
 /// The letters of agent 0, as they came.
@@ -191,7 +191,7 @@ fn a_line_that_is_wrong_is_refused_and_begins_nothing() {
     }
     app.enter("/team");
     assert_shows(&mut app, "no task was given to several agents yet");
-    assert_eq!((app.repl.roster().len(), app.agent(0).has_others_at_work()), (1, false));
+    assert_eq!((app.repl.roster().len(), app.agent(0).has_background_work()), (1, false));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use polylogue::base::error::ErrorKind;
 use polylogue::domain::chunk::Chunk;
 use polylogue::domain::flow::Change;
-use polylogue::domain::slice::Spec;
+use polylogue::domain::slice::SliceSpec;
 use polylogue::domain::wire::Place;
 
 use super::{all_of, read_all, story, told};
@@ -79,7 +79,7 @@ fn a_child_begins_with_the_past_that_it_has_inherited_and_no_more() {
     app.turn_until_idle();
     let expected = ["> before", "before", "> its-own", "its-own"];
     assert_eq!(said(&mut app, child), expected);
-    app.ask(0, Change::Slice(Spec::parse("-2:,inject:'put in'").unwrap()));
+    app.ask(0, Change::Slice(SliceSpec::parse("-2:,inject:'put in'").unwrap()));
     let slice = app.repl.roster().len() - 1;
     assert_eq!(said(&mut app, slice), ["> after", "after", "> put in"]);
     app.repl.create(Some("new"), None).unwrap();

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::{Place, Value};
 use crate::base::error::{Error, ErrorKind};
-use crate::base::file::{Links, open_regular, up_to_repository};
+use crate::base::file::{Links, ancestors_in_repository, open_regular};
 use crate::base::text;
 
 /// A configuration is written by hand: what is larger is something else.
@@ -273,5 +273,5 @@ pub fn exists(path: &Path) -> bool {
 
 /// The directory `name` in this one or in the nearest above it, up to the root of its repository.
 pub fn upwards(directory: &Path, name: &str) -> Option<PathBuf> {
-    up_to_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
+    ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
 }

@@ -33,7 +33,7 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
-use crate::domain::environment::{EnvironmentEntry, Names};
+use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
@@ -151,7 +151,7 @@ impl Loaded {
         let check = provider::find(kind).map(|spec| (spec.check_thinking)(model, config.thinking));
         if let Some(Err(error)) = check {
             self.complaints.warnings.push(format!("thinking: {model}: {error}"));
-            config.thinking = Thinking::Unsaid;
+            config.thinking = Thinking::Unspecified;
         }
     }
 }
@@ -286,7 +286,7 @@ fn said(
 /// Environments that nobody can have: they are told now, and not only to who asks for one.
 fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    let faults = Names { entries, tools: &tools }.faults();
+    let faults = EnvironmentNames { entries, tools: &tools }.faults();
     faults.into_iter().map(|(name, words)| format!("environments.{name}: {words}"))
 }
 

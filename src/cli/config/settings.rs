@@ -117,6 +117,13 @@ pub const SETTINGS: &[Setting] = &[
         slot: Slot::Path(|config| &mut config.trace),
     },
     Setting {
+        key: "trace_stable",
+        about: "Whether the trace of two runs can be compared",
+        flag: Some(("--trace-stable", |said| said.trace_stable.then(|| "true".into()))),
+        files: Files::Own,
+        slot: Slot::Truth(|config| &mut config.trace_stable),
+    },
+    Setting {
         key: "working_limit",
         about: "How many agents may work at once, 0 for all",
         flag: Some(("--working-limit", |said| said.working_limit.clone().map(Into::into))),

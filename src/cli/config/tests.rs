@@ -336,7 +336,7 @@ fn a_file_that_was_named_must_be_there_and_replaces_the_users() {
     let scene = named(scene);
     assert!(scene.error().message.contains("other.toml: there is no such file"));
     fs::write(&other, "working_limit = 3").unwrap();
-    assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unsaid));
+    assert_eq!((scene.config().working_limit, scene.config().thinking), (3, Thinking::Unspecified));
     let by_variable = Scene::new().set("POLYLOGUE_CONFIG", "/nowhere/config.toml");
     assert!(by_variable.error().message.contains("/nowhere/config.toml: there is no such file"));
 }
@@ -392,6 +392,6 @@ fn what_show_prints_is_a_configuration_and_holds_no_secret() {
 #[test]
 fn thinking_that_the_model_does_not_take_is_told_and_left_out() {
     let config = Scene::new().set("OPENAI_API_KEY", "k").user("thinking = 2000").config();
-    assert_eq!(config.thinking, Thinking::Unsaid);
+    assert_eq!(config.thinking, Thinking::Unspecified);
     assert!(config.notes[0].starts_with("thinking: "), "{:?}", config.notes);
 }

@@ -83,7 +83,7 @@ fn question(known: &Known) -> Result<Question> {
     let conversation = Conversation {
         endpoint: &endpoint,
         key: endpoint.key.as_ref(),
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "",
         messages: &[&said],
         tools: &[],

@@ -5,5 +5,5 @@ use super::config::Surroundings;
 use crate::base::error::{Error, Result};
 
 pub fn run(_: &MultiAgentCommand, _: &Arguments, _: &Surroundings) -> Result<u8> {
-    Err(Error::left_out("coordinator"))
+    Err(Error::not_built_in("coordinator"))
 }

@@ -80,7 +80,7 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
     let style = style_of(model);
     match (style, thinking) {
-        (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
+        (_, Thinking::Unspecified) | (Style::Never, Thinking::Off) => Ok(()),
         (Style::Never, _) => refuse(format!("{model} does not support thinking")),
         (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: use low, medium, high or default")),
         (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
@@ -127,7 +127,7 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
         Thinking::Low => Some("low"),
         Thinking::Medium => Some("medium"),
         Thinking::High => Some("high"),
-        Thinking::Unsaid | Thinking::Off | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Off | Thinking::Budget(_) => None,
     };
     match (style, thinking) {
         (Style::Usual | Style::Foreign, Thinking::Off) => Mode::Off("disabled"),
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(check(model, thinking).unwrap_err().kind, ErrorKind::Usage, "{model} {thinking}");
         }
         for model in ["claude-3-haiku-20240307", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "kimi-k2"] {
-            assert_eq!((check(model, Thinking::Unsaid), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
+            assert_eq!((check(model, Thinking::Unspecified), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
         }
         assert_eq!(check("claude-opus-4-6", Thinking::Budget(1024)), Ok(()));
         assert_eq!(check("claude-fable-5", Thinking::High), Ok(()));
@@ -292,15 +292,15 @@ mod tests {
     fn the_parameters_depend_on_the_default_of_the_model() {
         let unasked = Mode::Adaptive { effort: None, is_hidden: true };
         assert_eq!(mode("claude-opus-4-8", Thinking::Off), Mode::Silent { thinks: false });
-        assert_eq!(mode("claude-opus-4-8", Thinking::Unsaid), Mode::Silent { thinks: false });
+        assert_eq!(mode("claude-opus-4-8", Thinking::Unspecified), Mode::Silent { thinks: false });
         assert_eq!(mode("claude-opus-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-haiku-5-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-sonnet-5-5", Thinking::Off), Mode::Off("between_tools"));
-        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), unasked);
+        assert_eq!(mode("claude-opus-5", Thinking::Unspecified), unasked);
         assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: Some("low"), is_hidden: false });
         assert_eq!(mode("claude-fable-5", Thinking::Off), unasked, "what was chosen for another model");
         assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), unasked);
-        assert_eq!(mode("kimi-k2", Thinking::Unsaid), Mode::Silent { thinks: true });
+        assert_eq!(mode("kimi-k2", Thinking::Unspecified), Mode::Silent { thinks: true });
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn fail(rest: &str) -> Option<Error> {
         None => (None, rest.trim()),
     };
     let status = what.parse().ok().filter(|status| (300..600).contains(status));
-    let by_name = || ErrorKind::OF_PROVIDERS.iter().find(|kind| kind.name() == what);
+    let by_name = || ErrorKind::PROVIDER_KINDS.iter().find(|kind| kind.name() == what);
     let mut error = match status {
         Some(status) => failure::of_status(status, None, message),
         None => failure::of_kind(*by_name()?, "simulated failure", message),

@@ -17,7 +17,7 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
     let conversation = Conversation {
         endpoint: &endpoint,
         key: None,
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "be brief",
         messages: &messages,
         tools,

@@ -69,7 +69,7 @@ pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingC
         ))
     };
     match family {
-        Family::Plain if matches!(thinking, Thinking::Unsaid | Thinking::Off) => Ok(None),
+        Family::Plain if matches!(thinking, Thinking::Unspecified | Thinking::Off) => Ok(None),
         Family::Plain => refuse("off only, because it does not think"),
         Family::Budget { least, most, may_be_off } => match budget(thinking, least, most, may_be_off) {
             Some(config) => Ok(config),
@@ -97,7 +97,7 @@ pub(super) fn requires_signatures(model: &str) -> bool {
 fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option<Option<ThinkingConfig>> {
     let tokens = match thinking {
         // Flash-Lite does not think by default and then rejects `includeThoughts`.
-        Thinking::Unsaid => return Some((least < 512).then(shown)),
+        Thinking::Unspecified => return Some((least < 512).then(shown)),
         Thinking::Off if may_be_off => {
             return Some(Some(ThinkingConfig { thinking_budget: Some(0), ..ThinkingConfig::default() }));
         }
@@ -112,7 +112,7 @@ fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option
 
 fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<ThinkingConfig> {
     let level = match thinking {
-        Thinking::Unsaid => return Some(shown()),
+        Thinking::Unspecified => return Some(shown()),
         Thinking::Off if lowest == "minimal" => {
             return Some(ThinkingConfig { thinking_level: Some(lowest), ..ThinkingConfig::default() });
         }
@@ -127,7 +127,7 @@ fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<T
 fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
     let nothing = ThinkingConfig::default();
     match thinking {
-        Thinking::Unsaid => None,
+        Thinking::Unspecified => None,
         Thinking::Off => Some(ThinkingConfig { thinking_budget: Some(0), ..nothing }),
         Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }),
         Thinking::Low => Some(ThinkingConfig { thinking_level: Some("low"), ..shown() }),
@@ -172,7 +172,7 @@ fn version_of(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::thinking::Thinking::{Budget, High, Low, Medium, Off, Unsaid};
+    use crate::domain::thinking::Thinking::{Budget, High, Low, Medium, Off, Unspecified};
 
     fn config_of(model: &str, thinking: Thinking) -> String {
         match config(model, thinking) {
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn every_model_gets_the_parameter_of_its_generation() {
         let cases = [
-            ("gemini-2.5-pro", Unsaid, r#"{"includeThoughts":true}"#),
+            ("gemini-2.5-pro", Unspecified, r#"{"includeThoughts":true}"#),
             ("gemini-2.5-pro", High, r#"{"includeThoughts":true,"thinkingBudget":24576}"#),
             ("gemini-2.5-pro", Budget(32768), r#"{"includeThoughts":true,"thinkingBudget":32768}"#),
             ("gemini-2.5-flash", Off, r#"{"thinkingBudget":0}"#),
-            ("gemini-2.5-flash-lite", Unsaid, ""),
+            ("gemini-2.5-flash-lite", Unspecified, ""),
             ("gemini-2.5-flash-lite", Low, r#"{"includeThoughts":true,"thinkingBudget":1024}"#),
             ("models/gemini-3.8-flash", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
             ("gemini-3-flash-preview", Off, r#"{"thinkingLevel":"minimal"}"#),
@@ -197,7 +197,7 @@ mod tests {
             ("gemini-pro-latest", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
             ("gemini-2.0-flash", Off, ""),
             ("gemma-4-31b-it", High, r#"{"includeThoughts":true,"thinkingLevel":"high"}"#),
-            ("gemma-4-31b-it", Unsaid, ""),
+            ("gemma-4-31b-it", Unspecified, ""),
         ];
         for (model, thinking, expected) in cases {
             assert_eq!(config_of(model, thinking), expected, "{model} {thinking}");

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::wire::Response;
 use crate::reactor::{Reactor, Source};
 use crate::repl::terminals::Terminals;
-use crate::repl::{Terminal, TerminalId, ViewerId};
+use crate::repl::{Terminal, ViewerId};
 use crate::socket::{Connection, Listener};
 
 /// So many clients may be there at once. For one more, the one goes that has been silent longest.

@@ -3,10 +3,11 @@
 use super::client::{Client, ClientState};
 use super::requests::usage;
 use crate::base::error::Result;
+use crate::base::id::TerminalId;
 use crate::base::text;
 use crate::commands;
 use crate::domain::wire::{Request, Response, TerminalFacts};
-use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalId, TerminalMode, TerminalRequest};
+use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
 
 /// Keys that a terminal may be ahead of the house, in bytes: more are not looked at before these are.
@@ -28,9 +29,9 @@ impl Repl {
         is_read_only: bool,
         terminal: &TerminalFacts,
     ) -> Result<TerminalId> {
-        let named = agent_id.map(|agent_id| commands::agent_called(&self.roster, agent_id)).transpose()?;
+        let named = agent_id.map(|agent_id| commands::agent_called(&self.core.roster, agent_id)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|at| Some(self.terminals.get(at)?.focus));
-        let last = named.or(self.serving.last_focus).or_else(newest).or(self.roster.nth(0));
+        let last = named.or(self.serving.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = last.expect("there is at least agent 0");
         let TerminalFacts { color, attributes, unicode, is_in_tmux, .. } = *terminal;
         let palette = Palette { color, attributes, unicode };
@@ -95,7 +96,7 @@ impl Repl {
     }
 
     fn detach_client(&mut self, number: u64) {
-        let agents = text::counted(self.roster.len(), "agent goes on", "agents go on");
+        let agents = text::counted(self.core.roster.len(), "agent goes on", "agents go on");
         let last = Response::End(format!("detached: {agents}"));
         self.end_what_is_under_way(number);
         if let Some(client) = self.serving.clients.get_mut(&number) {

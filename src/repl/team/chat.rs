@@ -7,10 +7,11 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::commands::{TeamOrder, team_order};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 use crate::repl::team::members::Work;
-use crate::repl::{Repl, TerminalId};
 
 /// Runs that are listed, the newest first.
 const LISTED: usize = 10;
@@ -20,19 +21,19 @@ const TASK_CHARACTERS: usize = 40;
 impl Repl {
     /// Children of this agent work on a task. What it is in the middle of they are not told: they would go on with it.
     pub(in crate::repl) fn team_by_person(&mut self, agent_id: AgentId, line: &str) -> Result<()> {
-        let TeamOrder { task, members, settings } = team_order(line, &self.shared.config.team)?;
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let TeamOrder { task, members, settings } = team_order(line, &self.core.config.team)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let knows = match turn {
             Some(message) => MessageId(message.0 - 1),
-            None => self.shared.store.last_own_message(agent_id)?,
+            None => self.core.store.last_own_message(agent_id)?,
         };
         self.begin_run(agent_id, Some(knows), Work::Members(members), &task, settings).map(drop)
     }
 
     /// Which tasks there are and were, and how members have fared since the start of the program.
-    pub(in crate::repl) fn show_team(&mut self, origin: Option<TerminalId>, agent_id: AgentId) -> Result<()> {
-        let runs = self.shared.store.runs(LISTED)?;
+    pub(in crate::repl) fn show_team(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        let runs = self.core.store.runs(LISTED)?;
         let mut words = String::new();
         for run in runs.iter().rev() {
             let task: String = text::sanitise(run.task.lines().next().unwrap_or_default()).into_owned();

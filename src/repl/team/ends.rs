@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Role};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -93,9 +93,10 @@ impl Repl {
     fn dismiss(&mut self, run: &RunId, member: &str, result: Option<&MemberResult>) {
         let Some(leaving) = self.team.let_go(run, member) else { return };
         let (agent, ending) = (leaving.agent, result.map(|result| &result.ending));
+        self.core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
         // Who has said all that it had to say may be at work for a person already.
         if !matches!(ending, Some(Ending::Answered(_) | Ending::Failed(_))) {
-            self.with_agent(agent, Agent::interrupt);
+            self.core.with_agent(agent, Agent::interrupt);
             self.apply_effects();
         }
         if let Some(Ending::Answered(answer)) = ending {
@@ -107,8 +108,8 @@ impl Repl {
                 Some(Ending::Cancelled(_)) => leaving.is_interrupted,
                 Some(Ending::Skipped(_)) | None => false,
             };
-        if !stays && let Err(error) = self.kill(agent, true) {
-            self.note(leaving.origin, LineKind::Error, &error.message);
+        if !stays && let Err(error) = self.core.kill(agent, true) {
+            self.core.note(leaving.origin, LineKind::Error, &error.message);
         }
     }
 
@@ -117,19 +118,19 @@ impl Repl {
         if let Some(pipeline) = self.team.run_mut(run).and_then(|run| run.pipeline.as_mut()) {
             *pipeline = Some(member.agent);
         }
-        let has_reader = self.roster.get(member.origin).is_some();
+        let has_reader = self.core.roster.get(member.origin).is_some();
         if member.is_in_chat
             && has_reader
             && !answer.trim().is_empty()
-            && let Err(error) = self.send_mail(member.agent, member.origin, answer)
+            && let Err(error) = self.core.send_mail(member.agent, member.origin, answer)
         {
-            self.note(member.origin, LineKind::Error, &error.message);
+            self.core.note(member.origin, LineKind::Error, &error.message);
         }
     }
 
     /// The run is over.
     pub(super) fn end_run(&mut self, run: &RunId, outcome: Rc<Outcome>) {
-        let stored = self.shared.store.end_run(run.as_str(), &outcome.json(), self.shared.clock.unix_ms());
+        let stored = self.core.store.end_run(run.as_str(), &outcome.json(), self.core.clock.unix_ms());
         let Some(ended) = self.team.run_mut(run) else { return };
         let (origin, is_in_chat) = (ended.origin, ended.knows.is_some());
         (ended.has_news, ended.wait) = (false, None);
@@ -137,31 +138,31 @@ impl Repl {
         self.team.forget_oldest();
         self.count_tasks(origin);
         if let Err(error) = stored {
-            self.note(origin, LineKind::Error, &format!("what became of the task is only in memory: {error}"));
+            self.core.note(origin, LineKind::Error, &format!("what became of the task is only in memory: {error}"));
         }
-        if is_in_chat && self.roster.get(origin).is_some() {
+        if is_in_chat && self.core.roster.get(origin).is_some() {
             self.tell_outcome(origin, words(&outcome));
         }
     }
 
     /// The asker is told, and its log has it.
     fn tell_outcome(&mut self, origin: AgentId, words: String) {
-        let now = self.shared.clock.unix_ms();
-        match self.shared.store.append(origin, vec![Body::Command(words.clone())], now) {
-            Ok(stored) => self.show_logged(origin, stored),
-            Err(_) => self.note(origin, LineKind::Note, &words),
+        let now = self.core.clock.unix_ms();
+        match self.core.store.append(origin, vec![Body::Command(words.clone())], now) {
+            Ok(stored) => self.core.remember(origin, stored),
+            Err(_) => self.core.note(origin, LineKind::Note, &words),
         }
     }
 
     /// An agent for which others work shows that something is under way.
     pub(super) fn count_tasks(&mut self, origin: AgentId) {
         let open = self.team.open_runs().filter(|run| run.origin == origin).count();
-        self.roster.with(origin, |agent| agent.set_tasks(open));
+        self.core.roster.with(origin, |agent| agent.set_tasks(open));
     }
 
     /// The end of the program: every run ends with what there is.
     pub(in crate::repl) fn end_all_runs(&mut self) {
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         let open: Vec<RunId> = self.team.open_runs().map(|run| run.id.clone()).collect();
         open.iter().for_each(|run| self.team.interrupt(run, now));
         // Each turn of a run that was interrupted takes it nearer to its end, and 100 members take two.

@@ -108,7 +108,7 @@ impl Repl {
         if !self.team.plays(agent_id) {
             return Some(effect);
         }
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         match &effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.team.hear(agent_id, bodies, false, now),
             Effect::Finish(bodies) => self.team.hear(agent_id, bodies, true, now),

@@ -7,8 +7,8 @@ use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::config::Settings as Limits;
-use crate::repl::{Repl, TerminalId};
+use crate::domain::flow::Origin;
+use crate::repl::Repl;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
@@ -52,10 +52,6 @@ impl Team {
         false
     }
 
-    pub(super) const fn settings_of(&self, _: AgentId, usual: Limits) -> Limits {
-        usual
-    }
-
     pub(super) const fn on_begun(&self, _: AgentId, _: Moment) {}
 
     pub(super) const fn on_buried(&self, _: AgentId, _: Moment) {}
@@ -73,11 +69,11 @@ impl Repl {
     }
 
     pub(super) fn team_by_person(&mut self, _: AgentId, _: &str) -> Result<()> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
-    pub(super) fn show_team(&mut self, _: Option<TerminalId>, _: AgentId) -> Result<()> {
-        Err(Error::left_out("coordinator"))
+    pub(super) fn show_team(&mut self, _: Origin, _: AgentId) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
     }
 
     pub(super) const fn divert_to_team(&mut self, _: AgentId, effect: Effect) -> Option<Effect> {
@@ -89,7 +85,7 @@ impl Repl {
     /// # Errors
     /// Always: it was left out.
     pub fn run_task(&mut self, _: AgentId, _: Vec<Member>, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     /// The same for a workflow.
@@ -97,7 +93,7 @@ impl Repl {
     /// # Errors
     /// Always: it was left out.
     pub fn run_workflow(&mut self, _: AgentId, _: &Workflow, _: &str, _: Settings) -> Result<RunId> {
-        Err(Error::left_out("coordinator"))
+        Err(Error::not_built_in("coordinator"))
     }
 
     /// What has happened in a run.

@@ -84,7 +84,7 @@ impl Repl {
 
     /// Ends a run with what there is: its members are stopped in the next turn. One that has ended stays as it is.
     pub fn interrupt_run(&mut self, run: &RunId) {
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         self.team.interrupt(run, now);
     }
 

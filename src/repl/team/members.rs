@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::State;
+use crate::agent::{Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::commands;
+use crate::domain::config::RetryPolicy;
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
-use crate::domain::thinking::Thinking;
-use crate::provider::thinking_for;
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
+use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::team::{Heard, Part, Run, RunId};
-use crate::store::{Forked, Found, NewAgent, NewRun};
-use crate::team::AgentFactory;
+use crate::store::{Found, NewRun};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{Task, Who};
@@ -42,9 +42,9 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.require_writing()?;
-        self.roster.get(origin).filter(|_| !self.is_summary_job(origin)).ok_or_else(agent_gone)?;
-        let (id, now) = (RunId::random(), self.shared.clock.now());
+        self.core.require_writable()?;
+        self.core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+        let (id, now) = (RunId::random(), self.core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
         let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
         let task = match work {
@@ -53,7 +53,7 @@ impl Repl {
         };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
         for model in models.chain(judge.as_deref()) {
-            self.shared.factory.endpoint(model)?;
+            self.core.factory.endpoint(model)?;
         }
         let new = NewRun {
             run: id.as_str(),
@@ -63,7 +63,7 @@ impl Repl {
             aggregation: aggregation.name(),
             keeps_members: knows.is_some(),
         };
-        self.shared.store.begin_run(&new, self.shared.clock.unix_ms())?;
+        self.core.store.begin_run(&new, self.core.clock.unix_ms())?;
         self.team.runs.push(Run {
             id: id.clone(),
             task,
@@ -93,26 +93,26 @@ impl Repl {
         if let Err(error) = asked {
             // Somebody else may talk with it just now; nothing else that went wrong here will be right soon.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
-            let now = self.shared.clock.now();
+            let now = self.core.clock.now();
             self.team.with_task(run, now, |task, context| task.on_failure(agent_id, &error, is_retryable, context));
         }
     }
 
     fn ask_first(&mut self, run: &RunId, agent_id: Who, prompt: &str) -> Result<()> {
         let agent = self.bear(run, agent_id)?;
-        let before = self.shared.store.last_own_message(agent)?;
+        let before = self.core.store.last_own_message(agent)?;
         let part = Part { run: run.clone(), agent_id, before, heard: Heard::default() };
         self.team.parts.insert(agent, part);
         self.hand_on(run, agent, prompt);
-        self.submit(None, agent, prompt.to_owned())
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// In a pipeline what a stage is told is a letter of the one before, too. It has read it already: nobody is to tell it
     /// of something unread. What no letter carries, or a store that refuses, does not keep it from its work.
     fn hand_on(&mut self, run: &RunId, agent: AgentId, letter: &str) {
         if let Some(from) = self.team.run(run).and_then(|run| run.pipeline.flatten()) {
-            let delivered = self.send_mail(from, agent, letter);
-            drop(delivered.and_then(|id| self.take_mail(agent, Some(id))));
+            let delivered = self.core.send_mail(from, agent, letter);
+            drop(delivered.and_then(|id| self.core.read_mail(agent, Some(id))));
         }
     }
 
@@ -121,73 +121,34 @@ impl Repl {
         let part = self.team.parts.get_mut(&agent).ok_or_else(agent_gone)?;
         part.heard = Heard::default();
         let before = part.before;
-        if self.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
+        if self.core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::new(ErrorKind::Usage, "a person talks with it"));
         }
-        self.log_event(agent, Body::Rewind(before))?;
-        self.submit(None, agent, prompt.to_owned())
+        let messages = self.core.append_event(agent, Body::Rewind(before))?;
+        self.core.remember(agent, messages);
+        self.submit(Origin::Internal, agent, prompt.to_owned())
     }
 
     /// The agent that is to play this member: a child of the asker.
     fn bear(&mut self, run: &RunId, agent_id: Who) -> Result<AgentId> {
-        let Run { task, origin, knows, .. } = self.team.run(run).ok_or_else(agent_gone)?;
-        let (member, origin, knows) =
-            (task.member(agent_id).clone(), *origin, knows.filter(|_| agent_id != Who::Judge));
-        let parent = self.roster.get(origin).ok_or_else(agent_gone)?;
-        let endpoint = match &member.model {
-            Some(model) => self.shared.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
-        };
-        let new = NewAgent {
-            id: AgentId::random(),
+        let Run { task, origin, knows, retry, .. } = self.team.run(run).ok_or_else(agent_gone)?;
+        let (member, origin, retry) = (task.member(agent_id).clone(), *origin, *retry);
+        let knows = knows.filter(|_| agent_id != Who::Judge);
+        let spec = Spawn {
             name: Some(self.free_name(&member.name)?),
-            parent: origin,
-            fork_point: knows.unwrap_or_default(),
-            endpoint: Some(endpoint.full_name()),
-            environment: Some(parent.talk.environment.spec.clone()),
+            model: member.model,
+            system: member.role,
+            role: Role::Member,
+            retry: Some(RetryPolicy { retries: 0, ..retry }),
+            has_tools: agent_id != Who::Judge,
+            run: Some(run.as_str().to_owned()),
+            ..Spawn::new(origin, Origin::Internal, knows.map_or(Inherit::Nothing, Inherit::UpTo))
         };
-        let before = parent.talk.thinking;
-        let thinking = thinking_for(&endpoint, before);
-        let forked =
-            self.enter_member(run, &new, &member, knows.is_some(), (thinking != before).then_some(thinking))?;
-        let child = self.roster.with(origin, |parent| {
-            parent.emit_logged(&forked.in_parent.body);
-            parent.remember(vec![forked.in_parent]);
-            // What it knows is read from the store: the asker may have gone on since the run began.
-            let mut child = AgentFactory::fork(parent, &forked.row, endpoint, None);
-            child.talk.thinking = thinking;
-            child.talk.has_tools = agent_id != Who::Judge;
-            child.talk.system = member.role.map_or_else(|| child.talk.system.clone(), Into::into);
-            child
-        });
-        self.roster.add(child.ok_or_else(agent_gone)?, Some(origin));
+        let id = self.core.spawn(spec)?;
         if let Some(run) = self.team.run_mut(run) {
-            run.agents.insert(agent_id, new.id);
+            run.agents.insert(agent_id, id);
         }
-        Ok(new.id)
-    }
-
-    /// All of it in one transaction.
-    fn enter_member(
-        &mut self,
-        run: &RunId,
-        new: &NewAgent,
-        member: &Member,
-        knows: bool,
-        thinking: Option<Thinking>,
-    ) -> Result<Forked> {
-        self.together(|repl| {
-            let (store, now) = (&repl.shared.store, repl.shared.clock.unix_ms());
-            let forked = if knows { store.fork(new, now)? } else { store.slice(new, Vec::new(), now)? };
-            if let Some(thinking) = thinking {
-                store.set_thinking(new.id, Some(&thinking.to_string()))?;
-            }
-            if let Some(role) = &member.role {
-                store.set_system(new.id, Some(role))?;
-            }
-            store.join_run(new.id, run.as_str())?;
-            Ok(forked)
-        })
+        Ok(id)
     }
 
     /// A name that nobody has: that of the member as far as an agent can be called so, with a number behind it where
@@ -199,7 +160,7 @@ impl Repl {
         let stem = if plain.is_empty() { "member" } else { plain };
         let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         for name in names.filter(|name| commands::checked_name(name).is_ok()) {
-            if matches!(self.shared.store.find(&name)?, Found::None) {
+            if matches!(self.core.store.find(&name)?, Found::None) {
                 return Ok(name);
             }
         }

@@ -73,10 +73,10 @@ fn look(chance: &mut Chance, whole: &mut Scrollback, pieces: &mut Scrollback) {
     let (width, height) = (1 + chance.below(60) as u16, 1 + chance.below(30) as u16);
     let rows = chance.below(80) as isize - 40;
     for scrollback in [&mut *whole, &mut *pieces] {
-        scrollback.scroll(Reader::Everybody, rows, width, height);
+        scrollback.scroll(Reader::Shared, rows, width, height);
     }
-    let shown = whole.visible(Reader::Everybody, width, height);
-    assert_eq!(shown, pieces.visible(Reader::Everybody, width, height), "cut or not");
+    let shown = whole.visible(Reader::Shared, width, height);
+    assert_eq!(shown, pieces.visible(Reader::Shared, width, height), "cut or not");
     assert!(shown.len() <= usize::from(height));
     for row in shown {
         let fits = text::width(&row.text) <= usize::from(width) || row.text.graphemes(true).count() == 1;

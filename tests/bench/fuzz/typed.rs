@@ -7,7 +7,7 @@ use polylogue::base::text;
 use polylogue::commands::{self, CommandContext};
 use polylogue::domain::config::Config;
 use polylogue::domain::draft::Draft;
-use polylogue::domain::environment::{EnvironmentEntry, Names, Spec};
+use polylogue::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
 use polylogue::domain::flow::Change;
 use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
@@ -138,13 +138,13 @@ pub fn environments() -> Step {
             EnvironmentEntry { name: name.into(), tools: parts, ..EnvironmentEntry::default() }
         };
         let entries = [entry("mine"), entry("ours")];
-        let names = Names { entries: &entries, tools: &tools };
+        let names = EnvironmentNames { entries: &entries, tools: &tools };
         let text: String = (0..chance.below(8)).map(|_| chance.of(PIECES)).collect();
         let text = if chance.once_in(3) { chance.text(12) } else { text };
-        let Ok(spec) = text.parse::<Spec>() else { return };
+        let Ok(spec) = text.parse::<EnvironmentSpec>() else { return };
         assert_eq!(spec.to_string(), text);
-        assert_eq!(spec.to_string().parse::<Spec>().as_ref(), Ok(&spec));
-        if let Ok(mut meaning) = names.meaning(&spec) {
+        assert_eq!(spec.to_string().parse::<EnvironmentSpec>().as_ref(), Ok(&spec));
+        if let Ok(mut meaning) = names.resolve(&spec) {
             let count = meaning.tools.len();
             meaning.tools.sort();
             meaning.tools.dedup();

@@ -31,7 +31,7 @@ fn say_at(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.say(&["--stay"]),
-        (_, Some(("--ephemeral", _))) => scene.say(&["--ephemeral"]),
+        (_, Some((flag @ ("--ephemeral" | "--trace-stable"), _))) => scene.say(&[flag]),
         (_, Some((flag, _))) => scene.say(&[flag, plain]),
         (_, None) => unreachable!("this setting has no option"),
     }
@@ -43,11 +43,11 @@ fn levels(setting: &Setting) -> Vec<usize> {
     (0..4).filter(|level| is_there[*level]).collect()
 }
 
-/// What a level makes of a setting: two options can only be said, not given a value.
+/// What a level makes of a setting: some options can only be said, not given a value.
 fn meant<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
         (3, Some(("--stay", _))) => "false",
-        (3, Some(("--ephemeral", _))) => "true",
+        (3, Some(("--ephemeral" | "--trace-stable", _))) => "true",
         _ => value,
     }
 }
