@@ -1,5 +1,4 @@
-//! The program dies in the middle of everything and is started again: what was acknowledged is there, what was cut is
-//! marked, and every conversation can go on.
+//! Crash and restart: what was acknowledged is stored, interrupted turns are marked, and every conversation can continue.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;
@@ -9,7 +8,7 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{self, assert_valid};
 
-fn house_of(count: usize, peer: &Peer) -> Harness {
+fn app_with_agents(count: usize, peer: &Peer) -> Harness {
     scene::house_of(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
@@ -25,7 +24,7 @@ fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -
 #[test]
 fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     let peer = Peer::start();
-    let mut app = house_of(6, &peer);
+    let mut app = app_with_agents(6, &peer);
     exchange(&mut app, &peer, 0, "an old question", "an old reply");
     let [waits, streams, asks, runs] = [1, 2, 3, 4];
     app.say(waits, "waits for bytes");
@@ -71,7 +70,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
 #[test]
 fn a_second_crash_finds_nothing_more_to_close() {
     let peer = Peer::start();
-    let mut app = house_of(2, &peer);
+    let mut app = app_with_agents(2, &peer);
     app.say(1, "a question");
     let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
@@ -88,9 +87,9 @@ fn messages_of(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also_after_a_crash() {
+fn a_child_sends_the_messages_of_its_parent_until_the_fork_and_its_own_also_after_a_crash() {
     let peer = Peer::start();
-    let mut app = house_of(1, &peer);
+    let mut app = app_with_agents(1, &peer);
     exchange(&mut app, &peer, 0, "before", "reply before");
     app.fork(0);
     let parent = exchange(&mut app, &peer, 0, "only the parent's", "reply to the parent");
@@ -111,7 +110,7 @@ fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also
 #[test]
 fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_crash() {
     let peer = Peer::start();
-    let mut app = house_of(1, &peer);
+    let mut app = app_with_agents(1, &peer);
     let prefix = |body: &[u8]| {
         let text = String::from_utf8(body.to_vec()).expect("JSON is text");
         text.split_once(",{\"role\":\"user\",\"content\":\"latest")
@@ -132,9 +131,9 @@ fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_cr
 }
 
 #[test]
-fn drafts_and_queues_are_there_again_after_leaving_in_order() {
+fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     let peer = Peer::start();
-    let mut app = house_of(3, &peer);
+    let mut app = app_with_agents(3, &peer);
     app.type_bytes("draft of A, with a 字".as_bytes());
     app.switch(1);
     app.type_bytes(b"draft of B\n\x1b[200~one\ntwo\nthree\x1b[201~");
@@ -161,7 +160,7 @@ fn drafts_and_queues_are_there_again_after_leaving_in_order() {
 #[test]
 fn leaving_stops_every_tool_and_answers_every_call() {
     let peer = Peer::start();
-    let mut app = house_of(3, &peer);
+    let mut app = app_with_agents(3, &peer);
     for n in 0..3 {
         app.say(n, "run it");
         let exchange = app.accept(&peer);

@@ -151,11 +151,6 @@ impl Store {
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
-    /// Whether a transaction is open.
-    pub fn is_together(&self) -> bool {
-        !self.conn.is_autocommit() || self.failed.borrow().is_some()
-    }
-
     /// Commits, or rolls back, what was written since [`Store::begin_together`].
     ///
     /// # Errors

@@ -168,7 +168,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     };
 }
 
-/// A house in which every protocol is configured, each with a peer of its own.
+/// An app in which every protocol is configured, each with a peer of its own.
 struct Scene {
     app: Harness,
     peers: [Peer; 4],

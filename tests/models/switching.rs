@@ -166,7 +166,7 @@ fn a_conversation_goes_on_with_any_other_model_and_takes_nothing_of_the_first_al
 }
 
 #[test]
-fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
+fn back_at_the_first_model_its_signatures_are_sent_again_unchanged() {
     for first in kinds() {
         for other in kinds().filter(|other| *other != first) {
             let story = format!("{first} -> {other} -> {first}");
@@ -189,7 +189,7 @@ fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
 }
 
 #[test]
-fn a_seal_goes_to_no_other_model_of_the_same_protocol() {
+fn a_signature_goes_to_no_other_model_of_the_same_protocol() {
     for kind in kinds() {
         let other_provider = Endpoint { provider: "theirs".into(), ..endpoint(kind) };
         let other_model = Endpoint { model: format!("{}-2", model(kind).name), ..endpoint(kind) };
