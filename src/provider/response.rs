@@ -148,9 +148,9 @@ impl<R: ReplyParser> ResponseDecoder<R> {
     fn append_body(&mut self, bytes: &[u8]) -> Result<IsComplete> {
         let is_error_status = self.is_error_status();
         let Phase::Body(body) = &mut self.phase else { return Ok(false) };
-        let room = if is_error_status { MAX_ERROR_BODY } else { MAX_BODY }.saturating_sub(body.len());
-        body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if bytes.len() <= room {
+        let space = if is_error_status { MAX_ERROR_BODY } else { MAX_BODY }.saturating_sub(body.len());
+        body.extend_from_slice(&bytes[..bytes.len().min(space)]);
+        if bytes.len() <= space {
             return Ok(false);
         }
         let body = std::mem::take(body);

@@ -149,7 +149,7 @@ impl Mode {
     pub fn fields(self, is_bound: bool) -> String {
         match self {
             Mode::Silent { .. } => String::new(),
-            Mode::Off(word) => format!(",\"thinking\":{{\"type\":{word:?}}}"),
+            Mode::Off(value) => format!(",\"thinking\":{{\"type\":{value:?}}}"),
             Mode::Budget(tokens) => format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{tokens}}}"),
             Mode::Adaptive { effort, is_hidden } => {
                 let display = if is_hidden { ",\"display\":\"summarized\"" } else { "" };

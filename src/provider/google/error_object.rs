@@ -78,7 +78,7 @@ fn code_of(error: &Value) -> Option<u16> {
     })
 }
 
-/// Google reports an invalid key as a bad request; the reason tells the difference.
+/// Google reports an invalid key as a bad request; the `reason` distinguishes it.
 fn is_bad_key(error: &Value, text: &str) -> bool {
     let is_reason = |detail: &Value| {
         detail.get("reason").and_then(Value::as_str).is_some_and(|reason| reason.starts_with("API_KEY_"))

@@ -112,8 +112,8 @@ impl Reply {
 /// The error of a blocked request.
 fn blocked(feedback: &Feedback) -> Option<Error> {
     let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
-    let words = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
-    Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &words))
+    let message = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
+    Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &message))
 }
 
 /// The meaning of a `FinishReason`; `None` while the model has not stopped.

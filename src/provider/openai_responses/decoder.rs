@@ -117,9 +117,9 @@ mod tests {
         format!(r#"{{"type":"response.{kind}.delta","output_index":{at},"delta":"{text}"}}"#)
     }
 
-    fn is_refused(events: &[StreamEvent], words: &str) -> bool {
+    fn is_refused(events: &[StreamEvent], message: &str) -> bool {
         let last = events.last();
-        matches!(last, Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Protocol && error.message.contains(words))
+        matches!(last, Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Protocol && error.message.contains(message))
     }
 
     #[test]
