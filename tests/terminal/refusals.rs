@@ -39,7 +39,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
     assert_eq!(std::fs::read(&file).expect("the file"), b"not a directory");
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file.join("below")));
     assert_eq!(code, 1);
-    assert!(words.contains("a file is where a directory should be"), "{words}");
+    assert!(words.contains("a part of the path is not a directory"), "{words}");
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(Path::new("/proc/nothing/here")));
     assert_eq!(code, 1);
     assert!(words.contains("/proc/nothing/here"), "{words}");
