@@ -1,4 +1,5 @@
-//! Crash and restart: what was acknowledged is stored, interrupted turns are marked, and every conversation can continue.
+//! Crash and restart: what was acknowledged is stored, interrupted turns are marked, and every conversation can
+//! continue.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;

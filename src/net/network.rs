@@ -1,7 +1,7 @@
 //! What all connections share: trusted certificates, and a cache of addresses.
 //!
-//! libcurl resolves names in a thread of each multi handle. With one handle per agent, five hundred agents that start on
-//! one host would start a thousand threads. So a name is looked up once for all ([`Network::wants_lookup`]), and the
+//! libcurl resolves names in a thread of each multi handle. With one handle per agent, five hundred agents that start
+//! on one host would start a thousand threads. So a name is looked up once for all ([`Network::wants_lookup`]), and the
 //! addresses are passed to each transfer.
 
 use std::cell::{OnceCell, RefCell};

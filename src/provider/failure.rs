@@ -148,7 +148,8 @@ fn meaning(status: u16) -> (ErrorKind, &'static str) {
     }
 }
 
-/// One line of at most [`MAX_EXCERPT`] characters, without control characters and without anything that looks like a key.
+/// One line of at most [`MAX_EXCERPT`] characters, without control characters and without anything that looks like a
+/// key.
 pub(super) fn excerpt(text: &str) -> String {
     let mut line = String::new();
     // Enough for four bytes a character and as much white space.

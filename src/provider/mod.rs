@@ -136,8 +136,8 @@ pub struct Service {
 /// Turns the bytes of one response into events.
 ///
 /// There is exactly one [`StreamEvent::Done`] for a complete reply, or one [`StreamEvent::Error`] for a failed one, and
-/// nothing after it. How the bytes are cut only affects how text is split. Every size is limited; exceeding a limit fails
-/// this reply alone.
+/// nothing after it. How the bytes are cut only affects how text is split. Every size is limited; exceeding a limit
+/// fails this reply alone.
 pub trait Decoder {
     /// The status line and headers of the final response. Called once, before the bytes.
     fn head(&mut self, head: &HttpHead);

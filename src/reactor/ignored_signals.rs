@@ -1,5 +1,5 @@
-//! Whether a signal is ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction) needs
-//! unsafe code.
+//! Whether a signal is ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction)
+//! needs unsafe code.
 
 /// False if it is not known.
 pub(super) fn is_ignored(signal: i32) -> bool {

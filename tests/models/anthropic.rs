@@ -1,5 +1,5 @@
-//! Conversations with a Messages server. The peer validates every request by the rules of that API, so each test in which
-//! a reply is cut ends with one more request.
+//! Conversations with a Messages server. The peer validates every request by the rules of that API, so each test in
+//! which a reply is cut ends with one more request.
 
 use polylogue::agent::State;
 use polylogue::domain::endpoint::{Endpoint, Secret};

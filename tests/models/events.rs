@@ -1,5 +1,5 @@
-//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all, with
-//! the real loop. Each protocol has a peer of its own, which looks at its requests.
+//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all,
+//! with the real loop. Each protocol has a peer of its own, which looks at its requests.
 
 use polylogue::agent::{Agent, State};
 use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};

@@ -1,5 +1,5 @@
-//! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and whatever
-//! cuts a turn, the next request is valid. The peer looks at each request.
+//! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and
+//! whatever cuts a turn, the next request is valid. The peer looks at each request.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;

@@ -1,5 +1,5 @@
-//! Recorded bytes in `fixtures/sse/<kind>/<case>.sse` with a JSON file of the head and the expected events. Each case is
-//! decoded as a whole, byte by byte, and cut in two at every position.
+//! Recorded bytes in `fixtures/sse/<kind>/<case>.sse` with a JSON file of the head and the expected events. Each case
+//! is decoded as a whole, byte by byte, and cut in two at every position.
 
 use std::fs;
 use std::path::{Path, PathBuf};

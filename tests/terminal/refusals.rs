@@ -152,8 +152,8 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 #[test]
 fn a_directory_without_write_permission_is_an_error() {
     let directory = after(|_| ());
-    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot be
-    // run, and what other tests start at this moment inherits what this process has open.
+    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot
+    // be run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is there").success());
     let permit = |mode| {

@@ -176,7 +176,8 @@ impl Reply {
         Ok(())
     }
 
-    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not open.
+    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not
+    /// open.
     fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
         match self.open.remove(&index) {
             Some(Open::Thinking { text, signature }) if !signature.is_empty() => {

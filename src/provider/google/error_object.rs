@@ -2,8 +2,8 @@
 //!
 //! `{"error":{"code":429,"message":"...","status":"RESOURCE_EXHAUSTED","details":[{"@type":"...","retryDelay":"17s"}]}}`,
 //! alone, in a list, or (from gateways) as text within the message of another
-//! (ai.google.dev/gemini-api/docs/troubleshooting, google.rpc.Status, google.rpc.RetryInfo, google.rpc.ErrorInfo). Other
-//! shapes come from gateways and are read as those of any server.
+//! (ai.google.dev/gemini-api/docs/troubleshooting, google.rpc.Status, google.rpc.RetryInfo, google.rpc.ErrorInfo).
+//! Other shapes come from gateways and are read as those of any server.
 
 use serde_json::Value;
 

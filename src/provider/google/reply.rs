@@ -26,7 +26,8 @@ impl PartialReply for Reply {
         self.finish.is_some()
     }
 
-    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with calls.
+    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with
+    /// calls.
     fn close(&mut self, out: &mut Vec<StreamEvent>) {
         limits::close(self.finish, self.calls > 0, out);
     }

@@ -113,8 +113,8 @@ impl Reply {
     /// The call that a delta continues; `None` if it begins one.
     ///
     /// By its index, or without one the last call. A delta with a name begins another call if its id differs, or if
-    /// there is no id and the arguments so far are complete, because some servers give index 0 to every call. A different
-    /// id alone does not: older vLLM sends a new id with every delta.
+    /// there is no id and the arguments so far are complete, because some servers give index 0 to every call. A
+    /// different id alone does not: older vLLM sends a new id with every delta.
     fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let position = match index {
             Some(_) => self.calls.iter().rposition(|call| call.wire_index == index)?,

@@ -240,9 +240,9 @@ impl Reply {
         self.push_signature(&json!({"phase": *item.phase.0}), out)
     }
 
-    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there is
-    /// nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects it
-    /// (`Unknown parameter: 'input[1].status'`).
+    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there
+    /// is nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects
+    /// it (`Unknown parameter: 'input[1].status'`).
     fn push_reasoning(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {
