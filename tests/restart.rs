@@ -1,5 +1,5 @@
-//! Crash and restart: what was acknowledged is stored, interrupted turns are marked, and every conversation can
-//! continue.
+//! The program crashes in the middle of its work and is started again: what was acknowledged is there, what was cut is
+//! marked, and every conversation can go on.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;
@@ -10,10 +10,10 @@ use crate::support::peer::Peer;
 use crate::support::scene::{self, assert_valid};
 
 fn app_with_agents(count: usize, peer: &Peer) -> Harness {
-    scene::house_of(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
+    scene::app_with_agents(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
-/// The agent is asked and answers; what the server was sent.
+/// A message and its reply; the request that the server got.
 fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Value {
     app.say(n, text);
     let exchange = app.accept(peer);
@@ -27,7 +27,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     let peer = Peer::start();
     let mut app = app_with_agents(6, &peer);
     exchange(&mut app, &peer, 0, "an old question", "an old reply");
-    let [waits, streams, asks, runs] = [1, 2, 3, 4];
+    let [waits, streams, asks, is_running] = [1, 2, 3, 4];
     app.say(waits, "waits for bytes");
     let _waiting = app.accept(&peer);
     app.say(asks, "asks");
@@ -35,15 +35,15 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     asking.stream().text("let me look").tool_call(0, "call-a", "bash", "{\"command\":\"true\"}");
     asking.finish("tool_calls").done();
     app.turn_until_asked(asks);
-    app.say(runs, "runs");
+    app.say(is_running, "runs");
     let running = app.accept(&peer);
     running.stream().tool_call(0, "call-b", "bash", "{\"command\":\"sleep 60\"}");
     running.tool_call(1, "call-c", "read_file", "{\"path\":\"x\"}").finish("tool_calls").done();
-    app.answer(runs, true);
+    app.answer(is_running, true);
     app.say(streams, "streams");
     let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
-    // The first piece is kept at once; only what has come since the last checkpoint may be missing.
+    // The first piece is stored at once; only what arrived since the last checkpoint may be missing.
     app.turn_until("a checkpoint", |app| app.agent(streams).partial_text() == "half of ");
     let finished = app.log(0);
 
@@ -60,7 +60,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     assert_eq!(own(waits), ["user", "interrupted"]);
     assert_eq!(own(streams), ["user", "assistant", "interrupted"]);
     assert_eq!(own(asks), ["user", "assistant", "tool_call", "tool_result", "interrupted"]);
-    assert_eq!(own(runs), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
+    assert_eq!(own(is_running), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
     assert!(app.screen_text().contains("in the middle of 4 turns"), "{}", app.screen_text());
     for n in 0..6 {
         let body = exchange(&mut app, &peer, n, "go on", "gladly");
@@ -88,7 +88,7 @@ fn messages_of(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_child_sends_the_messages_of_its_parent_until_the_fork_and_its_own_also_after_a_crash() {
+fn a_child_has_the_conversation_of_its_parent_until_the_fork_and_then_its_own_also_after_a_crash() {
     let peer = Peer::start();
     let mut app = app_with_agents(1, &peer);
     exchange(&mut app, &peer, 0, "before", "reply before");
@@ -144,7 +144,7 @@ fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     exchange.stream().text("half");
     app.turn_until("the half", |app| app.agent(2).partial_text() == "half");
     app.say(2, "queued");
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     exchange.wait_for_close();
     assert_eq!(app.state(2), State::Idle);
 
@@ -170,7 +170,7 @@ fn leaving_stops_every_tool_and_answers_every_call() {
         app.answer(n, true);
         assert_eq!(app.state(n), State::ExecutingTool);
     }
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     for n in 0..3 {
         assert!(!app.agent(n).has_live_tool());
         let last: Vec<Body> = app.log(n).into_iter().rev().take(2).map(|message| message.body).collect();

@@ -150,6 +150,7 @@ pub struct Agent {
     pub makes_worktree: bool,
     /// Tasks on which others work for it.
     tasks: usize,
+    members: (usize, usize),
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
     /// What it works for.
@@ -178,6 +179,7 @@ impl Agent {
             helper: None,
             makes_worktree: false,
             tasks: 0,
+            members: (0, 0),
             used: Usage::default(),
             role: Role::Normal,
             retry: None,
@@ -312,10 +314,15 @@ impl Agent {
         self.show_work();
     }
 
-    /// So many tasks are worked on for it from now on.
-    pub fn set_tasks(&mut self, tasks: usize) {
-        self.tasks = tasks;
+    /// How many tasks members work on for it, and how many of these members are done, of how many.
+    pub fn set_tasks(&mut self, tasks: usize, members: (usize, usize)) {
+        (self.tasks, self.members) = (tasks, members);
         self.show_work();
+    }
+
+    /// How many of the members that work for it are done, of how many; none if there are no open tasks.
+    pub fn members_done(&self) -> Option<(usize, usize)> {
+        (self.tasks > 0).then_some(self.members)
     }
 
     /// Whether others work for it, on summaries or on tasks: that can be stopped although it is idle itself.

@@ -143,21 +143,21 @@ impl Store {
         Ok(value)
     }
 
-    /// Begins a transaction that [`Store::end_together`] ends; otherwise like [`Store::transaction`].
+    /// Begins a transaction that [`Store::end`] ends; otherwise like [`Store::transaction`].
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn begin_together(&self) -> Result<()> {
+    pub fn begin(&self) -> Result<()> {
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
-    /// Commits, or rolls back, what was written since [`Store::begin_together`].
+    /// Commits, or rolls back, what was written since [`Store::begin`].
     ///
     /// # Errors
     /// The commit failed, or a write before it; everything is rolled back then.
-    pub fn end_together(&self, commit: bool) -> Result<()> {
+    pub fn end(&self, commit: bool) -> Result<()> {
         if let Some(error) = self.failed.take().filter(|_| commit) {
-            return self.end_together(false).and(Err(error));
+            return self.end(false).and(Err(error));
         }
         // An error such as that of a full disk may have rolled back already.
         if !commit && self.conn.is_autocommit() {
@@ -265,9 +265,9 @@ mod tests {
         });
         assert!(outcome.is_err(), "nothing is left to commit");
         assert_eq!(store.last_own_message(agent).unwrap().0, 0);
-        store.begin_together().unwrap();
+        store.begin().unwrap();
         assert!(store.conn.execute("INSERT OR ROLLBACK INTO agents SELECT * FROM agents", []).is_err());
-        assert!(store.end_together(true).is_err());
-        assert_eq!(store.end_together(false), Ok(()));
+        assert!(store.end(true).is_err());
+        assert_eq!(store.end(false), Ok(()));
     }
 }

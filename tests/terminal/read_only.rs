@@ -46,7 +46,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     assert_eq!(looker.terminal_left(), TerminalLeft::CLEAN);
-    assert!(looker.screen_text().contains("Nothing was changed"), "{}", looker.screen_text());
+    assert!(looker.screen_text().contains("nothing was changed"), "{}", looker.screen_text());
     assert!(bytes_of(chat.directory.path()) == before, "the store was touched");
 
     chat.pty.send("\x1b\x1b1");
