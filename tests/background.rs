@@ -45,7 +45,7 @@ fn the_tree_distinguishes_streaming_agents_from_those_that_wait_for_the_first_by
     exchange.text("first ");
     app.turn_until("the first chunk", |app| app.agent(0).partial_text() == "first ");
     app.enter("/agents");
-    app.turn_until("a word", |app| app.screen_text().contains("  writing  "));
+    app.turn_until("a word", |app| app.screen_text().contains("  replying  "));
     exchange.finish("stop");
     exchange.done();
     app.turn_until_idle();

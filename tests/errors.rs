@@ -75,23 +75,23 @@ fn error_of_answer(answer: impl FnOnce(&Exchange)) -> (Harness, Peer, String) {
 }
 
 #[test]
-fn a_refused_connection_is_tried_again_and_then_said() {
+fn a_refused_connection_is_retried_and_then_reported() {
     let refusing = Refusing::start();
     let mut app = app(&refusing.url());
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains("refused the connection") && error.ends_with("tried 3 times"), "{error}");
+    assert!(error.contains("refuses the connection") && error.ends_with("(tried 3 times)"), "{error}");
     assert_eq!(app.agent(0).retries(), 2);
 }
 
 #[test]
-fn a_name_that_cannot_be_resolved_is_said() {
+fn an_unresolvable_host_is_reported() {
     let mut app = app(&format!("http://{NO_HOST}/v1"));
     let error = error_after(&mut app, |_| {});
     assert!(error.contains(&format!("cannot resolve {NO_HOST}")), "{error}");
 }
 
 #[test]
-fn tls_to_a_server_without_tls_is_said() {
+fn tls_to_a_server_without_tls_is_reported() {
     let peer = Peer::start();
     let mut app = app(&peer.url().replace("http://", "https://"));
     let error = error_after(&mut app, |_| {});
@@ -99,7 +99,7 @@ fn tls_to_a_server_without_tls_is_said() {
 }
 
 #[test]
-fn wrong_credentials_give_the_text_back_and_leave_the_conversation_clean() {
+fn wrong_credentials_return_the_text_to_the_draft_and_remove_it_from_the_conversation() {
     let refusal = format!("Incorrect API key provided: {KEY}.");
     let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.error(401, "invalid_api_key", &refusal);
@@ -115,7 +115,7 @@ fn wrong_credentials_give_the_text_back_and_leave_the_conversation_clean() {
 }
 
 #[test]
-fn text_that_comes_back_does_not_push_out_what_was_typed_meanwhile_and_is_not_lost() {
+fn returned_text_does_not_replace_the_draft_and_is_not_lost() {
     let peer = Peer::start();
     let mut app = app(&peer.url());
     app.enter("a question");
@@ -127,7 +127,7 @@ fn text_that_comes_back_does_not_push_out_what_was_typed_meanwhile_and_is_not_lo
 }
 
 #[test]
-fn a_missing_model_is_said_and_not_tried_again() {
+fn an_unknown_model_is_reported_without_retry() {
     let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.error(404, "model_not_found", "The model `test` does not exist");
     });
@@ -137,7 +137,7 @@ fn a_missing_model_is_said_and_not_tried_again() {
 }
 
 #[test]
-fn a_server_that_asks_to_wait_is_asked_again_at_that_moment_and_not_before() {
+fn a_request_is_retried_when_the_server_allows_it_and_not_before() {
     let peer = Peer::start();
     let mut app = house_with(&peer.url(), Settings::default(), false);
     app.enter("a question");
@@ -159,7 +159,7 @@ fn a_server_that_asks_to_wait_is_asked_again_at_that_moment_and_not_before() {
 }
 
 #[test]
-fn a_server_out_of_order_is_asked_six_times_with_growing_waits() {
+fn a_failing_server_is_tried_six_times_with_growing_waits() {
     let peer = Peer::start();
     let retry = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
     let mut app = house_with(&peer.url(), Settings { retry, ..Settings::default() }, false);
@@ -179,7 +179,7 @@ fn a_server_out_of_order_is_asked_six_times_with_growing_waits() {
 }
 
 #[test]
-fn a_stream_that_is_no_json_is_said_and_what_came_before_is_kept() {
+fn an_invalid_stream_is_reported_and_the_partial_reply_kept() {
     let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.stream().text("so far").body("data: {\"choices\":[{\"delta\":{\"content\":\n\n").end();
     });
@@ -189,7 +189,7 @@ fn a_stream_that_is_no_json_is_said_and_what_came_before_is_kept() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_keeps_what_came_marks_it_and_is_not_begun_anew() {
+fn a_broken_stream_keeps_and_marks_the_partial_reply_without_retry() {
     for broken in [Exchange::hang_up, Exchange::reset] {
         let peer = Peer::start();
         let mut app = app(&peer.url());
@@ -207,7 +207,7 @@ fn a_stream_that_breaks_off_keeps_what_came_marks_it_and_is_not_begun_anew() {
 }
 
 #[test]
-fn a_connection_that_breaks_before_anything_was_shown_is_tried_again() {
+fn a_connection_that_breaks_before_any_text_is_retried() {
     let peer = Peer::start();
     let mut app = app(&peer.url());
     app.enter("a question");

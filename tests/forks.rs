@@ -82,8 +82,8 @@ fn a_fork_that_cannot_be_made_says_why_leaves_nothing_and_gives_the_line_back() 
     app.fork_named(0, "scout");
     for (line, words) in [
         ("/fork --name scout again", "another running agent is called `scout`"),
-        ("/fork --model nowhere/x again", "there is no provider \"nowhere\""),
-        ("/fork --name 12 again", "is no name"),
+        ("/fork --model nowhere/x again", "unknown provider \"nowhere\""),
+        ("/fork --name 12 again", "invalid name"),
     ] {
         app.enter(line);
         assert!(app.screen_text().contains(words), "{line}\n{}", app.screen_text());

@@ -91,7 +91,7 @@ const AT_ONCE: [Scene; 9] = [
         holds: |app| app.state(0) == State::WaitingForLlm,
     },
     Scene {
-        name: "waiting to try again",
+        name: "waiting to retry",
         plan: echo_plan,
         set_up: |app, _| app.say(0, "!fail network"),
         holds: |app| matches!(app.agent(0).wait(), Wait::Retry { .. }),
@@ -103,7 +103,7 @@ const AT_ONCE: [Scene; 9] = [
         holds: |app| app.state(0) == State::AwaitingApproval,
     },
     Scene {
-        name: "waiting for letters",
+        name: "waiting for mail",
         plan: echo_plan,
         set_up: |app, _| app.say(0, "!tool wait {}"),
         holds: |app| app.state(0) == State::ExecutingTool && !app.agent(0).has_live_tool(),

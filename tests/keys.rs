@@ -9,7 +9,7 @@ use polylogue::agent::{State, Wait};
 use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::flow::Change;
-use polylogue::tools::supervise;
+use polylogue::tools::supervisor;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
@@ -104,7 +104,7 @@ fn a_refused_key_is_renewed_once_for_all_and_the_text_is_sent_again() {
 }
 
 #[test]
-fn a_key_that_is_refused_twice_is_an_error_that_names_the_command_and_gives_the_text_back() {
+fn a_key_refused_twice_is_an_error_that_names_the_command_and_returns_the_text() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
     let mut app = Harness::new(plan(&peer.url(), &counting(directory.path())));
@@ -124,7 +124,7 @@ fn a_key_that_is_refused_twice_is_an_error_that_names_the_command_and_gives_the_
 }
 
 #[test]
-fn what_a_key_does_not_allow_is_no_reason_for_another_one() {
+fn a_forbidden_request_does_not_renew_the_key() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
     let mut app = Harness::new(plan(&peer.url(), &counting(directory.path())));
@@ -135,7 +135,7 @@ fn what_a_key_does_not_allow_is_no_reason_for_another_one() {
 }
 
 #[test]
-fn a_command_that_fails_is_said_with_the_first_line_of_its_complaint() {
+fn a_failed_key_command_is_reported_with_the_first_line_of_its_error() {
     let error = failure("echo not logged in >&2; echo a second line >&2; exit 3");
     assert!(error.ends_with("ended with exit code 3: not logged in"), "{error}");
     let error = failure("echo secret-1234; echo '  refused: secret-1234' >&2; exit 1");
@@ -143,30 +143,30 @@ fn a_command_that_fails_is_said_with_the_first_line_of_its_complaint() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_said() {
+fn a_missing_key_command_is_reported() {
     let error = failure("no-such-program-of-ours --print");
     assert!(error.contains("exit code 127") && error.contains("no-such-program-of-ours"), "{error}");
 }
 
 #[test]
-fn a_command_that_prints_nothing_or_too_much_or_no_key_is_said_and_what_it_printed_is_not() {
+fn a_key_command_without_a_valid_key_is_reported_without_its_output() {
     assert!(failure("true").ends_with("printed nothing"));
     assert!(failure("echo '  '; echo locked >&2").ends_with("printed nothing: locked"));
     assert!(failure("head -c 1000000 /dev/zero | tr '\\0' x").ends_with("printed more than 64 KiB"));
     assert!(failure("while :; do echo xxxxxxxxxxxxxxxx; done").ends_with("printed more than 64 KiB"));
-    assert!(failure("echo secret-one; echo secret-two").ends_with("printed something that is no key"));
+    assert!(failure("echo secret-one; echo secret-two").ends_with("printed something that is not a key"));
 }
 
 #[test]
-fn a_command_that_hangs_is_ended_and_leaves_nothing_running() {
+fn a_hanging_key_command_is_killed_with_its_children() {
     let mark = mark();
     let error = failure_within(&format!("trap '' TERM; sleep {mark} & sleep {mark}"), Duration::from_millis(300));
-    assert!(error.ends_with("did not end within 300ms"), "{error}");
+    assert!(error.ends_with("timed out after 300ms"), "{error}");
     assert!(!is_running(&mark));
 }
 
 #[test]
-fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_left() {
+fn interrupted_and_killed_agents_stop_waiting_for_a_key_and_the_last_ends_the_command() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     let mark = mark();
     let command = format!("{}; : {mark}", counting(directory.path()));
@@ -190,7 +190,7 @@ fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_
 }
 
 #[test]
-fn leaving_ends_the_command_and_waits_for_its_end() {
+fn exiting_ends_the_key_command_and_waits_for_it() {
     let peer = Peer::start();
     let mark = mark();
     let mut app = Harness::new(plan(&peer.url(), &format!("sleep {mark}")));
@@ -201,7 +201,7 @@ fn leaving_ends_the_command_and_waits_for_its_end() {
 }
 
 #[test]
-fn leaving_ends_a_command_that_only_a_summary_waits_for_and_gives_the_line_of_its_slice_back() {
+fn exiting_ends_a_key_command_of_a_summary_and_returns_the_line_of_its_slice() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
     let mark = mark();
@@ -248,14 +248,15 @@ fn a_key_is_in_the_request_and_nowhere_else() {
 }
 
 #[test]
-fn the_command_has_no_input_and_no_terminal_and_the_environment_as_it_is() {
+fn the_key_command_has_no_input_no_terminal_and_the_inherited_environment() {
     let peer = Peer::start();
     let command =
         "if read line; then echo input; elif (: < /dev/tty) 2> /dev/null; then echo terminal; else echo none; fi";
     let mut app = Harness::new(plan(&peer.url(), command));
     app.enter("a question");
     assert_eq!(key_of(&app.accept(&peer)), "Bearer none");
-    for (flags, seen) in [(&[supervise::FLAG, supervise::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervise::FLAG], "\n")]
+    for (flags, seen) in
+        [(&[supervisor::FLAG, supervisor::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervisor::FLAG], "\n")]
     {
         let supervised = Command::new(env!("CARGO_BIN_EXE_polylogue"))
             .args(flags)
@@ -273,7 +274,7 @@ fn the_command_has_no_input_and_no_terminal_and_the_environment_as_it_is() {
 }
 
 #[test]
-fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
+fn without_a_key_no_request_is_sent_and_the_variable_is_named() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::peer("https://api.openai.com/v1") });
     app.enter("a question");
     app.turn_until_idle();
@@ -282,7 +283,7 @@ fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
 }
 
 #[test]
-fn a_refusal_says_where_the_key_came_from_or_that_there_was_none() {
+fn an_auth_error_says_where_the_key_came_from() {
     let peer = Peer::start();
     for (key, words) in
         [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]

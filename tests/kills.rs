@@ -124,8 +124,8 @@ impl Scene {
         let word = match activity {
             Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
             Activity::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
-            Activity::Retrying => "waiting to try again",
-            Activity::WaitingForMail => "waiting for letters",
+            Activity::Retrying => "waiting to retry",
+            Activity::WaitingForMail => "waiting for mail",
             _ => "awaiting approval",
         };
         app.turn_until(word, |app| tree(app).lines().any(|l| l.contains("victim") && l.contains(word)));
@@ -169,7 +169,7 @@ impl Scene {
             let log = app.repl.store().replay(*id).expect("its log is kept").0;
             assert_eq!(log.last().map(|message| &message.body), Some(&Body::AgentKilled));
             app.enter(&format!("/send {id} are you there?"));
-            assert!(app.screen_text().contains("there is no agent"), "{}", app.screen_text());
+            assert!(app.screen_text().contains("no agent"), "{}", app.screen_text());
             app.type_bytes(b"\x15");
         }
         assert_eq!(app.repl.roster().len(), 5 - killed.len());
@@ -305,7 +305,7 @@ fn the_root_is_never_killed_and_says_so() {
     assert!(app.screen_text().contains("is the root and cannot be killed"), "{}", app.screen_text());
     app.type_bytes(b"\x15");
     app.enter("/kill nobody");
-    assert!(app.screen_text().contains("there is no agent \"nobody\""), "{}", app.screen_text());
+    assert!(app.screen_text().contains("no agent \"nobody\""), "{}", app.screen_text());
     assert_eq!(app.repl.roster().len(), 2);
 }
 
@@ -366,7 +366,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
         app.type_bytes(if allowed { b"y" } else { b"n" });
         let results = results_then(&mut app, &peer, killer, "done");
-        assert_eq!(results, [if allowed { "killed" } else { "the person refused this call" }]);
+        assert_eq!(results, [if allowed { "killed" } else { "the user refused this call" }]);
         assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
     }
 }
@@ -374,9 +374,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
 #[test]
 fn the_kill_tool_refuses_ancestors_the_root_and_unknown_agents() {
     let peer = Peer::start();
-    for (agent_id, words) in
-        [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "there is no agent")]
-    {
+    for (agent_id, words) in [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "no agent")] {
         let mut app = asked_to_kill(&peer, &json!({ "agent": agent_id }).to_string());
         let killer = app.n("killer");
         app.answer(killer, true);

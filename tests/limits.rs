@@ -51,7 +51,7 @@ fn paused(peer: &Peer, count: usize, in_line: &[usize]) -> Harness {
 }
 
 #[test]
-fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_others_follow() {
+fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     let peer = Peer::start();
     let mut app = app_with_agents(20, Plan::peer(&peer.url()));
     app.say(3, "from 3");
@@ -96,7 +96,7 @@ fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_
 }
 
 #[test]
-fn behind_a_pause_those_who_have_waited_longest_go_first_and_who_was_limited_has_its_old_rank() {
+fn after_a_pause_requests_go_in_their_original_order() {
     let peer = Peer::start();
     let mut app = app_with_agents(5, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     limit(&mut app, &peer, 4, "30");
@@ -114,7 +114,7 @@ fn behind_a_pause_those_who_have_waited_longest_go_first_and_who_was_limited_has
 }
 
 #[test]
-fn agents_of_another_provider_are_not_held_up_even_where_there_is_one_place() {
+fn agents_of_another_provider_do_not_wait_even_with_a_single_slot() {
     let peer = Peer::start();
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     limit(&mut app, &peer, 1, "30");
@@ -161,7 +161,7 @@ fn esc_cancels_only_its_own_wait() {
 }
 
 #[test]
-fn a_first_request_that_is_limited_again_renews_the_pause_and_the_others_have_not_asked() {
+fn a_probe_that_is_limited_again_renews_the_pause_for_all() {
     let peer = Peer::start();
     let mut app = paused(&peer, 4, &[0, 1, 2]);
     app.advance(s(30));
@@ -183,7 +183,7 @@ fn a_first_request_that_is_limited_again_renews_the_pause_and_the_others_have_no
 }
 
 #[test]
-fn the_death_or_the_interrupt_of_who_is_tried_lets_the_next_be_tried_at_once() {
+fn killing_or_interrupting_the_probe_starts_the_next_one_at_once() {
     let peer = Peer::start();
     let mut app = paused(&peer, 5, &[1, 2, 3]);
     let [killed, cut] = [app.id(1), app.id(2)];
@@ -204,7 +204,7 @@ fn the_death_or_the_interrupt_of_who_is_tried_lets_the_next_be_tried_at_once() {
 }
 
 #[test]
-fn the_death_of_who_was_limited_changes_nothing_for_the_others() {
+fn killing_the_limited_agent_does_not_affect_the_others() {
     let peer = Peer::start();
     let mut app = paused(&peer, 3, &[0, 1]);
     let limited = app.id(2);
@@ -231,7 +231,7 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
 }
 
 #[test]
-fn an_agent_on_any_terminal_goes_before_those_that_nobody_looks_at() {
+fn agents_shown_on_a_terminal_are_served_first() {
     let peer = Peer::start();
     let mut app = paused(&peer, 4, &[1, 2]);
     let attached = AttachedTerminal::new(&mut app, (40, 12), 2, ATTACHED);
@@ -241,7 +241,7 @@ fn an_agent_on_any_terminal_goes_before_those_that_nobody_looks_at() {
 }
 
 #[test]
-fn a_first_request_that_is_neither_answered_nor_refused_lets_the_others_follow_after_ten_seconds() {
+fn a_probe_without_response_releases_the_others_after_ten_seconds() {
     let peer = Peer::start();
     let mut app = paused(&peer, 3, &[0, 1]);
     app.advance(s(30));
@@ -254,7 +254,7 @@ fn a_first_request_that_is_neither_answered_nor_refused_lets_the_others_follow_a
 }
 
 #[test]
-fn an_overloaded_server_pauses_all_only_if_it_says_for_how_long() {
+fn an_overloaded_server_pauses_all_agents_only_with_retry_after() {
     for (headers, is_paused) in
         [(&[("content-length", "0")][..], false), (&[("content-length", "0"), ("retry-after", "30")], true)]
     {
@@ -296,7 +296,7 @@ fn a_wait_of_hours_is_shown_as_such_and_one_of_years_is_a_day() {
 }
 
 #[test]
-fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() {
+fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     let peer = Peer::start();
     let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     limit(&mut app, &peer, 2, "99999999999");
@@ -328,7 +328,7 @@ fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() 
 }
 
 #[test]
-fn a_wait_of_nothing_or_of_nonsense_is_our_own() {
+fn a_missing_or_invalid_retry_after_uses_the_backoff() {
     for asked in ["0", "-5", "soon", "Sun, 06 Nov 1994 08:49:37 GMT"] {
         let peer = Peer::start();
         let mut app = app_with_agents(2, Plan::peer(&peer.url()));

@@ -42,7 +42,7 @@ fn the_mail_text_is_the_rest_of_the_line_with_or_without_quotes() {
     }
     let expected = ["plain  words", "in quotes", "\"first\" and \"last\"", "one \"quoted\" word", "\""];
     assert_eq!(bodies(&app, "ann"), expected);
-    assert_shows(&mut app, "the letter is in ann's box");
+    assert_shows(&mut app, "sent to ann");
 }
 
 #[test]
@@ -63,22 +63,22 @@ fn mail_is_listed_read_filtered_and_deleted() {
     app.enter("/send ann from bob\nwith more");
     app.switch(app.n("ann"));
     app.enter("/check-mail");
-    assert_shows(&mut app, "2 letters, 2 unread");
+    assert_shows(&mut app, "2 messages, 2 unread");
     assert_shows(&mut app, "2    unread from bob: from bob");
     app.enter("/filter-mail --from bob");
-    assert_shows(&mut app, "1 letter, 1 unread");
+    assert_shows(&mut app, "1 message, 1 unread");
     app.enter("/read-mail 2");
-    assert_shows(&mut app, "letter 2 from bob:");
+    assert_shows(&mut app, "message 2 from bob:");
     app.enter("/read-mail");
     assert_shows(&mut app, "from the root");
     app.enter("/read-mail");
-    assert_shows(&mut app, "no unread letters");
+    assert_shows(&mut app, "no unread mail");
     app.enter("/read-mail 2");
     app.enter("/delete-mail 2");
-    assert_shows(&mut app, "thrown away");
+    assert_shows(&mut app, "message deleted");
     assert_eq!(mail(&app, "ann"), [("from the root".to_owned(), true)]);
     app.enter("/read-mail 2");
-    assert_shows(&mut app, "there is no such letter");
+    assert_shows(&mut app, "no mail with id");
 }
 
 #[test]
@@ -86,16 +86,16 @@ fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_l
     let mut app = family();
     let dead = app.id(app.n("bob"));
     app.enter("/kill bob");
-    assert_refused(&mut app, "/send carl hello", "there is no agent \"carl\"");
-    assert_refused(&mut app, "/send bob hello", "there is no agent \"bob\"");
-    assert_refused(&mut app, &format!("/send {dead} hello"), "there is no agent");
+    assert_refused(&mut app, "/send carl hello", "no agent \"carl\"");
+    assert_refused(&mut app, "/send bob hello", "no agent \"bob\"");
+    assert_refused(&mut app, &format!("/send {dead} hello"), "no agent");
     assert_refused(&mut app, "/send ann", "the mail is empty");
     assert_refused(&mut app, "/send ann \" \"", "the mail is empty");
-    assert_refused(&mut app, "/send", "say to whom and what");
-    assert_refused(&mut app, "/read-mail first", "is no letter");
+    assert_refused(&mut app, "/send", "no agent given");
+    assert_refused(&mut app, "/read-mail first", "is not a message id");
     assert_refused(&mut app, "/delete-mail 7", "there is no mail with id 7");
-    assert_refused(&mut app, "/filter-mail ann", "say whose letters");
-    assert_refused(&mut app, "/check-mail now", "takes nothing behind it");
+    assert_refused(&mut app, "/filter-mail ann", "no sender given");
+    assert_refused(&mut app, "/check-mail now", "takes no arguments");
     assert_eq!(bodies(&app, "ann"), Vec::<String>::new());
 }
 
@@ -104,7 +104,7 @@ fn mail_to_oneself_arrives() {
     let mut app = family();
     app.enter("/send 0 to me");
     assert_eq!(bodies(&app, "root"), ["to me"]);
-    assert_shows(&mut app, "1 unread letter");
+    assert_shows(&mut app, "1 unread message");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
     app.enter("/read-mail 1");
-    assert_shows(&mut app, "there is no such letter");
+    assert_shows(&mut app, "no mail with id");
     assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }
@@ -126,15 +126,15 @@ fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
         app.ask(0, Change::Send { to: ann, body: body.into() });
         app.turn();
     }
-    assert_shows(&mut app, "2 unread letters");
+    assert_shows(&mut app, "2 unread messages");
     let mut app = app.crash_and_restart();
     app.enter("/agents");
     let line = app.screen_text().lines().find(|line| line.contains("ann")).map(str::to_owned).expect("ann is listed");
-    assert!(line.contains("2 unread letters"), "{line}");
+    assert!(line.contains("2 unread messages"), "{line}");
     app.switch(1);
-    assert_shows(&mut app, "2 unread letters");
+    assert_shows(&mut app, "2 unread messages");
     app.enter("/read-mail");
-    assert_shows(&mut app, "1 unread letter");
+    assert_shows(&mut app, "1 unread message");
     app.enter("/delete-mail 2");
     assert_eq!(app.agent(1).unread, 0);
 }
@@ -152,11 +152,11 @@ fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     app.repl.ask(root, Change::Send { to, body: "another".into() }).expect("ann lives");
     for agent_id in [bob.to_string(), "bob".to_owned()] {
         app.enter(&format!("/filter-mail --from {agent_id}"));
-        assert_shows(&mut app, "1 letter, 1 unread");
+        assert_shows(&mut app, "1 message, 1 unread");
         assert_shows(&mut app, "unread from bob (dead): farewell");
         app.type_bytes(b"\x0c");
     }
-    assert_refused(&mut app, "/filter-mail --from carl", "there is no agent \"carl\"");
+    assert_refused(&mut app, "/filter-mail --from carl", "no agent \"carl\"");
     app.enter("/read-mail");
     assert_shows(&mut app, "from bob (dead):");
     assert_shows(&mut app, "farewell");
@@ -199,7 +199,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     app.enter("/read-mail 1");
     assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "mail does not reach the terminal unescaped");
     app.enter("/check-mail");
-    assert_shows(&mut app, "1 letter, 0 unread");
+    assert_shows(&mut app, "1 message, 0 unread");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn long_mail_of_any_characters_goes_through_the_tools_unchanged() {
     let body = hard_body(200_000);
     let send = |body: &str| ("send_mail", json!({"to": "ann", "body": body}));
     let results = results_of(&mut app, &peer, 0, &[send(&body), send("\n \t")]);
-    assert!(results[0].contains("is in the box") && results[1].contains("empty"), "{results:?}");
+    assert!(results[0] == "sent to ann" && results[1].contains("empty"), "{results:?}");
     let read = results_of(&mut app, &peer, 1, &[("read_mail", json!({}))]);
     assert!(read[0].ends_with(&body));
 }
@@ -224,14 +224,14 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     let sent =
         [("send_mail", letter("one")), ("send_mail", letter("two")), ("send_mail", json!({"to":"ann","body":"me"}))];
     let results = results_of(&mut app, &peer, ann, &sent);
-    assert_eq!(results, ["letter 1 is in the box", "letter 2 is in the box", "letter 3 is in the box"]);
+    assert_eq!(results, ["sent to agent 0", "sent to agent 0", "sent to ann"]);
     let looks =
         [("check_mail", json!({})), ("read_mail", json!({"id": 2})), ("read_mail", json!({})), ("agents", json!({}))];
     let results = results_of(&mut app, &peer, 0, &looks);
-    assert!(results[0].starts_with("2 letters, 2 unread\n1    unread from ann: one"), "{}", results[0]);
-    assert_eq!(results[1..3], ["Letter 2 from ann:\ntwo", "Letter 1 from ann:\none"]);
-    assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread letter  "), "{}", results[3]);
-    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the mail of others is not touched");
+    assert!(results[0].starts_with("2 messages, 2 unread\n1    unread from ann: one"), "{}", results[0]);
+    assert_eq!(results[1..3], ["message 2 from ann:\ntwo", "message 1 from ann:\none"]);
+    assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread message  "), "{}", results[3]);
+    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the letters of others are not touched");
 }
 
 #[test]
@@ -244,10 +244,10 @@ fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered
     let calls =
         [to("nobody"), to("dead"), to(""), to("parent"), ("read_mail", json!({})), ("read_mail", json!({"id": 9}))];
     let results = results_of(&mut app, &peer, 0, &calls);
-    assert!(results[0].contains("there is no agent \"nobody\"") && results[1].contains("there is no agent \"dead\""));
-    assert!(results[2].contains("`to` is empty"), "{results:?}");
+    assert!(results[0].contains("no agent \"nobody\"") && results[1].contains("no agent \"dead\""));
+    assert!(results[2].contains("`to` must not be empty"), "{results:?}");
     assert!(results[3].contains("gone"), "{results:?}");
-    assert!(results[4..].iter().all(|words| words.contains("there is no such letter")), "{results:?}");
+    assert_eq!(results[4..], ["no unread mail", "no mail with id 9"]);
     assert_eq!(app.repl.store().read_mail(app.id(0), Some(MailId(1)), 0), Ok(None));
 }
 
@@ -304,7 +304,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     let last = app.accept(&peer);
     assert_valid(&last.request().json());
     let results = results_in(&last.request().json());
-    assert_eq!([&*results[3].1, &*results[4].1], ["Letter 1 from bob:\n4 pears", "Letter 2 from ann:\n3 apples"]);
+    assert_eq!([&*results[3].1, &*results[4].1], ["message 1 from bob:\n4 pears", "message 2 from ann:\n3 apples"]);
     last.stream().text("3 and 4").finish("stop").done();
     app.turn_until_idle();
     assert_shows(&mut app, "3 and 4");

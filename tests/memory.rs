@@ -1,4 +1,4 @@
-//! What an agent remembers: `/mark`, `/rewind` and `/clear`, seen in the request bodies that its server is sent.
+//! `/mark`, `/rewind` and `/clear`, checked in the request bodies.
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
@@ -80,7 +80,7 @@ fn a_clear_forgets_everything_also_after_a_restart_and_in_children_made_later() 
     assert_eq!(ask_for_bytes(&mut app, &peer, "one"), first);
     app.switch(1);
     assert_eq!(ask_for_bytes(&mut app, &peer, "one"), first);
-    assert_refused(&mut app, "/clear all", "takes nothing behind it");
+    assert_refused(&mut app, "/clear all", "takes no arguments");
 }
 
 #[test]

@@ -54,14 +54,14 @@ fn an_agent_is_found_by_name_number_id_and_the_beginning_of_its_id() {
 }
 
 #[test]
-fn a_beginning_that_fits_several_is_refused_with_all_of_them() {
+fn an_ambiguous_prefix_is_refused_with_all_matches() {
     let mut app = children(&[("", "wxyz1"), ("", "wxyz2"), ("", "wxyA")]);
     for line in ["/switch wxyz", "/kill wxyz", "/send wxyz hello", "/filter-mail --from wxyz"] {
         app.enter(line);
         for candidate in ["wxyz1", "wxyz2"].map(|beginning| id_of(beginning).to_string()) {
             assert_shows(&mut app, &candidate);
         }
-        assert_shows(&mut app, "may be any of");
+        assert_shows(&mut app, "is ambiguous");
         assert!(!app.screen_text().contains(&id_of("wxyA").to_string()), "{}", app.screen_text());
         app.type_bytes(b"\x15");
     }
@@ -71,14 +71,14 @@ fn a_beginning_that_fits_several_is_refused_with_all_of_them() {
 }
 
 #[test]
-fn a_name_is_preferred_to_the_beginning_of_an_id_and_a_number_to_one_too() {
+fn names_and_numbers_are_preferred_to_id_prefixes() {
     let mut app = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
     assert_eq!(switched(&mut app, "wxyz"), 2);
     assert_eq!(switched(&mut app, "0001"), 1, "a number is a place in the order of birth");
 }
 
 #[test]
-fn the_numbers_of_the_living_do_not_change_when_others_die() {
+fn numbers_of_living_agents_do_not_change_when_others_are_killed() {
     let mut app = app();
     for name in ["a", "b", "c"] {
         app.fork_named(0, name);
@@ -95,7 +95,7 @@ fn the_numbers_of_the_living_do_not_change_when_others_die() {
 }
 
 #[test]
-fn a_name_is_given_shown_changed_taken_away_and_kept() {
+fn a_name_is_set_shown_changed_removed_and_stored() {
     let mut app = app();
     app.fork(0);
     assert_shows(&mut app, "── agent 1 ");
@@ -112,7 +112,7 @@ fn a_name_is_given_shown_changed_taken_away_and_kept() {
 }
 
 #[test]
-fn a_name_belongs_to_one_of_the_living() {
+fn names_of_living_agents_are_unique() {
     let mut app = app();
     app.fork_named(0, "scout");
     app.fork_named(0, "other");
@@ -125,12 +125,12 @@ fn a_name_belongs_to_one_of_the_living() {
 }
 
 #[test]
-fn what_looks_like_a_number_an_option_or_two_words_is_no_name() {
+fn names_that_look_like_numbers_options_or_two_words_are_refused() {
     let mut app = app();
     let long = format!("/name {}", "x".repeat(33));
     for line in ["/name 7", "/name 7up", "/name -x", "/name --cascade", "/name a b", "/name a/b", "/name \"a\"", &long]
     {
-        assert_refused(&mut app, line, "is no name");
+        assert_refused(&mut app, line, "invalid name");
     }
     assert_eq!(app.agent(0).identity.name, None);
     app.enter(&format!("/name {}", "x".repeat(32)));
@@ -146,7 +146,7 @@ fn completed(app: &mut Harness, typed: &str) -> String {
 }
 
 #[test]
-fn tab_completes_commands_and_the_names_of_others() {
+fn tab_completes_commands_and_names_of_agents() {
     let mut app = children(&[("scout", "aaaa"), ("scribe", "bbbb"), ("", "wxyz12345")]);
     for (typed, whole) in [
         ("/ki", "/kill "),
@@ -167,7 +167,7 @@ fn tab_completes_commands_and_the_names_of_others() {
 }
 
 #[test]
-fn what_completion_offers_leads_to_whom_it_names() {
+fn completed_names_find_their_agents() {
     let mut app = children(&[("scout", "aaaa"), ("", "wxyz12345")]);
     for (typed, n) in [("/switch sc", 1), ("/switch wx", 2)] {
         completed(&mut app, typed);
@@ -178,7 +178,7 @@ fn what_completion_offers_leads_to_whom_it_names() {
 }
 
 #[test]
-fn the_screen_tells_an_agents_place_in_the_family() {
+fn the_screen_shows_parent_siblings_and_children() {
     let mut app = app();
     for name in ["a", "b"] {
         app.fork_named(0, name);

@@ -2,6 +2,8 @@
 //! marked, and every conversation can go on.
 
 use polylogue::agent::State;
+use polylogue::domain::chunk::Status;
+use polylogue::domain::flow::Change;
 use polylogue::domain::message::Body;
 use serde_json::{Value, json};
 
@@ -132,7 +134,7 @@ fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_cr
 }
 
 #[test]
-fn drafts_and_queues_are_there_again_after_leaving_in_order() {
+fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     let peer = Peer::start();
     let mut app = app_with_agents(3, &peer);
     app.type_bytes("draft of A, with a 字".as_bytes());
@@ -159,6 +161,37 @@ fn drafts_and_queues_are_there_again_after_leaving_in_order() {
 }
 
 #[test]
+fn a_turn_that_the_exit_of_the_program_ends_is_stored_as_exited() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(3, &peer);
+    app.say(0, "streams");
+    let streaming = app.accept(&peer);
+    streaming.stream().text("half of ");
+    app.turn_until("the half", |app| app.agent(0).partial_text() == "half of ");
+    app.say(1, "asks");
+    let asking = app.accept(&peer);
+    asking.stream().tool_call(0, "call-a", "bash", "{\"command\":\"true\"}").finish("tool_calls").done();
+    app.turn_until_asked(1);
+    app.say(2, "is interrupted before");
+    let _interrupted = app.accept(&peer);
+    app.ask(2, Change::Interrupt);
+    app.repl.leave().expect("the program exits");
+
+    let mut app = app.crash_and_restart();
+    let own = |app: &Harness, n: usize| app.kinds(n).into_iter().filter(|kind| *kind != "fork").collect::<Vec<_>>();
+    assert_eq!(own(&app, 0), ["user", "assistant", "exited"]);
+    assert_eq!(own(&app, 1), ["user", "tool_call", "tool_result", "exited"]);
+    assert_eq!(own(&app, 2), ["user", "interrupted"]);
+    assert_eq!(app.partial_replies(0), ["half of "]);
+    app.switch(0);
+    app.turn_until("the log", |app| app.screen_text().contains("polylogue exited during this turn"));
+    for n in 0..3 {
+        assert!(matches!(app.repl.status(app.id(n)).unwrap(), Status::Idle));
+        assert_valid(&exchange(&mut app, &peer, n, "go on", "gladly"));
+    }
+}
+
+#[test]
 fn leaving_stops_every_tool_and_answers_every_call() {
     let peer = Peer::start();
     let mut app = app_with_agents(3, &peer);
@@ -174,7 +207,7 @@ fn leaving_stops_every_tool_and_answers_every_call() {
     for n in 0..3 {
         assert!(!app.agent(n).has_live_tool());
         let last: Vec<Body> = app.log(n).into_iter().rev().take(2).map(|message| message.body).collect();
-        assert!(matches!(&last[..], [Body::Interrupted(_), Body::ToolResult(_)]), "{last:?}");
+        assert!(matches!(&last[..], [Body::Exited, Body::ToolResult(_)]), "{last:?}");
     }
     let mut app = app.crash_and_restart();
     for n in 0..3 {

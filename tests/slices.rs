@@ -29,7 +29,7 @@ fn talk(app: &mut Harness, peer: &Peer, n: usize) {
 }
 
 #[test]
-fn the_child_is_told_exactly_the_cut_and_the_parent_what_it_would_have_been() {
+fn the_child_gets_exactly_the_slice_and_the_parent_is_unchanged() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -47,7 +47,7 @@ fn the_child_is_told_exactly_the_cut_and_the_parent_what_it_would_have_been() {
 }
 
 #[test]
-fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
+fn a_slice_does_not_change_with_its_ancestors() {
     let peer = Peer::start();
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "of the root", "its reply");
@@ -72,7 +72,7 @@ fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
 }
 
 #[test]
-fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
+fn a_range_between_a_call_and_its_result_includes_both_with_a_note() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -84,7 +84,7 @@ fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
 }
 
 #[test]
-fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_results_are_made_short() {
+fn copied_messages_keep_signatures_model_and_partial_flag_and_only_results_are_shortened() {
     let mut app = Harness::new(Plan::default());
     let signatures = vec![Signature { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
     let reply = |text: &str, is_partial| {
@@ -100,16 +100,16 @@ fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_result
 }
 
 #[test]
-fn a_spec_that_cannot_be_followed_is_refused_under_the_character() {
+fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
     for (spec, words, place) in [
-        ("1:2,,", "^ a segment is missing here", 4),
-        ("0:1,3:9", "^ there are 8 messages", 6),
-        ("inject:'語語'x", "^ a comma or the end belongs here", 13),
-        ("-1:2", "^ the range ends before it begins", 3),
-        ("5:5", "^ this cut has no message at all", 0),
+        ("1:2,,", "^ segment expected", 4),
+        ("0:1,3:9", "^ there are 8 messages only", 6),
+        ("inject:'語語'x", "^ expected a comma or the end", 13),
+        ("-1:2", "^ range ends before it begins", 3),
+        ("5:5", "^ no messages selected", 0),
     ] {
         let line = format!("/slice {spec}");
         app.enter(&line);
@@ -124,7 +124,7 @@ fn a_spec_that_cannot_be_followed_is_refused_under_the_character() {
 }
 
 #[test]
-fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
+fn messages_are_counted_and_listed_as_slices_count_them() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/slice count");
@@ -132,8 +132,8 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
     talk(&mut app, &peer, 0);
     let mut app = app.crash_and_restart();
     app.enter("/slice");
-    assert_shows(&mut app, "8 messages: 3 of yours, 3 replies, 1 call, 1 result");
-    assert_shows(&mut app, "inject:'text'              a text of your own");
+    assert_shows(&mut app, "8 messages: 3 from you, 3 replies, 1 call, 1 result");
+    assert_shows(&mut app, "inject:'text'              your own text");
     app.enter("/slice list");
     for line in ["0  you    q1", "1  reply  r1", "3  call   read_file", "4  result", "7  reply  r2"] {
         assert_shows(&mut app, line);
@@ -143,7 +143,7 @@ fn the_messages_are_counted_and_listed_as_a_cut_counts_them() {
 }
 
 #[test]
-fn a_hundred_thousand_messages_are_cut_without_quadratic_work() {
+fn slicing_a_hundred_thousand_messages_is_not_quadratic() {
     let mut app = Harness::new(Plan::default());
     let said = |n: usize| if n.is_multiple_of(2) { Body::User(n.to_string()) } else { Body::Assistant(reply(n)) };
     app.repl.store().append(app.id(0), (0..100_000).map(said).collect(), 0).expect("a log");

@@ -88,8 +88,8 @@ fn notices_stand_only_where_they_were_asked_for() {
     let mut app = app_with_agents(1, Plan::default());
     let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     other.enter(&mut app, "/nonsense");
-    other.assert_sees(&mut app, "there is no /nonsense");
-    assert!(!app.screen_text().contains("there is no /nonsense"));
+    other.assert_sees(&mut app, "unknown command /nonsense");
+    assert!(!app.screen_text().contains("unknown command /nonsense"));
     other.type_bytes(&mut app, b"\x15/f\t");
     other.assert_sees(&mut app, "/fork");
     app.say(0, "!hang");

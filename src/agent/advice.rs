@@ -1,35 +1,35 @@
-//! The way out of an error, in words for a person: what can be done about it here and now.
+//! Advice in error messages: what the user can do next.
 
 use crate::agent::Agent;
 use crate::base::error::{Error, ErrorKind};
 use crate::domain::message::Body;
 
-/// How many bytes of text make a token, roughly, where no provider has counted.
+/// A rough estimate, used where no provider has counted.
 const BYTES_PER_TOKEN: usize = 4;
 
 impl Agent {
-    /// The error with its way out behind it, where this agent knows one.
+    /// Appends what the user can do about the error, if there is something.
     pub(super) fn with_advice(&self, error: Error) -> Error {
         if error.kind != ErrorKind::ContextTooLong {
             return error;
         }
-        Error { message: format!("{} - {}", error.message, self.smaller_conversation()), ..error }
+        Error { message: format!("{}; {}", error.message, self.smaller_conversation()), ..error }
     }
 
     fn smaller_conversation(&self) -> String {
         let tokens = match self.view.context_tokens {
-            0 => self.guessed_tokens(),
+            0 => self.estimated_tokens(),
             counted => counted,
         };
-        let takes = self.request_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
+        let limit = self.request_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
         format!(
-            "the conversation has about {tokens}{takes} tokens; nothing of it is lost: /slice 50%: goes on with its \
-             newer half, /clear begins anew, /model takes a larger one"
+            "the conversation has about {tokens}{limit} tokens: continue with /slice 50%: (a child with its newer half), \
+             /clear or a larger /model"
         )
     }
 
-    /// Before any request was counted.
-    fn guessed_tokens(&self) -> u64 {
+    /// Used before the provider has counted a request.
+    fn estimated_tokens(&self) -> u64 {
         let Some(history) = &self.talk.history else { return 0 };
         let bytes: usize = history.conversation().iter().map(|message| length(&message.body)).sum();
         ((bytes + self.talk.system.len()) / BYTES_PER_TOKEN) as u64

@@ -1,5 +1,5 @@
-//! What an agent may use while it is handled, and what it may ask of the house. Nothing from which another agent, the
-//! store or a terminal could be reached.
+//! What a call to an agent is lent, and the effects that it may ask for. Neither gives access to another agent, the
+//! store or a terminal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,75 +12,60 @@ use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::net::Network;
 
-/// Ends the loop's wait, from any thread.
+/// Wakes the event loop from any thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What one call to an agent may use.
+/// What one call to an agent is lent.
 pub struct Context<'a> {
-    /// The time of this turn.
+    /// The time at which this turn of the loop began.
     pub now: Moment,
-    /// The limits.
     pub settings: &'a Settings,
-    /// What all connections share.
     pub network: &'a Network,
-    /// For tool threads.
+    /// Handed to tool threads.
     pub wake: &'a Wake,
-    /// Where the agent puts what it asks for.
     pub outbox: &'a mut Outbox,
 }
 
-/// What an agent asks of the house. Carried out in order, once per turn.
+/// What an agent asks the loop to do. Applied in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Write to the log, and tell the agent what was written.
+    /// Append to the log and add the stored messages to the conversation.
     Persist(Vec<Body>),
-    /// The same, and the checkpoints of the reply are superseded.
+    /// Like `Persist`, and the reply supersedes its checkpoints.
     Settle(Vec<Body>),
-    /// The same, and the agent is idle from then on.
+    /// Like `Settle`, and the turn ends.
     Finish(Vec<Body>),
-    /// Keep a further piece of a reply that is still streaming.
-    Checkpoint {
-        /// More of the text.
-        text: String,
-        /// More of the reasoning.
-        thinking: String,
-    },
-    /// The next request is to be sent, when there is a place.
+    /// Store the next part of a reply that is still streaming.
+    Checkpoint { text: String, thinking: String },
+    /// Send the next request as soon as there is a slot.
     Request,
-    /// The provider refuses for now: nobody is to send it anything before this moment.
+    /// The provider limits requests: no agent may send one to it before `until`.
     Limited {
-        /// Which provider.
         provider: String,
-        /// That moment.
         until: Moment,
-        /// What the provider said.
+        /// The message of the provider.
         reason: String,
     },
-    /// This provider has let the request in.
+    /// This provider has accepted the request.
     Accepted(String),
-    /// The provider refused the key that this run of the key command has printed: the request waits for another one.
-    KeyRefused {
-        /// Which provider.
-        provider: String,
-        /// Which run.
-        run: u64,
-    },
-    /// A person has to decide about a call.
+    /// The provider refused the key printed by this run of the key command; the request waits for another one.
+    KeyRefused { provider: String, run: u64 },
+    /// A tool call needs approval.
     Question,
-    /// The house is to carry out the call with this id, and to answer it.
+    /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
-    /// The time that a call was to wait is over: it is to be answered with what there is.
+    /// The deadline of a waiting tool call has passed; the loop has to answer it now.
     WaitOver(String),
-    /// Text goes back to the person, who has to send it again.
+    /// Put this unsent text back into the draft.
     ReturnText(String),
-    /// The turn has ended; the agent is idle.
+    /// The turn has ended and the agent is idle.
     Settled(AgentOutcome),
-    /// The state changed; for the trace and the working limit.
+    /// For the trace and the limit of working agents.
     StateChanged(State, State),
 }
 
 impl Effect {
-    /// A stable name, for the trace.
+    /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Persist(_) => "persist",
@@ -101,57 +86,53 @@ impl Effect {
     }
 }
 
-/// What all agents asked for and was not carried out yet, in order.
+/// The effects of all agents that were not applied yet, oldest first.
 #[derive(Debug, Default)]
 pub struct Outbox {
     effects: VecDeque<(AgentId, Effect)>,
-    /// What agents were told in this turn, if anybody wants to know.
+    /// What was delivered to agents in this turn, if it is traced.
     traced: Option<Vec<TracedEvent>>,
 }
 
-/// An agent was told something: which agent, what, and how many bytes of text that was.
+/// Something delivered to an agent: its kind and its size in bytes.
 pub type TracedEvent = (AgentId, &'static str, usize);
 
 impl Outbox {
-    /// Forgets all that this agent asked for.
+    /// Drops all effects of this agent.
     pub fn forget(&mut self, agent: AgentId) {
         self.effects.retain(|(agent_id, _)| *agent_id != agent);
     }
 
-    /// Adds one more, at the end.
     pub fn push(&mut self, agent: AgentId, effect: Effect) {
         self.effects.push_back((agent, effect));
     }
 
-    /// The oldest.
     pub fn pop(&mut self) -> Option<(AgentId, Effect)> {
         self.effects.pop_front()
     }
 
-    /// The oldest, if it is a checkpoint.
+    /// The oldest effect, if it is a checkpoint.
     pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
-        let is_one = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
-        is_one.then(|| self.effects.pop_front())?
+        let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
+        is_checkpoint.then(|| self.effects.pop_front())?
     }
 
-    /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
 
-    /// From now on what agents are told is kept, until it is taken.
+    /// From now on records what is delivered to agents.
     pub fn start_tracing(&mut self) {
         self.traced = Some(Vec::new());
     }
 
-    /// An agent was told something.
     pub(super) fn trace_event(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
         if let Some(traced) = &mut self.traced {
             traced.push((agent, what, bytes));
         }
     }
 
-    /// What agents were told since the last call. Empties.
+    /// Takes what was recorded since the last call.
     pub fn take_traced(&mut self) -> Vec<TracedEvent> {
         self.traced.as_mut().map(std::mem::take).unwrap_or_default()
     }

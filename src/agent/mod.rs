@@ -1,8 +1,9 @@
-//! One agent: its state machine, its exchange with a model, its tools, and what a person is shown of it.
+//! One agent: its state machine, its exchange with a model, its tool calls and its view.
 //!
-//! The loop hands news to one agent at a time, with a [`Context`] that holds nothing of any other. What the agent wants
-//! of the house it puts into the outbox as an [`Effect`]; that is its only way out. It goes on in the same way whether
-//! it is on a screen or not: nothing in here knows.
+//! The loop calls one agent at a time with a [`Context`] that gives access to no other. What the agent wants done it puts
+//! into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
+
+#![allow(missing_docs)]
 
 mod advice;
 mod context;
@@ -40,18 +41,16 @@ pub use view::View;
 pub use work::PendingQuestion;
 use work::Work;
 
-/// Who an agent is. Never changes, but for its name.
+/// Only the name ever changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its id.
     pub id: AgentId,
-    /// The order of birth, from 0.
+    /// The order of creation, from 0.
     pub ordinal: i64,
-    /// What people call it.
     pub name: Option<String>,
-    /// Who forked it; none for agent 0.
+    /// The agent that forked it; `None` for agent 0.
     pub parent: Option<AgentId>,
-    /// The last of the parent's own messages that it inherited.
+    /// The last message of the parent that it inherited.
     pub fork_point: MessageId,
     /// Milliseconds since 1970.
     pub created_at: i64,
@@ -64,24 +63,21 @@ impl Identity {
     }
 }
 
-/// What a model is told.
+/// What a request to the model is made from.
 pub struct Talk {
-    /// Which model.
     pub endpoint: Rc<Endpoint>,
-    /// How much it is to think.
     pub thinking: Thinking,
-    /// The instructions before everything.
+    /// The system prompt.
     pub system: Rc<str>,
-    /// Where tools work.
     pub environment: Arc<Environment>,
-    /// Whether the model is offered tools at all.
+    /// Whether the model is offered tools.
     pub has_tools: bool,
-    /// The conversation; read from the store when it is first needed.
+    /// The conversation; loaded from the store when first needed.
     pub history: Option<History>,
 }
 
 impl Talk {
-    /// Another environment from now on. Instructions of the agent's own stay; otherwise they are those of the environment.
+    /// Changes the environment. A system prompt that was set for this agent is kept.
     pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
         if !has_own_instructions {
@@ -128,45 +124,41 @@ pub enum Role {
     Summary,
 }
 
-/// One agent.
 pub struct Agent {
-    /// Who.
     pub identity: Identity,
-    /// What a model is told.
     pub talk: Talk,
-    /// What a person is shown.
     pub view: View,
-    /// What it has produced and received, for whoever looks.
     pub output: Output,
-    /// What is to be said next, oldest first.
+    /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
-    /// Letters that it has not read.
+    /// Unread mail messages.
     pub unread: usize,
-    /// Summaries that are being written for a slice of it.
+    /// Summaries being written for slices of this agent.
     summaries: usize,
     /// The agent that writes a summary for it.
     pub helper: Option<AgentId>,
-    /// Git makes a worktree for a child of it.
+    /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
-    /// Tasks on which others work for it.
+    /// Tasks that other agents work on for it.
     tasks: usize,
     members: (usize, usize),
-    /// Tokens of all requests since the start of the program.
+    /// Usage of all requests since the program started.
     pub used: Usage,
     /// What it works for.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
     state: State,
-    /// The last turn was interrupted.
     was_interrupted: bool,
+    /// The turn is being stopped because the program exits.
+    is_exiting: bool,
     exchange: Exchange,
     work: Work,
     connection: Connection,
 }
 
 impl Agent {
-    /// An agent that waits for input.
+    /// A new, idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,
@@ -185,23 +177,22 @@ impl Agent {
             retry: None,
             state: State::Idle,
             was_interrupted: false,
+            is_exiting: false,
             exchange: Exchange::default(),
             work: Work::default(),
             connection: Connection::default(),
         }
     }
 
-    /// Its id.
     pub fn id(&self) -> AgentId {
         self.identity.id
     }
 
-    /// What it is doing.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What it is doing, for whoever looks from outside.
+    /// The state as viewers see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,
@@ -211,55 +202,55 @@ impl Agent {
         }
     }
 
-    /// Its last turn was cut by the end of an earlier process.
+    /// Its last turn did not end before an earlier process did.
     pub fn note_interrupted(&mut self) {
         self.was_interrupted = true;
         self.emit_aside(&Chunk::Status(self.status()));
     }
 
-    /// Something happened: it gets its number, then it is shown.
+    /// Adds a chunk to the output and shows it.
     pub(crate) fn emit(&mut self, chunk: &Chunk) {
         self.output.push(chunk);
         self.view.on_chunk(chunk, false);
     }
 
-    /// The same for what happens beside the reply that is being written.
+    /// Like `emit`, for chunks that are not part of the reply being streamed.
     pub fn emit_aside(&mut self, chunk: &Chunk) {
         self.output.push(chunk);
         self.view.on_chunk(chunk, true);
     }
 
-    /// What was entered into its log happened just now.
+    /// Shows a message that was just logged.
     pub fn emit_logged(&mut self, body: &Body) {
         Chunk::of_body(body).iter().for_each(|chunk| self.emit_aside(chunk));
     }
 
-    /// Whether what a person enters now has to wait: it works, or something waits already.
+    /// Whether new input has to be queued: the agent is working, or something is queued already.
     pub fn is_occupied(&self) -> bool {
         self.state != State::Idle || !self.queue.is_empty()
     }
 
-    /// What it waits for while [`State::WaitingForLlm`].
+    /// What it waits for in [`State::WaitingForLlm`].
     pub fn wait(&self) -> &Wait {
         &self.exchange.wait
     }
 
-    /// Since when it has wanted the reply that it waits for.
+    /// When it asked for the current request to be sent.
     pub fn wants_reply_since(&self) -> Moment {
         self.exchange.wanted_at
     }
 
-    /// The way to its provider, for the loop to drive.
+    /// The connection to its provider, which the loop drives.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// What is to be done about its descriptors; to be carried out before anything else.
+    /// Changes to the polled descriptors; they have to be applied before anything else.
     pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
         self.connection.take_socket_requests()
     }
 
-    /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
+    /// Whether it counts towards the limit of working agents: only transfers and tool threads do.
     pub fn holds_slot(&self) -> bool {
         match self.state {
             State::ExecutingTool => self.work.has_live_thread(),
@@ -268,26 +259,26 @@ impl Agent {
         }
     }
 
-    /// Whether a request of it was sent and the reply is being received.
+    /// Whether a request was sent and its reply is being received.
     pub fn is_under_way(&self) -> bool {
         self.state == State::WaitingForLlm && self.exchange.is_under_way()
     }
 
-    /// Whether a tool thread of it lives.
+    /// Whether one of its tool threads is running.
     pub fn has_live_tool(&self) -> bool {
         self.work.has_live_thread()
     }
 
-    /// Whether work is left over from the bounded work of this turn.
+    /// Whether received bytes are left for the next turn.
     pub fn has_leftover(&self) -> bool {
-        self.is_under_way() && self.connection_has_news()
+        self.is_under_way() && self.connection_has_input()
     }
 
-    fn connection_has_news(&self) -> bool {
+    fn connection_has_input(&self) -> bool {
         self.connection.has_bytes() || self.connection.has_ended()
     }
 
-    /// The soonest moment at which it has to be looked at, and why, libcurl's timer included.
+    /// The next deadline and its reason, including that of libcurl.
     pub fn deadline(&self) -> Option<(Moment, &'static str)> {
         let curl = self.connection.timer().map(|at| (at, "curl timer"));
         let own = match self.state {
@@ -298,17 +289,16 @@ impl Agent {
         curl.into_iter().chain(own).min()
     }
 
-    /// The reply so far, while it streams.
+    /// The text received so far.
     pub fn partial_text(&self) -> &str {
         &self.exchange.reply.text
     }
 
-    /// Summaries that are being written for a slice of it.
+    /// Summaries being written for slices of this agent.
     pub fn summaries(&self) -> usize {
         self.summaries
     }
 
-    /// So many summaries are being written for a slice of it from now on: a person sees that something is under way.
     pub fn set_summaries(&mut self, summaries: usize) {
         self.summaries = summaries;
         self.show_work();
@@ -330,17 +320,17 @@ impl Agent {
         self.summaries > 0 || self.tasks > 0
     }
 
-    /// When the turn began that is under way.
+    /// When the current turn began.
     pub fn started(&self) -> Moment {
         self.exchange.started
     }
 
-    /// The question that a person has to answer.
+    /// The tool call that needs approval.
     pub fn question(&self) -> Option<&PendingQuestion> {
         self.work.question()
     }
 
-    /// What was written to the log on its behalf: becomes part of the conversation.
+    /// Adds stored messages to the conversation.
     pub fn remember(&mut self, messages: Vec<Message>) {
         if let Some(first) = messages.first() {
             self.view.note_oldest(first.id);
@@ -352,18 +342,18 @@ impl Agent {
         }
     }
 
-    /// A person's message is stored: shows it and asks for an answer.
+    /// Begins a turn that answers this stored message.
     pub fn begin(&mut self, message: Message, context: &mut Context) {
         assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
         self.emit_logged(&message.body);
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
-        self.exchange = Exchange::begun(context.now, Some((message.id, text)));
+        self.exchange = Exchange::first(context.now, Some((message.id, text)));
         self.remember(vec![message]);
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);
     }
 
-    /// Stops whatever it does. Running tools are told to stop; the agent is idle when they have.
+    /// Interrupts the turn. The agent is idle once running tools have stopped.
     pub fn interrupt(&mut self, context: &mut Context) {
         match self.state {
             State::Idle => {}
@@ -372,8 +362,25 @@ impl Agent {
         }
     }
 
-    /// Ends all work at once, for good: nothing is asked of the house any more. What still runs was told to stop, and
-    /// is handed over to be joined.
+    /// Stops the turn because the program exits: it ends as exited, unless it was interrupted before.
+    pub fn exit(&mut self, context: &mut Context) {
+        self.is_exiting = !self.is_stopping();
+        self.interrupt(context);
+    }
+
+    /// Ends a turn that was stopped, with what is kept of it.
+    fn settle_stopped(&mut self, mut bodies: Vec<Body>, partial: bool, context: &mut Context) {
+        let (reason, outcome) = if std::mem::take(&mut self.is_exiting) {
+            (Body::Exited, AgentOutcome::Exited)
+        } else {
+            (Body::Interrupted("interrupted".into()), AgentOutcome::Interrupted { partial })
+        };
+        Chunk::of_body(&reason).iter().for_each(|chunk| self.emit(chunk));
+        bodies.push(reason);
+        self.settle(bodies, outcome, context);
+    }
+
+    /// Ends all work of a killed agent. Returns the tool threads, which were told to stop and have to be joined.
     pub fn abandon(&mut self, now: Moment) -> Vec<Running> {
         self.connection.close(now);
         self.work.cancel();
@@ -381,7 +388,7 @@ impl Agent {
     }
 
     fn enter(&mut self, next: State, context: &mut Context) {
-        assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
+        assert!(self.state.can_become(next), "invalid transition from {} to {}", self.state.name(), next.name());
         context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         let before = self.status();
         self.was_interrupted &= next == State::Idle;
@@ -400,7 +407,7 @@ impl Agent {
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
         context.outbox.push(self.id(), Effect::Finish(bodies));
-        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. });
+        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. } | AgentOutcome::Exited);
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

@@ -1,8 +1,8 @@
-//! What an agent does when its request fails: sends it again, waits for another key, or tells the person. What it waits
-//! for at one provider does not matter to another: who is given a model of that one meanwhile asks at once.
+//! What an agent does when its request fails: retries, waits for a new key, or ends the turn with an error. If the agent
+//! is given a model of another provider while it waits, it sends the request there at once.
 //!
-//! This is the one layer that tries again, and only while nothing of the reply was shown. Pieces of tool calls are not
-//! shown before the reply is whole: they are thrown away with it.
+//! Retries happen only here, and only while nothing of the reply was shown. Tool calls are not shown before the reply is
+//! complete, so they may be discarded.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,21 +11,20 @@ use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
-use crate::base::random::chance;
 use crate::domain::chunk::Chunk;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::provider::credentials;
 
-/// A provider that asks for a longer wait is asked again after a day: quotas are counted by the day at the longest, and
-/// what is longer is a mistake of the server. A person sees the wait and can end it.
+/// Caps the wait that a provider asks for. Quotas are counted per day at the longest; a longer wait is a mistake of the
+/// server. The user sees the wait and can end it.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often one request is given a new key.
-const RENEWALS: u32 = 1;
+/// New keys per request.
+const MAX_RENEWALS: u32 = 1;
 
 impl Agent {
-    /// The request failed, before or after something came.
+    /// Handles an error of the current request.
     pub(super) fn fail(&mut self, mut error: Error, context: &mut Context) {
         let is_key_refused = self.is_key_refused(&error);
         self.stop_transfer(context);
@@ -34,7 +33,7 @@ impl Agent {
                 return;
             }
             let hint = credentials::hint(self.request_endpoint(), self.exchange.key.is_some());
-            error.message = format!("{} - {hint}; /model takes another model", error.message);
+            error.message = format!("{}; {hint}, or choose another model with /model", error.message);
         }
         let (retries, policy) = (self.exchange.retries, context.settings.retry);
         let until = context.now + self.wait_after(&error, context);
@@ -50,7 +49,7 @@ impl Agent {
         }
         if retries == policy.retries {
             if retries > 0 {
-                error.message = format!("{} - tried {} times", error.message, retries + 1);
+                error.message = format!("{} (tried {} times)", error.message, retries + 1);
             }
             return self.fail_turn(error, context);
         }
@@ -60,23 +59,23 @@ impl Agent {
         self.view.touch();
     }
 
-    /// As long as the provider asks; where it does not, or asks for no wait at all, as long as the policy says.
+    /// The wait that the provider asks for, or else that of the retry policy.
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
-        let asked = error.retry_after.filter(|seconds| *seconds > 0);
-        let asked = asked.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
-        asked.unwrap_or_else(|| context.settings.retry.wait(self.exchange.retries, chance()))
+        let requested = error.retry_after.filter(|seconds| *seconds > 0);
+        let requested = requested.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
+        requested.unwrap_or_else(|| context.settings.retry.wait(self.exchange.retries, fastrand::f64()))
     }
 
-    /// Whether the provider does not accept the key, as opposed to what is asked for with it (403) or a proxy (407).
+    /// Whether the provider rejected the key itself, not the request (403) and not a proxy (407).
     fn is_key_refused(&self, error: &Error) -> bool {
-        let is_played = matches!(self.exchange.wait, Wait::Script { .. });
-        error.kind == ErrorKind::Auth && (is_played || self.exchange.status == Some(401))
+        let is_script = matches!(self.exchange.wait, Wait::Script { .. });
+        error.kind == ErrorKind::Auth && (is_script || self.exchange.status == Some(401))
     }
 
-    /// A key that a command has printed may have expired: waits for another one, once for each request.
+    /// Waits for a new key if the rejected one came from a key command and may have expired.
     fn renew_key(&mut self, context: &mut Context) -> bool {
         let run = self.exchange.key.as_ref().map_or(0, |key| key.run);
-        if run == 0 || self.exchange.renewals == RENEWALS || self.exchange.is_shown() {
+        if run == 0 || self.exchange.renewals == MAX_RENEWALS || self.exchange.is_shown() {
             return false;
         }
         let provider = self.request_endpoint().provider.clone();
@@ -91,7 +90,7 @@ impl Agent {
         true
     }
 
-    /// Another model from now on. A request that is under way is not touched.
+    /// Changes the model. A running request is not affected.
     pub fn set_endpoint(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
         let is_elsewhere = endpoint.provider != self.talk.endpoint.provider;
         self.talk.endpoint = endpoint;
@@ -105,7 +104,7 @@ impl Agent {
         self.request_endpoint().provider != self.talk.endpoint.provider
     }
 
-    /// The request is made of another provider: how often the one before was asked does not count.
+    /// Requests from the new provider; attempts at the previous one do not count.
     fn request_from_other_provider(&mut self, context: &mut Context) {
         self.exchange.forget_reply();
         (self.exchange.retries, self.exchange.renewals) = (0, 0);
@@ -114,13 +113,13 @@ impl Agent {
         context.outbox.push(self.id(), Effect::Request);
     }
 
-    /// The request waits until a command has printed a key.
+    /// Waits until the key command has printed a key.
     pub fn await_key(&mut self) {
         self.exchange.wait = Wait::Key;
         self.view.touch();
     }
 
-    /// The key is there, and the request goes on; or there is none.
+    /// The key command has ended: sends the request, or fails the turn.
     pub fn on_key(&mut self, outcome: Result<(), Error>, context: &mut Context) {
         if !matches!(self.exchange.wait, Wait::Key) {
             return;
@@ -139,7 +138,7 @@ impl Agent {
         let error = self.with_advice(error);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
-            self.emit(&Chunk::Mark("the reply ends here".into()));
+            self.emit(&Chunk::Mark("reply incomplete".into()));
             bodies.push(Body::Interrupted(error.kind.name().into()));
         } else if error.kind == ErrorKind::Auth && self.exchange.is_first_request() {
             bodies.extend(self.take_message_back(context));
@@ -149,7 +148,7 @@ impl Agent {
         self.settle(bodies, AgentOutcome::Error(error), context);
     }
 
-    /// A message that no model has seen goes back to the person, and out of the conversation.
+    /// Moves a message that no model has seen from the conversation back to the draft.
     fn take_message_back(&mut self, context: &mut Context) -> Option<Body> {
         let (id, text) = self.exchange.message.take()?;
         context.outbox.push(self.id(), Effect::ReturnText(text));
@@ -157,7 +156,7 @@ impl Agent {
     }
 }
 
-/// Whether a refusal is meant for everybody who talks to this provider.
+/// Whether the error limits all requests to this provider.
 fn is_limit(error: &Error) -> bool {
     match error.kind {
         ErrorKind::RateLimited => true,

@@ -10,21 +10,20 @@
 //!    +----------------------|------- interrupt ------------- AwaitingApproval
 //! ```
 
-/// What an agent is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing; waits for a person.
+    /// Waits for input.
     Idle,
-    /// A request is under way, waits for its place, or waits to be sent again.
+    /// A request is running, waits for a slot, a key or a retry.
     WaitingForLlm,
     /// Tool threads run, or are being stopped.
     ExecutingTool,
-    /// A person has to decide about a call.
+    /// A tool call needs approval.
     AwaitingApproval,
 }
 
 impl State {
-    /// A stable name, for the trace and for lists.
+    /// A stable name for the trace and for lists.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -34,8 +33,7 @@ impl State {
         }
     }
 
-    /// Whether the way from here to `next` exists.
-    pub const fn leads_to(self, next: Self) -> bool {
+    pub const fn can_become(self, next: Self) -> bool {
         use State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
         matches!(
             (self, next),
@@ -52,16 +50,16 @@ mod tests {
     use super::State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
 
     #[test]
-    fn every_state_leads_back_to_idle_and_none_to_itself() {
+    fn every_state_returns_to_idle_and_none_to_itself() {
         for state in [Idle, WaitingForLlm, ExecutingTool, AwaitingApproval] {
-            assert!(!state.leads_to(state));
-            assert_eq!(state.leads_to(Idle), state != Idle);
+            assert!(!state.can_become(state));
+            assert_eq!(state.can_become(Idle), state != Idle);
         }
     }
 
     #[test]
-    fn a_call_is_never_asked_about_before_the_reply_is_whole() {
-        assert!(!WaitingForLlm.leads_to(AwaitingApproval));
-        assert!(!Idle.leads_to(ExecutingTool));
+    fn a_call_needs_no_approval_before_the_reply_is_complete() {
+        assert!(!WaitingForLlm.can_become(AwaitingApproval));
+        assert!(!Idle.can_become(ExecutingTool));
     }
 }

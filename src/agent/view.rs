@@ -1,5 +1,5 @@
-//! What a person is shown of one agent, and what they have typed to it. It is kept whether or not anybody looks:
-//! bringing an agent to a screen is a change of pointer.
+//! The scrollback and the draft of one agent. They are kept up to date whether or not a terminal shows the agent, so that
+//! switching to it costs nothing.
 
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
@@ -8,101 +8,94 @@ use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::tool::ToolResult;
 
-/// Lines of a tool's output that are shown; the model is told all of it.
+/// Lines of a tool's output that are shown; the model gets all of it.
 const OUTPUT_LINES: usize = 8;
 
-/// One agent's face.
 #[derive(Default)]
 pub struct View {
-    /// The conversation as text.
     pub scrollback: Scrollback,
-    /// What is being typed.
     pub draft: Draft,
-    /// Tokens of the last request and its reply: how full the model's context is.
+    /// Tokens of the last request and its reply: how full the context is.
     pub context_tokens: u64,
-    /// Older messages than this one are not in the scrollback yet.
+    /// The oldest message in the scrollback.
     oldest: Option<MessageId>,
-    /// Everything that is stored is in the scrollback.
+    /// All stored messages are in the scrollback.
     is_whole: bool,
     was_shown: bool,
-    /// The question whose whole text stands in the scrollback.
-    spelled_out: Option<u64>,
+    /// The question whose full text is in the scrollback.
+    detailed_question: Option<u64>,
     is_spinning: bool,
     revision: u64,
 }
 
 impl View {
-    /// Whether it was on a screen since the program began.
+    /// Whether it was shown since the program started.
     pub fn was_shown(&self) -> bool {
         self.was_shown
     }
 
-    /// It comes to a screen for the first time, with what was typed before the program ended.
-    pub fn show_first(&mut self, typed: &str) {
+    /// Called when it is first shown, with the stored draft.
+    pub fn show_first(&mut self, draft: &str) {
         self.was_shown = true;
         if self.draft.is_empty() {
-            self.draft.set(typed);
+            self.draft.set(draft);
         }
         self.touch();
     }
 
-    /// Whether the whole text of a question stands in the scrollback.
     pub fn shows_question_detail(&self, question: u64) -> bool {
-        self.spelled_out == Some(question)
+        self.detailed_question == Some(question)
     }
 
-    /// Puts the whole text of a question into the scrollback.
+    /// Adds the full text of a question to the scrollback.
     pub fn show_question_detail(&mut self, question: u64, detail: &[String]) {
-        self.spelled_out = Some(question);
+        self.detailed_question = Some(question);
         self.push(LineKind::ToolOutput, &detail.join("\n"));
     }
 
-    /// A number that changes with everything that could be seen.
+    /// A number that changes with every visible change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Something that can be seen has changed.
+    /// Marks the view as changed.
     pub fn touch(&mut self) {
         self.revision += 1;
     }
 
-    /// Whether the agent is at work and a person should see that.
     pub fn is_spinning(&self) -> bool {
         self.is_spinning
     }
 
-    /// Shows or hides the sign of work.
     pub fn set_spinner(&mut self, is_spinning: bool) {
         self.is_spinning = is_spinning;
         self.touch();
     }
 
-    /// Adds a whole block.
     fn push(&mut self, kind: LineKind, text: &str) {
         self.scrollback.push(kind, text);
         self.touch();
     }
 
-    /// Adds a whole block that is no part of the conversation: above a reply that is being written, never in it.
+    /// Adds a block above the reply that is being streamed.
     fn insert(&mut self, kind: LineKind, text: &str) {
         self.scrollback.insert(kind, text);
         self.touch();
     }
 
-    /// Adds to the block that is being written.
+    /// Appends to the open block.
     fn extend(&mut self, kind: LineKind, text: &str) {
         self.scrollback.extend(kind, text);
         self.touch();
     }
 
-    /// The block that was being written is whole.
+    /// Ends the open block.
     pub(super) fn close(&mut self) {
         self.scrollback.close();
         self.touch();
     }
 
-    /// Shows what happened. What happens beside the reply that is being written stands above it, never in it.
+    /// Shows a chunk. One that is not part of the streamed reply (`is_aside`) goes above it.
     pub(super) fn on_chunk(&mut self, chunk: &Chunk, is_aside: bool) {
         match chunk {
             Chunk::Text(text) => self.extend(LineKind::Assistant, text),
@@ -115,19 +108,19 @@ impl View {
         }
     }
 
-    /// A message became part of the log while the agent was in memory: what is older is in the store.
+    /// A message was logged; older ones than the first of them are only in the store.
     pub fn note_oldest(&mut self, id: MessageId) {
         self.oldest.get_or_insert(id);
     }
 
-    /// From where older messages are to be read; `None` when there are none.
+    /// Before which message (`Some(None)`: before the end) older ones are to be loaded; `None` if there are none.
     pub fn wants_older_than(&self) -> Option<Option<MessageId>> {
         (!self.is_whole).then_some(self.oldest)
     }
 
-    /// Puts older messages above all others. Fewer than `asked` means that there are no more.
-    pub fn prepend(&mut self, older: &[Message], asked: usize) {
-        self.is_whole = older.len() < asked;
+    /// Puts older messages above all others. Fewer than `requested` means that there are no more.
+    pub fn prepend(&mut self, older: &[Message], requested: usize) {
+        self.is_whole = older.len() < requested;
         if let Some(first) = older.first() {
             self.oldest = Some(first.id);
         }
@@ -136,12 +129,11 @@ impl View {
     }
 }
 
-/// A message as a person reads it.
 fn lines_of(body: &Body) -> Vec<(LineKind, String)> {
     Chunk::of_body(body).iter().filter_map(line_of).collect()
 }
 
-/// A chunk as a person reads it, if there is anything to read.
+/// A chunk as a block of the scrollback, if it is shown there.
 fn line_of(chunk: &Chunk) -> Option<(LineKind, String)> {
     match chunk {
         Chunk::User(text) => Some((LineKind::Person, text.clone())),
@@ -152,7 +144,7 @@ fn line_of(chunk: &Chunk) -> Option<(LineKind, String)> {
         Chunk::Note(text) => Some((LineKind::Note, text.clone())),
         Chunk::Mark(text) => Some((LineKind::Mark, text.clone())),
         Chunk::Error { message, .. } => Some((LineKind::Error, message.clone())),
-        // A question, a state and a letter stand elsewhere on the screen.
+        // These are shown elsewhere on the screen.
         Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Mail { .. } => None,
     }
 }

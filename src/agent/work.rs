@@ -1,7 +1,7 @@
-//! The tool calls of one reply, until all are answered.
+//! The tool calls of one reply, until all have a result.
 //!
-//! Calls that only read run side by side. A call that writes or runs something waits until all before it are answered,
-//! is shown to a person, and runs alone. The answers go back in the order of the calls, all together.
+//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
+//! needs approval, and runs alone. The results go to the model together, in the order of the calls.
 
 use std::time::Duration;
 
@@ -9,32 +9,28 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
 
-/// How long tools may take to end when they are told to. Longer than what ends a command: that takes 2 s at most.
-const STOP_PATIENCE: Duration = Duration::from_secs(4);
+/// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
+const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What a person has to decide.
+/// A tool call that needs approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingQuestion {
-    /// Names the question; an answer is bound to it.
+    /// Identifies the question; an answer is bound to it.
     pub number: u64,
-    /// What would run.
     pub question: Question,
     call: usize,
 }
 
-/// The calls of one reply.
 #[derive(Default)]
 pub struct Work {
     calls: Vec<Call>,
-    asked: Option<PendingQuestion>,
-    /// Questions asked so far.
+    question: Option<PendingQuestion>,
     questions: u64,
-    /// Until when the tools that were told to stop may take.
+    /// The deadline of tools that were cancelled.
     stopping: Option<Moment>,
 }
 
@@ -46,7 +42,7 @@ struct Call {
 enum Progress {
     Waiting(&'static ToolSpec, Prepared, Permission),
     Running(Running),
-    /// The house carries it out; perhaps it may take no longer than until this moment.
+    /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
     Answered(ToolResult),
 }
@@ -58,7 +54,6 @@ enum Permission {
     Given,
 }
 
-/// What is to happen with the calls next.
 enum Next {
     Start(usize),
     Ask(usize),
@@ -68,14 +63,14 @@ enum Next {
 
 impl Work {
     pub fn question(&self) -> Option<&PendingQuestion> {
-        self.asked.as_ref()
+        self.question.as_ref()
     }
 
     pub fn has_live_thread(&self) -> bool {
         self.calls.iter().any(|call| matches!(call.progress, Progress::Running(_)))
     }
 
-    /// Tells every thread to stop.
+    /// Cancels every running tool.
     pub fn cancel(&mut self) {
         for call in &self.calls {
             if let Progress::Running(running) = &call.progress {
@@ -84,7 +79,6 @@ impl Work {
         }
     }
 
-    /// Hands over what runs.
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -98,7 +92,7 @@ impl Work {
                 Progress::Waiting(_, _, Permission::NotNeeded) => return Next::Start(at),
                 Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
                 Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
-                // What writes waits for all before it, and all behind it wait for it.
+                // A writing call waits for all before it, and all after it wait for it.
                 Progress::Waiting(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
@@ -112,18 +106,18 @@ impl Work {
         tools::find(&self.calls[at].call.name).map_or(Reach::Writes, |spec| spec.reach)
     }
 
-    /// The soonest moment at which a call has waited long enough.
+    /// The next deadline of a waiting call or of cancelled tools.
     pub fn deadline(&self) -> Option<Moment> {
         let until = |call: &Call| if let Progress::ByLoop(until) = call.progress { until } else { None };
         self.calls.iter().filter_map(until).chain(self.stopping).min()
     }
 
-    /// Answers every call that no thread carries out.
-    fn refuse_waiting(&mut self, words: &str) {
-        self.asked = None;
+    /// Answers every call that no thread runs with this error.
+    fn refuse_waiting(&mut self, message: &str) {
+        self.question = None;
         for call in &mut self.calls {
             if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_)) {
-                call.progress = Progress::Answered(failed(&call.call, words));
+                call.progress = Progress::Answered(failed(&call.call, message));
             }
         }
     }
@@ -132,42 +126,42 @@ impl Work {
 fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     let spec = match environment.tool(&call.name) {
         Ok(spec) => spec,
-        Err(words) => return Progress::Answered(failed(call, &words)),
+        Err(message) => return Progress::Answered(failed(call, &message)),
     };
     match spec.prepare(&call.arguments, environment) {
         Ok(prepared) => {
             let permission = if spec.reach == Reach::Writes { Permission::Wanted } else { Permission::NotNeeded };
             Progress::Waiting(spec, prepared, permission)
         }
-        Err(words) => Progress::Answered(failed(call, &words)),
+        Err(message) => Progress::Answered(failed(call, &message)),
     }
 }
 
-/// A call as it happens; `title` is the call in one line.
+/// `title` is the call in one line.
 fn called(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
     Chunk::ToolCall { id, name, arguments, title: title.into() }
 }
 
-/// What a call that was answered without being run is seen as: the call with its answer, as others are.
+/// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
     let title = format!("{}: {}", call.call.name, call.call.arguments);
     vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
-fn failed(call: &ToolCall, words: &str) -> ToolResult {
+fn failed(call: &ToolCall, message: &str) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
-        content: words.to_owned(),
+        content: message.to_owned(),
         is_error: true,
         duration: Duration::ZERO,
     }
 }
 
 impl Agent {
-    /// Takes the calls of a reply. What cannot be run is answered at once, in words that the model can mend.
+    /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
         self.work.stopping = None;
         let environment = &self.talk.environment;
@@ -176,7 +170,7 @@ impl Agent {
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
     }
 
-    /// Goes on with the calls as far as it can without waiting.
+    /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
         loop {
             match self.work.next() {
@@ -190,11 +184,11 @@ impl Agent {
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
-        let seen = called(&self.work.calls[at].call, &prepared.question.title);
-        self.emit(&seen);
+        let chunk = called(&self.work.calls[at].call, &prepared.question.title);
+        self.emit(&chunk);
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
-        if let Run::ByLoop(request) = spec.run {
+        if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));
             call.progress = Progress::ByLoop(None);
@@ -215,7 +209,7 @@ impl Agent {
 
     fn ask(&mut self, at: usize, context: &mut Context) {
         let call = &mut self.work.calls[at];
-        // What ran before it may have changed what the question has to show.
+        // Earlier calls may have changed what the question has to show.
         call.progress = plan(&call.call, &self.talk.environment);
         let Progress::Waiting(_, prepared, _) = &call.progress else {
             let unrunnable = unrunnable(call);
@@ -226,28 +220,29 @@ impl Agent {
         let question = prepared.question.clone();
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.asked = Some(PendingQuestion { number, question, call: at });
+        self.work.question = Some(PendingQuestion { number, question, call: at });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);
     }
 
-    /// A person has decided. An answer to a question that is gone changes nothing, and says so by `false`.
+    /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, allowed: bool, context: &mut Context) -> bool {
-        self.decide(number, if allowed { Ok(()) } else { Err("the person refused this call") }, context)
+        self.decide(number, if allowed { Ok(()) } else { Err("the user refused this call") }, context)
     }
 
-    /// The call that the question with this number is about may run, or the model is told why not.
+    /// Allows the call that the question is about, or answers it with the reason for the refusal.
     pub fn decide(&mut self, number: u64, decision: Result<(), &str>, context: &mut Context) -> bool {
-        if self.state != State::AwaitingApproval || self.work.asked.as_ref().is_none_or(|asked| asked.number != number)
+        if self.state != State::AwaitingApproval
+            || self.work.question.as_ref().is_none_or(|question| question.number != number)
         {
             return false;
         }
-        let asked = self.work.asked.take().expect("there is a question");
-        let call = &mut self.work.calls[asked.call];
-        if let Err(why) = decision {
-            let seen = called(&call.call, &asked.question.title);
-            call.progress = Progress::Answered(failed(&call.call, why));
-            self.emit(&seen);
+        let pending = self.work.question.take().expect("there is a question");
+        let call = &mut self.work.calls[pending.call];
+        if let Err(reason) = decision {
+            let chunk = called(&call.call, &pending.question.title);
+            call.progress = Progress::Answered(failed(&call.call, reason));
+            self.emit(&chunk);
             self.emit(&Chunk::Mark("refused".into()));
         } else if let Progress::Waiting(_, _, permission) = &mut call.progress {
             *permission = Permission::Given;
@@ -257,12 +252,12 @@ impl Agent {
         true
     }
 
-    /// The house has carried out the call with this id, or could not. Whether the call still waited for that.
-    pub fn answer_call(&mut self, id: &str, answer: Result<String, String>, context: &mut Context) -> bool {
+    /// The result of a call that the loop carried out. False if the call no longer waits for it.
+    pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
-        let is_error = answer.is_err();
-        let content = answer.unwrap_or_else(|words| words);
+        let is_error = result.is_err();
+        let content = result.unwrap_or_else(|message| message);
         let result = ToolResult { is_error, ..failed(&call.call, &content) };
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
@@ -271,7 +266,7 @@ impl Agent {
         true
     }
 
-    /// The call with this id waits for something that the house will tell, but no longer than until then.
+    /// Sets the deadline of a call that the loop carries out.
     pub fn park_call(&mut self, id: &str, until: Moment) {
         let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         if let Some(call) = self.work.calls.iter_mut().find(waits) {
@@ -279,12 +274,12 @@ impl Agent {
         }
     }
 
-    /// Whether this call still waits for the house.
+    /// Whether the loop still has to answer this call.
     pub fn is_waiting_call(&self, id: &str) -> bool {
         self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
     }
 
-    /// Tells the house of calls that have waited long enough.
+    /// Reports waiting calls whose deadline has passed, and gives up on tools that do not stop.
     pub(super) fn end_waits(&mut self, context: &mut Context) {
         if self.work.stopping.is_some_and(|until| until <= context.now) {
             return self.give_up_tools(context);
@@ -297,19 +292,20 @@ impl Agent {
         }
     }
 
-    /// A tool hangs where nothing can stop it (in the kernel, on a dead disk): the agent goes on without it.
+    /// A tool may hang where nothing can stop it (in the kernel, on a dead disk); the agent goes on without it.
     fn give_up_tools(&mut self, context: &mut Context) {
         for call in &mut self.work.calls {
             if matches!(call.progress, Progress::Running(_)) {
-                call.progress = Progress::Answered(failed(&call.call, "it could not be stopped and may still run"));
+                call.progress =
+                    Progress::Answered(failed(&call.call, "this tool could not be stopped and may still be running"));
             }
         }
-        let message = "a tool could not be stopped and may still run".to_owned();
+        let message = "a tool could not be stopped and may still be running".to_owned();
         self.emit(&Chunk::Error { kind: ErrorKind::Tool.name().into(), message });
         self.finish_tools(context);
     }
 
-    /// Looks at the completion flags of its tool threads, and goes on with what is complete.
+    /// Collects the results of tool threads that have ended.
     pub fn poll_tools(&mut self, context: &mut Context) {
         if self.state != State::ExecutingTool {
             return;
@@ -319,18 +315,18 @@ impl Agent {
             if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
                 continue;
             }
-            let empty = Progress::Answered(failed(&call.call, "the answer is being collected"));
+            let empty = Progress::Answered(failed(&call.call, "the result is being collected"));
             let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
             let result = running.collect();
             call.progress = Progress::Answered(result.clone());
             results.push(result);
         }
-        let is_news = !results.is_empty();
+        let is_any = !results.is_empty();
         for result in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
         }
-        if is_news {
+        if is_any {
             self.advance_tools(context);
         }
     }
@@ -339,8 +335,9 @@ impl Agent {
         if self.work.stopping.is_some() {
             return;
         }
-        self.work.stopping = Some(context.now + STOP_PATIENCE);
-        self.work.refuse_waiting("the person interrupted before this call was run");
+        self.work.stopping = Some(context.now + STOP_TIMEOUT);
+        let actor = if self.is_exiting { "polylogue exited" } else { "the user interrupted" };
+        self.work.refuse_waiting(&format!("{actor} before this call was run"));
         self.work.cancel();
         if self.state == State::AwaitingApproval {
             self.enter(State::ExecutingTool, context);
@@ -350,18 +347,16 @@ impl Agent {
         }
     }
 
-    /// Whether running tools were told to stop and have not ended yet.
+    /// Whether cancelled tools have not ended yet.
     pub fn is_stopping(&self) -> bool {
         self.work.stopping.is_some() && self.state == State::ExecutingTool
     }
 
     fn finish_tools(&mut self, context: &mut Context) {
         let calls = std::mem::take(&mut self.work.calls);
-        let mut results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
+        let results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
         if self.work.stopping.take().is_some() {
-            self.emit(&Chunk::Mark("interrupted".into()));
-            results.push(Body::Interrupted("interrupted".into()));
-            return self.settle(results, AgentOutcome::Interrupted { partial: true }, context);
+            return self.settle_stopped(results, true, context);
         }
         context.outbox.push(self.id(), Effect::Persist(results));
         self.request_again(context);

@@ -1,16 +1,16 @@
-//! Time as the program sees it: real, or moved by hand in a test.
+//! The clock of the program: the real one, or a manual one for tests.
 
 use std::cell::Cell;
 use std::ops::{Add, Sub};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A point in time, in microseconds since the clock was made. Monotonic; never a date.
+/// A point in time, in microseconds since the clock was created. Monotonic; not a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// How long it is from `earlier` to here; zero if `earlier` is later.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -30,7 +30,7 @@ impl Sub for Moment {
     }
 }
 
-/// Tells the time. Clones share it.
+/// Clones share the same time.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -46,12 +46,12 @@ impl Clock {
         Self(Source::System(Instant::now()))
     }
 
-    /// A clock that stands still until [`Clock::advance`] is called.
+    /// A clock that moves only when [`Clock::advance`] is called.
     pub fn manual() -> Self {
         Self(Source::Manual(Rc::new(Cell::new(0))))
     }
 
-    /// Now.
+    /// The current moment.
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System(start) => Moment(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)),
@@ -62,7 +62,7 @@ impl Clock {
     /// Moves a manual clock forward.
     ///
     /// # Panics
-    /// On the system clock, which nobody moves.
+    /// On the system clock, which cannot be moved.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::System(_) => panic!("the system clock cannot be moved"),
@@ -70,7 +70,7 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since 1970, for the store. A manual clock counts from its own start.
+    /// Milliseconds since 1970, for the store. A manual clock starts at 0.
     pub fn unix_ms(&self) -> i64 {
         match &self.0 {
             Source::System(_) => SystemTime::now()
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told_and_for_all_its_clones() {
+    fn a_manual_clock_moves_only_when_advanced_together_with_its_clones() {
         let clock = Clock::manual();
         let clone = clock.clone();
         let start = clone.now();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn time_never_runs_backwards_between_moments() {
+    fn the_time_since_a_later_moment_is_zero() {
         let early = Moment(5);
         let late = Moment(9);
         assert_eq!(early - late, Duration::ZERO);

@@ -1,44 +1,44 @@
-//! The one error type: a kind that drives behaviour, and words for a person.
+//! The error type: a kind that decides what the program does, and a message for the user.
 
 use std::fmt;
 
-/// What sort of thing went wrong; callers decide by this and never by the words.
+/// Callers decide by the kind, never by the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The conversation does not fit the model.
+    /// The conversation exceeds the context of the model.
     ContextTooLong,
-    /// Credentials missing, wrong or expired.
+    /// Credentials are missing, wrong or expired.
     Auth,
-    /// The provider asks to slow down (HTTP 429).
+    /// The provider limits requests (HTTP 429).
     RateLimited,
     /// The provider is out of capacity (HTTP 503, 529 and other 5xx).
     Overloaded,
-    /// DNS, connect, TLS, or a connection that broke.
+    /// DNS, connection or TLS failure.
     Network,
-    /// A limit on the whole duration ran out.
+    /// A limit on the total duration was exceeded.
     Timeout,
-    /// No byte for too long.
+    /// No data was received for too long.
     Stalled,
-    /// The provider rejects the request as such.
+    /// The provider rejects the request as invalid.
     BadRequest,
     /// The provider declines to answer (content filter).
     Refused,
-    /// The bytes do not mean what the protocol says they must.
+    /// The response violates the protocol.
     Protocol,
-    /// The database.
+    /// The database failed.
     Store,
-    /// The terminal.
+    /// The terminal failed.
     Terminal,
     /// A tool could not be run.
     Tool,
-    /// The operating system said no to something else.
+    /// Another system call failed.
     System,
-    /// What a person typed cannot be carried out.
+    /// The input or the configuration is invalid.
     Usage,
 }
 
 impl ErrorKind {
-    /// The kinds that a provider, or the way to it, can fail with.
+    /// The kinds of errors of a provider or the connection to it.
     pub const PROVIDER_KINDS: [Self; 10] = [
         Self::ContextTooLong,
         Self::Auth,
@@ -52,7 +52,7 @@ impl ErrorKind {
         Self::Protocol,
     ];
 
-    /// A short stable name, for traces and scripts.
+    /// A stable name for traces and scripts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ContextTooLong => "context_too_long",
@@ -73,28 +73,28 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the same request may succeed if it is sent again.
+    /// Whether the same request may succeed later.
     pub const fn is_transient(self) -> bool {
         matches!(self, Self::RateLimited | Self::Overloaded | Self::Network | Self::Timeout | Self::Stalled)
     }
 }
 
-/// Something of the world went wrong.
+/// A failure of the input, the system, the network or a provider. Broken invariants panic instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What drives behaviour.
+    /// What callers decide by.
     pub kind: ErrorKind,
-    /// What a person reads: what happened and, where there is one, the way out.
+    /// What happened and, where possible, what to do, for the user.
     pub message: String,
-    /// How long the other side asks to wait before the next attempt, in seconds.
+    /// The wait before the next attempt that the provider asks for, in seconds.
     pub retry_after: Option<u32>,
 }
 
-/// The result of everything that touches the world.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of this kind with these words.
+    /// An error with this kind and message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }
@@ -104,7 +104,7 @@ impl Error {
         Self::new(ErrorKind::Usage, format!("the {feature} is not built in: rebuild with --features {feature}"))
     }
 
-    /// The same error with `what` in front of its words.
+    /// The same error with `what: ` before its message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
@@ -122,6 +122,12 @@ impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::new(ErrorKind::System, error.to_string())
+        Self::new(ErrorKind::System, system_message(&error))
     }
+}
+
+/// The system's message without the number that std appends to it.
+pub fn system_message(error: &impl fmt::Display) -> String {
+    let message = error.to_string();
+    message.split(" (os error ").next().unwrap_or_default().to_owned()
 }

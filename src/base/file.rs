@@ -1,4 +1,4 @@
-//! Files whose path somebody else has written, a project or a model: opened so that nothing can wait or happen.
+//! Opens files whose path comes from a project or a model, without blocking or side effects.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,20 +6,20 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// What is done about a path that is a symbolic link.
+/// How symbolic links are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// The file at its end is opened.
+    /// The target is opened.
     Followed,
-    /// It is refused: it could lead to what its writer has no business to show.
+    /// The link is refused: its target could be private.
     Refused,
 }
 
-/// Opens a regular file to read it, and nothing else: a pipe would wait for its writer for ever. It is looked at before
-/// it is opened, because opening a device can do something, and again after, because it may have been exchanged.
+/// Opens a regular file for reading. Its type is checked before opening, because opening a pipe or a device can block or
+/// have side effects, and afterwards, because the file may have been replaced meanwhile.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// The file cannot be opened or is not a regular file.
 pub fn open_regular(path: &Path, links: Links) -> io::Result<File> {
     let (found, refusal) = match links {
         Links::Followed => (fs::metadata(path)?, OFlags::empty()),
@@ -36,16 +36,16 @@ fn require_regular(found: &fs::Metadata) -> io::Result<()> {
     match found.file_type() {
         kind if kind.is_file() => Ok(()),
         kind if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        _ => Err(io::Error::other("it is no regular file")),
+        _ => Err(io::Error::other("not a regular file")),
     }
 }
 
-/// This directory and those above it, up to the root of its repository. Outside of a repository only this one: what lies
-/// above may be anybody's.
+/// The directory and its ancestors up to the root of its repository. Outside of a repository only the directory itself:
+/// its ancestors may belong to other users.
 pub fn ancestors_in_repository(directory: &Path) -> impl Iterator<Item = &Path> {
-    let is_root = |place: &&Path| place.join(".git").symlink_metadata().is_ok();
+    let is_root = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
     let root = directory.ancestors().find(is_root).unwrap_or(directory);
-    directory.ancestors().take_while(move |place| place.starts_with(root))
+    directory.ancestors().take_while(move |path| path.starts_with(root))
 }
 
 #[cfg(test)]
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_are_opened_and_links_where_they_are_followed() {
+    fn only_regular_files_and_followed_links_are_opened() {
         let top = tempfile::tempdir().unwrap();
-        let at = |name: &str| top.path().join(name);
-        fs::write(at("file"), "x").unwrap();
-        symlink("file", at("link")).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
-        let opens = |name: &str, links| open_regular(&at(name), links).is_ok();
+        let path = |name: &str| top.path().join(name);
+        fs::write(path("file"), "x").unwrap();
+        symlink("file", path("link")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+        let opens = |name: &str, links| open_regular(&path(name), links).is_ok();
         assert!(opens("file", Links::Refused) && opens("link", Links::Followed));
         assert!(!opens("link", Links::Refused) && !opens("pipe", Links::Followed) && !opens("", Links::Followed));
     }

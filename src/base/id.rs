@@ -1,4 +1,4 @@
-//! Identifiers of agents, messages, terminals and clients.
+//! Ids of agents, messages, terminals and clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Names one attached terminal. Counted from 1 in the order of attaching, never reused.
+/// The number of an attached terminal, counted from 1 in the order of attaching, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TerminalId(pub u64);
 
@@ -17,26 +17,26 @@ impl fmt::Display for TerminalId {
     }
 }
 
-/// Names one client of the server. Counted from 1 in the order of connecting, never reused.
+/// The number of a client of the server, counted from 1 in the order of connecting, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// Names one agent for ever: 16 random bytes (UUID v4), written as 22 characters of base64url without padding.
+/// The id of an agent: 16 random bytes (UUID v4), written as 22 characters of base64url without padding. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId([u8; 16]);
 
 impl AgentId {
-    /// A fresh identifier.
+    /// A new id.
     pub fn random() -> Self {
         Self(*uuid::Uuid::new_v4().as_bytes())
     }
 
-    /// An identifier with known bytes, for tests and for reading what was stored.
+    /// The id with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The first 6 characters: enough to tell agents apart on a screen.
+    /// The first 6 characters, for display.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(6);
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for AgentId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidId;
 
-/// The position of a message in the order of all messages of all agents. Grows, is never reused; 0 is before everything.
+/// The id of a message, in the order of all messages of all agents. Never reused; 0 is before the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MessageId(pub i64);
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_ids_are_refused() {
         for text in ["", "abc", "====", "ÄÖÜ", &"A".repeat(23)] {
             assert_eq!(text.parse::<AgentId>(), Err(InvalidId), "{text:?}");
         }

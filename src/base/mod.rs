@@ -1,9 +1,8 @@
-//! What has no idea of a chat: identifiers, time, errors, rings, text on a screen.
+//! Basics that are independent of a chat: ids, time, errors, rings, text on a screen.
 
 pub mod clock;
 pub mod error;
 pub mod file;
 pub mod id;
-pub mod random;
 pub mod ring;
 pub mod text;

@@ -1,32 +1,31 @@
-//! A ring of numbered records: what is added gets the next number, and the oldest go when there are too many or too much.
-//! Who reads holds a number, never a reference; a number that is gone is told from one that is not there yet.
+//! A ring buffer of numbered records. A new record gets the next number; the oldest records are dropped when a limit is
+//! exceeded. Readers hold numbers, not references, and can tell a dropped record from one that does not exist yet.
 //!
 //! ```text
-//!   records   tag,end  tag,end  tag,end         8 bytes each, whatever they hold
+//!   records   tag,end  tag,end  tag,end         8 bytes each
 //!             ▲ first                    ▲ next
-//!   bytes     aaaaaaaa|bbb|cccccccccccc         all contents behind each other
+//!   bytes     aaaaaaaa|bbb|cccccccccccc         the contents, concatenated
 //! ```
 
 use std::collections::VecDeque;
 
-/// How much a ring keeps.
+/// The limits of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Records.
+    /// The most records.
     pub records: usize,
-    /// Bytes of all contents together. The newest record is kept even if it alone is larger.
+    /// The most bytes of all contents. The newest record is kept even if it alone is larger.
     pub bytes: usize,
 }
 
-/// One record without its content.
 #[derive(Debug, Clone, Copy)]
 struct Record {
     tag: u8,
-    /// Where its content ends, counted from an arbitrary start and wrapping: what is kept is far less than 4 GiB.
+    /// Where its content ends, counted from an arbitrary start, modulo 2^32: a ring holds far less than 4 GiB.
     end: u32,
 }
 
-/// The records of one writer.
+/// A ring of records, each with a tag and a content.
 #[derive(Debug)]
 pub struct Ring {
     records: VecDeque<Record>,
@@ -39,22 +38,22 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty ring whose first record will have the number `first`: so many may be put in front of it later.
+    /// An empty ring whose first record gets the number `first`; up to `first` records can be put in front of it later.
     pub fn new(limits: Limits, first: u64) -> Self {
         Self { records: VecDeque::new(), bytes: VecDeque::new(), start: 0, first, limits }
     }
 
-    /// The number of the oldest record that is kept; that of the next one if there is none.
+    /// The number of the oldest record; that of the next one if the ring is empty.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number that the next record will have.
+    /// The number of the next record.
     pub fn next(&self) -> u64 {
         self.first + self.records.len() as u64
     }
 
-    /// Whether nothing is kept.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -64,28 +63,28 @@ impl Ring {
         self.bytes.len()
     }
 
-    /// Adds a record at the end, and drops as many of the oldest as have to go for it.
+    /// Appends a record and drops the oldest ones as necessary.
     pub fn push(&mut self, tag: u8, content: &[u8]) {
-        let has_room = |ring: &Self| {
+        let has_space = |ring: &Self| {
             ring.records.len() < ring.limits.records && ring.bytes.len() + content.len() <= ring.limits.bytes
         };
-        while !self.records.is_empty() && !has_room(self) {
+        while !self.records.is_empty() && !has_space(self) {
             self.drop_oldest();
         }
-        self.make_room(content.len());
+        self.reserve(content.len());
         self.bytes.extend(content);
         let end = self.start.wrapping_add(wrapped(self.bytes.len()));
         self.records.push_back(Record { tag, end });
     }
 
-    /// Puts a record in front of all others. False, and nothing is done, if there is no room or no number for it.
+    /// Prepends a record. False, without effect, if there is no space or no number for it.
     pub fn push_front(&mut self, tag: u8, content: &[u8]) -> bool {
-        let has_room =
+        let has_space =
             self.records.len() < self.limits.records && self.bytes.len() + content.len() <= self.limits.bytes;
-        if !has_room || self.first == 0 {
+        if !has_space || self.first == 0 {
             return false;
         }
-        self.make_room(content.len());
+        self.reserve(content.len());
         self.records.push_front(Record { tag, end: self.start });
         self.bytes.extend(content);
         self.bytes.rotate_right(content.len());
@@ -94,7 +93,7 @@ impl Ring {
         true
     }
 
-    /// The record with this number: its tag and its content.
+    /// Tag and content of the record with this number.
     pub fn get(&self, number: u64) -> Option<(u8, Vec<u8>)> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let record = self.records.get(at)?;
@@ -104,8 +103,8 @@ impl Ring {
         Some((record.tag, self.copy(from, length)))
     }
 
-    /// Memory for one more record. It grows by a quarter, not to the double: there are as many rings as agents.
-    fn make_room(&mut self, bytes: usize) {
+    /// Reserves memory for one more record. It grows by a quarter, not to the double, because every agent has a ring.
+    fn reserve(&mut self, bytes: usize) {
         if self.records.len() == self.records.capacity() {
             self.records.reserve_exact(self.records.len() / 4 + 4);
         }

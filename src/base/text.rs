@@ -1,7 +1,6 @@
-//! Text on a screen: what may be shown, how wide it is, where it breaks; how many there are, and which name was meant.
+//! Text on a screen: sanitising, width, wrapping, plurals and the nearest name.
 //!
-//! Everything here is stateless, so that text may come in pieces. Columns are counted by grapheme; what a terminal
-//! does with a grapheme that it does not know is no business of this file.
+//! All functions are stateless, so that text may arrive in parts. Columns are counted per grapheme.
 
 use std::borrow::Cow;
 
@@ -11,30 +10,30 @@ use unicode_width::UnicodeWidthStr as _;
 /// A tab moves to the next multiple of this many columns.
 pub const TAB_COLUMNS: usize = 4;
 
-/// The text in a form that cannot steer a terminal or lie about its order: tab and newline stay, every other control
-/// character becomes visible. Character by character: it does not matter where text was cut into pieces.
+/// Makes text safe for a terminal: every control character except tab and newline, and every character that reorders or
+/// hides text, is replaced by a visible one. Works character by character, so text may be sanitised in parts.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
-    match text.char_indices().find(|&(_, c)| shown(c) != c) {
+    match text.char_indices().find(|&(_, c)| safe_char(c) != c) {
         None => Cow::Borrowed(text),
         Some((clean, _)) => {
             let mut safe = String::with_capacity(text.len() + 8);
             safe.push_str(&text[..clean]);
-            safe.extend(text[clean..].chars().map(shown));
+            safe.extend(text[clean..].chars().map(safe_char));
             Cow::Owned(safe)
         }
     }
 }
 
-/// The character that stands for `c` on a screen; most stand for themselves. ZWJ, ZWNJ and variation selectors
-/// stay because emoji and several scripts need them, and they move nothing.
-fn shown(c: char) -> char {
+/// The safe replacement of `c`. ZWJ, ZWNJ and variation selectors are kept: emoji and several scripts need them, and they
+/// do not reorder text.
+fn safe_char(c: char) -> char {
     match c {
         '\t' | '\n' | ' '..='~' => c,
-        // The control pictures are in the order of the controls.
+        // The block "Control Pictures" is in the order of the control characters.
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
         '\u{80}'..='\u{9f}' => '\u{fffd}',
-        // Terminals disagree whether a soft hyphen has a width.
+        // Terminals disagree about the width of a soft hyphen.
         '\u{ad}' => '-',
         _ if is_invisible_format(c) => '\u{fffd}',
         _ => c,
@@ -50,7 +49,7 @@ pub fn is_invisible_format(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Columns that one line of text takes, without control characters.
+/// Columns of one line of text without control characters.
 pub fn width(text: &str) -> usize {
     if is_plain(text) { text.len() } else { text.graphemes(true).map(grapheme_width).sum() }
 }
@@ -64,7 +63,7 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// The longest beginning of the text that fits into so many columns.
+/// The longest prefix of the text that fits into this many columns.
 pub fn truncate(text: &str, columns: usize) -> &str {
     if text.len() <= columns && is_plain(text) {
         return text;
@@ -79,7 +78,7 @@ pub fn truncate(text: &str, columns: usize) -> &str {
     text
 }
 
-/// The text with every tab as the spaces up to the next tab stop; a newline starts a new count.
+/// Replaces every tab by spaces up to the next tab stop of its line.
 pub fn expand_tabs(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {
         return Cow::Borrowed(text);
@@ -103,14 +102,13 @@ pub fn expand_tabs(text: &str) -> Cow<'_, str> {
     Cow::Owned(expanded)
 }
 
-/// The rows that one logical line takes on a screen of so many columns (at least one): broken at spaces where there
-/// are some, beside wide characters, else between graphemes. Spaces at a break are swallowed. An empty line is one
-/// empty row; a grapheme that is wider than the screen is a row of its own.
+/// Wraps one logical line to rows of this many columns: at spaces or beside wide characters, otherwise between graphemes.
+/// Spaces at a break are dropped. An empty line is one empty row; a grapheme wider than the screen is a row of its own.
 pub fn wrap(line: &str, columns: usize) -> Wrap<'_> {
     Wrap { line, next: Some(0), columns: columns.max(1) }
 }
 
-/// See [`wrap`]. Each row comes with the byte at which it starts in the line.
+/// See [`wrap`]. Yields each row with the byte offset at which it starts.
 #[derive(Debug, Clone)]
 pub struct Wrap<'a> {
     line: &'a str,
@@ -138,7 +136,7 @@ fn row_end(rest: &str, columns: usize) -> (usize, usize) {
     plain_row_end(rest, columns).unwrap_or_else(|| grapheme_row_end(rest, columns))
 }
 
-/// The same for a row of ASCII, which is most of them, without looking for graphemes. `None` if it is no such row.
+/// A fast path for rows of printable ASCII, which most are; `None` for other rows.
 fn plain_row_end(rest: &str, columns: usize) -> Option<(usize, usize)> {
     let head = rest.get(..=columns).filter(|head| is_plain(head))?;
     let row = &head[..columns];
@@ -154,7 +152,7 @@ fn plain_row_end(rest: &str, columns: usize) -> Option<(usize, usize)> {
 
 fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
     let mut used = 0;
-    let mut place = None;
+    let mut break_at = None;
     let mut word_end = 0;
     let mut in_space = false;
     for (at, grapheme) in rest.grapheme_indices(true) {
@@ -169,16 +167,16 @@ fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
             }
         } else {
             if in_space && word_end > 0 {
-                place = Some((word_end, at));
+                break_at = Some((word_end, at));
             } else if wide > 1 && at > 0 && !in_space {
-                place = Some((at, at));
+                break_at = Some((at, at));
             }
             if used + wide > columns {
-                return place.unwrap_or(if at == 0 { (grapheme.len(), grapheme.len()) } else { (at, at) });
+                return break_at.unwrap_or(if at == 0 { (grapheme.len(), grapheme.len()) } else { (at, at) });
             }
             in_space = false;
             if wide > 1 {
-                place = Some((at + grapheme.len(), at + grapheme.len()));
+                break_at = Some((at + grapheme.len(), at + grapheme.len()));
             }
         }
         used += wide;
@@ -186,37 +184,22 @@ fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
     (rest.len(), rest.len())
 }
 
-/// A row that ends in the run of spaces around `at`: the run is swallowed, unless nothing stands before it.
+/// The end of a row within the run of spaces around `at`. The run is dropped unless it begins the row.
 fn after_spaces(rest: &str, word_end: usize, at: usize) -> (usize, usize) {
     let run = rest[at..].len() - rest[at..].trim_start_matches(' ').len();
     let end = if word_end == 0 { at } else { word_end };
     (end, at + run)
 }
 
-/// A number of things: `1 child`, `2 children`.
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+/// A count with its noun: `1 child`, `2 children`.
+pub fn counted(count: usize, singular: &str, plural: &str) -> String {
+    if count == 1 { format!("1 {singular}") } else { format!("{count} {plural}") }
 }
 
-/// The known name that was most likely meant, if one is near: at most two letters are wrong.
+/// The known name closest to the typed one, if at most two characters differ.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, name) = known.map(|name| (distance(name, typed), name)).min()?;
+    let (distance, name) = known.map(|name| (strsim::levenshtein(name, typed), name)).min()?;
     (distance <= 2).then_some(name)
-}
-
-/// How many letters must be added, removed or changed (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -228,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_steer_a_terminal_is_shown_and_never_kept() {
+    fn control_sequences_become_visible() {
         for (raw, safe) in [
             ("a\tb\nc", "a\tb\nc"),
             ("\u{1b}[2J", "␛[2J"),
@@ -244,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn sanitising_in_pieces_is_sanitising_the_whole() {
+    fn text_can_be_sanitised_in_parts() {
         let text = "a\u{1b}[31mé\u{202e}語\r\n\u{85}👨‍👩‍👧\u{7f}";
         for (cut, _) in text.char_indices() {
             let pieces = format!("{}{}", sanitise(&text[..cut]), sanitise(&text[cut..]));
@@ -253,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn no_control_character_at_all_survives_but_tab_and_newline() {
+    fn no_control_character_survives_except_tab_and_newline() {
         for c in (0..=0x10_ffff).filter_map(char::from_u32) {
             let safe = sanitise(c.encode_utf8(&mut [0; 4])).chars().next();
             assert!(safe.is_some_and(|s| !s.is_control() || s == '\t' || s == '\n'), "{c:?} became {safe:?}");
@@ -294,12 +277,11 @@ mod tests {
 
     #[test]
     fn rows_of_ascii_break_where_rows_of_graphemes_do() {
-        let mut seed = 3_u32;
+        let mut rng = fastrand::Rng::with_seed(3);
         for round in 0..20_000 {
             let mut line = String::new();
             for _ in 0..round % 40 {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                line.push_str([" ", "a", "b", "-", "c", "  ", "語"][(seed >> 24) as usize % 7]);
+                line.push_str(rng.choice([" ", "a", "b", "-", "c", "  ", "語"]).unwrap_or_default());
             }
             let columns = 1 + round % 9;
             if let Some(end) = plain_row_end(&line, columns) {
@@ -309,14 +291,13 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_ends_fits_and_loses_nothing_but_spaces() {
-        let mut seed = 7_u32;
+    fn wrapped_rows_fit_and_lose_only_spaces() {
+        let mut rng = fastrand::Rng::with_seed(7);
         let letters = [" ", "a", "b", "語", "👨‍👩‍👧", "\u{301}", "é", "  "];
         for round in 0..2_000 {
             let mut line = String::new();
             for _ in 0..round % 60 {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                line.push_str(letters[(seed >> 24) as usize % letters.len()]);
+                line.push_str(rng.choice(letters).unwrap_or_default());
             }
             let columns = round % 9;
             let all = rows(&line, columns);
@@ -328,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_reach_the_next_stop_and_truncation_keeps_graphemes_whole() {
+    fn tabs_reach_the_next_stop_and_truncation_keeps_graphemes() {
         assert_eq!(expand_tabs("\ta\tbc\n語\tx"), "    a   bc\n語  x");
         assert_eq!(truncate("語語", 3), "語");
         assert_eq!(truncate("e\u{301}x", 1), "e\u{301}");

@@ -1,4 +1,4 @@
-//! `/agents`: everybody, as a tree.
+//! `/agents`: all agents as a tree.
 
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::agent::{Agent, State, Wait};
@@ -7,12 +7,11 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::InputResult;
 
-/// `/agents`.
 pub const AGENTS: CommandSpec = CommandSpec {
     name: "agents",
     aliases: &["ps"],
     arguments: "",
-    about: "everybody as a tree, and what each does",
+    about: "list all agents as a tree",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
@@ -38,16 +37,16 @@ pub fn agent_tree(context: &CommandContext) -> String {
 }
 
 fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
-    // A chain of a thousand is still read as a list.
+    // A deep chain of forks stays readable.
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == context.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
-        // For a place, or for the end of its provider's pause: its own screen tells which.
+        // For a slot or for the end of a rate limit: the agent's own screen shows which.
         (State::WaitingForLlm, Wait::Slot) => "waiting for its turn",
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
-        (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
-        (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "writing",
-        (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
+        (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to retry",
+        (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",
+        (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for mail",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",
         (state, _) => state.name(),
@@ -55,7 +54,7 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
     let mail = if agent.unread == 0 {
         String::new()
     } else {
-        format!(", {}", text::counted(agent.unread, "unread letter", "unread letters"))
+        format!(", {}", text::counted(agent.unread, "unread message", "unread messages"))
     };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
     let tokens = agent.used.input + agent.used.output;
@@ -69,7 +68,6 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
     )
 }
 
-/// How long ago something was, in its largest unit.
 pub(super) fn age(ms: i64) -> String {
     match ms.max(0) / 1000 {
         s @ 0..=59 => format!("{s} s"),

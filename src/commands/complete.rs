@@ -1,8 +1,8 @@
-//! What could stand in the place of what is typed, by position.
+//! Completion of command lines.
 
 use super::{COMMANDS, CommandContext, find};
 
-/// What could follow what is typed so far: whole lines, best first. Empty if the line is no command.
+/// The whole lines that the typed line can be completed to, best first. Empty if the line is not a command.
 pub fn complete(line: &str, context: &CommandContext) -> Vec<String> {
     let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
         return Vec::new();
@@ -21,52 +21,55 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<String> {
     }
 }
 
-/// Words behind what is typed before the last word.
-pub(super) fn behind(typed: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
+/// Each of these words in place of the last typed one.
+pub(super) fn complete_word(typed: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
     let before = before_last_word(typed);
     words.into_iter().map(|word| format!("{before}{word}")).collect()
 }
 
-/// These words in the first place; in the second, what `second` makes of the first; nothing further.
-pub(super) fn behind_first(typed: &str, first: Vec<String>, second: impl FnOnce(&str) -> Vec<String>) -> Vec<String> {
+/// `first` as the first argument and `second`, given the first one, as the second; no third.
+pub(super) fn complete_two_words(
+    typed: &str,
+    first: Vec<String>,
+    second: impl FnOnce(&str) -> Vec<String>,
+) -> Vec<String> {
     match typed.split_once(' ') {
         None => first,
-        Some((word, rest)) if !rest.contains(' ') => behind(typed, second(word)),
+        Some((word, rest)) if !rest.contains(' ') => complete_word(typed, second(word)),
         Some(_) => Vec::new(),
     }
 }
 
-/// What is typed up to and with the last space.
+/// The typed text up to and including the last space.
 pub(super) fn before_last_word(typed: &str) -> &str {
     &typed[..typed.rfind(' ').map_or(0, |at| at + 1)]
 }
 
-/// The names of all models that are known by name, `echo` last, and that of the usual one.
+/// The configured models and `echo`, and the default model first if it is none of them.
 pub(super) fn models(context: &CommandContext) -> Vec<String> {
     let entries = context.config.catalog.0.iter();
     let known = entries.flat_map(|entry| entry.models.iter().map(|(model, _)| format!("{}/{model}", entry.name)));
-    // What new agents talk to need not be among them: it may have been named on the command line.
+    // The default model may have been named on the command line only.
     let mut names: Vec<String> = known.chain(["echo/echo".to_owned()]).collect();
-    let usual = context.config.endpoint.full_name();
-    if !names.contains(&usual) {
-        names.insert(0, usual);
+    let default = context.config.endpoint.full_name();
+    if !names.contains(&default) {
+        names.insert(0, default);
     }
     names
 }
 
-/// Names under which agents can be called.
 pub(super) fn agent_names(context: &CommandContext, _: &str) -> Vec<String> {
     let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
     context.roster.iter().filter(|agent| agent.id() != context.current).map(name).collect()
 }
 
-/// The numbers of the agent's letters, newest first.
-pub(super) fn letters(context: &CommandContext, _: &str) -> Vec<String> {
+/// Newest first.
+pub(super) fn mail_ids(context: &CommandContext, _: &str) -> Vec<String> {
     let mail = context.store.mail(context.current, None).unwrap_or_default();
     mail.iter().rev().map(|mail| mail.id.0.to_string()).collect()
 }
 
-/// The labels of the marks that can be gone back to, newest first.
+/// The labels of the marks that `/rewind` can return to, newest first.
 pub(super) fn marks(context: &CommandContext, _: &str) -> Vec<String> {
     let Ok(agent) = context.agent() else { return Vec::new() };
     let labels = context.with_history(|history| {

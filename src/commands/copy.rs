@@ -1,35 +1,36 @@
-//! `/copy`: a reply, or a piece of code in one, to the clipboard.
+//! `/copy`: a reply, or a code block of one, to the clipboard.
 
-use super::{CommandContext, CommandSpec, WhenBusy, usage};
+use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
 use crate::base::error::Result;
+use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::message::Body;
 
-/// `/copy`.
 pub const COPY: CommandSpec = CommandSpec {
     name: "copy",
     aliases: &[],
     arguments: "[N | code]",
-    about: "a reply (Nth last), or its code, copied",
+    about: "copy the last or Nth last reply, or its code",
     busy: WhenBusy::Runs,
     run,
     complete: |_, _| vec!["code".into()],
 };
 
-/// Messages that are read from the store at a time.
+/// Messages read from the store at a time.
 const PAGE: usize = 100;
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (text, what) = match arguments {
-        "code" => (find(context, last_code)?, "block of code"),
+        "code" => (find(context, last_code)?, "code block"),
         "" => (nth_reply(context, 1)?, "reply"),
         number => match number.parse() {
             Ok(n @ 1..) => (nth_reply(context, n)?, "such reply"),
-            _ => return Err(usage(&format!("/copy takes a number from 1 or `code`, not {number:?}"))),
+            _ => return Err(usage_error(format!("/copy takes a number from 1 or `code` (got {number:?})"))),
         },
     };
-    let text = text.ok_or_else(|| usage(&format!("there is no {what} to copy")))?;
-    let note = format!("{} characters are copied, if the terminal takes them (OSC 52)", text.chars().count());
+    let text = text.ok_or_else(|| usage_error(format!("no {what} to copy")))?;
+    let count = text::counted(text.chars().count(), "character", "characters");
+    let note = format!("copied {count}, if the terminal supports OSC 52");
     Ok(InputResult::NewState(Change::Copy(text), Some(note)))
 }
 
@@ -41,15 +42,15 @@ fn nth_reply(context: &CommandContext, n: usize) -> Result<Option<String>> {
     })
 }
 
-/// Looks at the texts of replies, newest first, until one gives what is wanted.
-fn find(context: &CommandContext, mut wanted: impl FnMut(&str) -> Option<String>) -> Result<Option<String>> {
+/// The first match among the texts of replies, newest first.
+fn find(context: &CommandContext, mut matching: impl FnMut(&str) -> Option<String>) -> Result<Option<String>> {
     let mut before = None;
     loop {
         let page = context.store.tail(context.current, before, PAGE)?;
         for message in page.iter().rev() {
             if let Body::Assistant(reply) = &message.body
                 && !reply.text.is_empty()
-                && let Some(found) = wanted(&reply.text)
+                && let Some(found) = matching(&reply.text)
             {
                 return Ok(Some(found));
             }
@@ -61,8 +62,7 @@ fn find(context: &CommandContext, mut wanted: impl FnMut(&str) -> Option<String>
     }
 }
 
-/// The last fenced block of a text, without its fences (CommonMark 0.31, section 4.5); one that is not closed ends with
-/// the text.
+/// The content of the last fenced code block (CommonMark 0.31, section 4.5); an unclosed block ends with the text.
 fn last_code(text: &str) -> Option<String> {
     let mut open: Option<(&str, Vec<&str>)> = None;
     let mut last = None;
@@ -81,11 +81,11 @@ fn last_code(text: &str) -> Option<String> {
     open.map(|(_, code)| code.join("\n")).or(last)
 }
 
-/// The fence with which a line begins: three or more backticks or tildes.
+/// The fence that opens the line: three or more backticks or tildes.
 fn fence_of(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let length = line.len() - line.trim_start_matches(sign).len();
+    let marker = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = line.len() - line.trim_start_matches(marker).len();
     (length >= 3).then(|| &line[..length])
 }
 

@@ -1,43 +1,45 @@
-//! Commands that a person wrote: their text, with the arguments put in, becomes a message. What comes out is never read
-//! as a command again.
+//! Custom commands: the text of a file, with arguments substituted, becomes a message. The result is never parsed as a
+//! command again.
 
-use super::{CommandContext, usage};
+use super::{CommandContext, usage_error};
 use crate::base::error::Result;
 use crate::domain::custom::CustomCommand;
 use crate::domain::flow::InputResult;
 
-/// The custom command of this name.
 pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a CustomCommand> {
     context.config.commands.iter().find(|command| command.name == name)
 }
 
-/// Puts the arguments in.
+/// Substitutes the arguments.
 ///
 /// # Errors
-/// There are arguments and no place for them, or nothing comes out.
+/// There are arguments but no placeholders, or the result is blank.
 pub(super) fn run(command: &CustomCommand, arguments: &str) -> Result<InputResult> {
-    let (text, has_places) = expand(&command.body, arguments);
-    if !has_places && !arguments.is_empty() {
-        let words = format!("/{} takes nothing behind it, but {arguments:?} stands there", command.name);
-        return Err(usage(&words));
+    let (text, has_placeholders) = expand(&command.body, arguments);
+    if !has_placeholders && !arguments.is_empty() {
+        return Err(usage_error(format!("/{} takes no arguments (got {arguments:?})", command.name)));
     }
     if text.trim().is_empty() {
-        return Err(usage(&format!("nothing comes of /{} like this: see {}", command.name, command.source.display())));
+        return Err(usage_error(format!(
+            "/{} produces an empty message with these arguments; see {}",
+            command.name,
+            command.source.display()
+        )));
     }
     Ok(InputResult::Message(text))
 }
 
-/// `$1` .. `$9` become words, `$@` all that was typed, `$$` a dollar; any other dollar stays. Whether there was a place
-/// for arguments.
+/// Replaces `$1` .. `$9` with the arguments, `$@` with all of them as typed and `$$` with a dollar sign; any other dollar
+/// sign stays. The flag tells whether there was a placeholder.
 fn expand(body: &str, arguments: &str) -> (String, bool) {
     let words = split(arguments);
     let mut text = String::with_capacity(body.len() + arguments.len());
-    let mut has_places = false;
+    let mut has_placeholders = false;
     let mut rest = body;
     while let Some(at) = rest.find('$') {
         text.push_str(&rest[..at]);
-        let sign = rest[at + 1..].chars().next();
-        match sign {
+        let next = rest[at + 1..].chars().next();
+        match next {
             Some('$') => text.push('$'),
             Some('@') => text.push_str(arguments),
             Some(digit @ '1'..='9') => {
@@ -45,16 +47,16 @@ fn expand(body: &str, arguments: &str) -> (String, bool) {
             }
             _ => text.push('$'),
         }
-        has_places |= matches!(sign, Some('@' | '1'..='9'));
-        let is_taken = matches!(sign, Some('$' | '@' | '1'..='9'));
-        rest = &rest[at + 1 + usize::from(is_taken)..];
+        has_placeholders |= matches!(next, Some('@' | '1'..='9'));
+        let is_special = matches!(next, Some('$' | '@' | '1'..='9'));
+        rest = &rest[at + 1 + usize::from(is_special)..];
     }
     text.push_str(rest);
-    (text, has_places)
+    (text, has_placeholders)
 }
 
-/// Words as a shell splits them: spaces part them, quotes hold them together, a backslash takes the meaning of what
-/// follows it (POSIX.1-2024, Shell Command Language, 2.2). A quote that is not closed is an apostrophe.
+/// Splits into words as a shell does (POSIX.1-2024, Shell Command Language, 2.2), except that an unclosed quote is an
+/// apostrophe.
 fn split(arguments: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_split_as_by_a_shell() {
+    fn arguments_are_split_as_by_a_shell() {
         for (typed, words) in [
             ("", &[] as &[&str]),
             ("  a  b\tc\n", &["a", "b", "c"]),
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_stand_where_the_text_wants_them_and_missing_ones_are_empty() {
+    fn placeholders_are_replaced_and_missing_arguments_are_empty() {
         for (body, arguments, text) in [
             ("review $1 for $2.", "'a b' bugs", "review a b for bugs."),
             ("review $1 for $2.", "a", "review a for ."),
@@ -107,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn words_that_have_no_place_are_refused_and_so_is_nothing() {
+    fn arguments_without_placeholder_and_empty_results_are_refused() {
         let command = |body: &str| CustomCommand { name: "x".into(), body: body.into(), ..CustomCommand::default() };
-        assert!(run(&command("plain"), "words").unwrap_err().message.contains("takes nothing behind it"));
+        assert!(run(&command("plain"), "words").unwrap_err().message.contains("takes no arguments"));
         assert!(run(&command("$1"), "").is_err());
         assert_eq!(run(&command("/clear"), ""), Ok(InputResult::Message("/clear".into())));
     }

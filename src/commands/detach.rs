@@ -1,14 +1,13 @@
-//! `/detach`: let go of a chat that goes on without this terminal.
+//! `/detach`: close this terminal while the chat goes on.
 
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::domain::flow::InputResult;
 
-/// `/detach`.
 pub const DETACH: CommandSpec = CommandSpec {
     name: "detach",
     aliases: &[],
     arguments: "",
-    about: "let this terminal go; all else goes on",
+    about: "close this terminal; all agents go on",
     busy: WhenBusy::Runs,
     run: |_, arguments| refuse_arguments("detach", arguments).map(|()| InputResult::Detach),
     complete: nothing,

@@ -1,4 +1,4 @@
-//! `/env`: a child of this agent in another environment; without anything behind it, what this one is.
+//! `/env`: a child of this agent in another environment; without arguments, shows this agent's environment.
 
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
@@ -6,12 +6,11 @@ use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::{Change, InputResult};
 use crate::tools::{TOOLS, worktree};
 
-/// `/env`.
 pub const ENV: CommandSpec = CommandSpec {
     name: "env",
     aliases: &[],
     arguments: "[list | SPEC]",
-    about: "a child in another environment; bare: this one",
+    about: "create a child in another environment, or show it",
     busy: WhenBusy::Parks,
     run,
     complete,
@@ -29,9 +28,9 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
 }
 
-fn with_names<T>(context: &CommandContext, ask: impl FnOnce(EnvironmentNames) -> T) -> T {
+fn with_names<T>(context: &CommandContext, f: impl FnOnce(EnvironmentNames) -> T) -> T {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    ask(EnvironmentNames { entries: &context.config.environments, tools: &tools })
+    f(EnvironmentNames { entries: &context.config.environments, tools: &tools })
 }
 
 fn description(context: &CommandContext) -> String {
@@ -45,7 +44,7 @@ fn description(context: &CommandContext) -> String {
         format!("tools        {tools}"),
     ];
     lines.extend(here.worktree.iter().map(|root| format!("branch       {}", worktree::branch_of(root))));
-    lines.extend(here.sources.iter().map(|source| format!("told from    {source}")));
+    lines.extend(here.sources.iter().map(|source| format!("read from    {source}")));
     lines.join("\n")
 }
 
@@ -54,11 +53,11 @@ fn list(context: &CommandContext) -> String {
         .into_iter()
         .map(|(name, about)| format!("{name:<12} {about}"))
         .collect();
-    lines.push("Join them with + (tools by their names too), set the directory with @: readonly+bash@../other".into());
+    lines.push("join environments and tools with +, set the directory with @: readonly+bash@../other".into());
     lines.join("\n")
 }
 
-/// Names behind the last `+`.
+/// Completes the name after the last `+`.
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     if typed.contains('@') {
         return Vec::new();

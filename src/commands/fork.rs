@@ -1,16 +1,15 @@
-//! `/fork`: a child of this agent, with its history.
+//! `/fork`: a child of this agent with its conversation.
 
-use super::complete::{before_last_word, behind, models};
-use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unquoted, usage};
+use super::complete::{before_last_word, complete_word, models};
+use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
-/// `/fork`.
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
     arguments: "[--name N] [--model M] [PROMPT]",
-    about: "a child that knows what this one knows",
+    about: "create a child with this conversation",
     busy: WhenBusy::Parks,
     run,
     complete,
@@ -22,17 +21,17 @@ fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
 
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
-    // Options come in pairs of a name and a value; what is none begins the prompt.
+    // Options are pairs of a name and a value; anything else begins the prompt.
     let is_open = before.chunks(2).all(|pair| pair[0].starts_with("--name") || pair[0].starts_with("--model"));
     match before.last() {
         _ if !is_open => Vec::new(),
-        Some(&"--model") if before.len() % 2 == 1 => behind(typed, models(context)),
-        _ if before.len().is_multiple_of(2) => behind(typed, ["--name ", "--model "].map(str::to_owned)),
+        Some(&"--model") if before.len() % 2 == 1 => complete_word(typed, models(context)),
+        _ if before.len().is_multiple_of(2) => complete_word(typed, ["--name ", "--model "].map(str::to_owned)),
         _ => Vec::new(),
     }
 }
 
-/// Options stand in front; what follows them is the prompt, quoted or not.
+/// Options come first; the rest is the prompt, quoted or not.
 fn parse(arguments: &str) -> Result<Change> {
     let (mut name, mut model, mut rest) = (None, None, arguments);
     loop {
@@ -48,7 +47,7 @@ fn parse(arguments: &str) -> Result<Change> {
             None => after.trim_start().split_once(char::is_whitespace).unwrap_or((after.trim_start(), "")),
         };
         if value.is_empty() {
-            return Err(usage(&format!("{option} wants a word behind it")));
+            return Err(usage_error(format!("{option} needs a value")));
         }
         *slot = Some(value.to_owned());
         rest = after.trim_start();
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_and_a_prompt_are_told_apart() {
+    fn options_are_separated_from_the_prompt() {
         let some = |text: &str| Some(text.to_owned());
         for (typed, name, model, prompt) in [
             ("", None, None, None),
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_taken_for_a_number_or_an_option_is_no_name() {
+    fn names_that_look_like_numbers_or_options_are_refused() {
         for typed in ["--name", "--name 7", "--name -x", "--name a/b", "--name parent", "--model", "--model="] {
             assert!(parse(typed).is_err(), "{typed}");
         }

@@ -1,37 +1,36 @@
-//! `/help`: the table of commands, and the keys.
+//! `/help`: all commands and keys.
 
 use super::{COMMANDS, CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
 
-/// `/help`.
 pub const HELP: CommandSpec = CommandSpec {
     name: "help",
     aliases: &["h", "?"],
     arguments: "",
-    about: "this list",
+    about: "list all commands and keys",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
 };
 
-/// A line of a screen of 80 columns, without its gutter.
+/// Columns of a line on an 80 column screen, without the gutter.
 const COLUMNS: usize = 78;
 
-/// Keys that are not commands, as help lists them.
+/// Keys and what they do, as help and the manual list them.
 pub const KEYS: &[(&str, &str)] = &[
-    ("Enter, Ctrl+J", "send, new line"),
-    ("Enter, nothing typed", "try now what waits; send what is queued"),
+    ("Enter, Ctrl+J", "send, insert a line break"),
+    ("Enter on an empty draft", "retry now, or send queued text"),
     ("Tab", "complete a command or a name"),
-    ("Esc", "stop what this agent does; else clear the draft"),
-    ("Ctrl+Up, Ctrl+Down", "parent, newest child"),
-    ("Ctrl+Left, Ctrl+Right", "siblings"),
-    ("Alt+1 .. Alt+9", "agents by order of birth"),
-    ("PgUp, PgDn, wheel", "scroll; Ctrl+Home, Ctrl+End for the ends"),
-    ("Up on an empty draft", "take queued text back, else earlier input"),
-    ("Ctrl+L, Ctrl+Z", "draw the screen anew, suspend"),
-    ("Ctrl+C, Ctrl+D", "leave"),
+    ("Esc", "stop this agent, else clear the draft"),
+    ("Ctrl+Up, Ctrl+Down", "go to the parent, the newest child"),
+    ("Ctrl+Left, Ctrl+Right", "go to the previous, the next sibling"),
+    ("Alt+1 .. Alt+9", "go to an agent by number"),
+    ("PgUp, PgDn, wheel", "scroll (Ctrl+Home, Ctrl+End: to the ends)"),
+    ("Up on an empty draft", "edit queued text, else recall earlier input"),
+    ("Ctrl+L, Ctrl+Z", "redraw the screen, suspend"),
+    ("Ctrl+C, Ctrl+D", "exit"),
 ];
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
@@ -41,7 +40,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
     let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
     let line = |(left, right): (String, &str)| format!("{left:<28} {right}");
-    // What a person wrote about their own may be longer than a line.
+    // The description of a custom command may be of any length.
     let custom = custom.map(line).map(|line| text::truncate(&line, COLUMNS).to_owned());
     let lines: Vec<String> = commands.map(line).chain(custom).chain(keys.map(line)).collect();
     Ok(InputResult::Continue(Some(lines.join("\n"))))

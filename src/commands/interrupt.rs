@@ -1,4 +1,4 @@
-//! `/interrupt`: the same as Esc while the agent works.
+//! `/interrupt`: stops the agent, as Esc does.
 
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::agent::State;
@@ -6,12 +6,11 @@ use crate::base::error::Result;
 use crate::commands::CommandContext;
 use crate::domain::flow::{Change, InputResult};
 
-/// `/interrupt`.
 pub const INTERRUPT: CommandSpec = CommandSpec {
     name: "interrupt",
     aliases: &[],
     arguments: "",
-    about: "stop what this agent does (Esc)",
+    about: "stop this agent (Esc)",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
@@ -24,7 +23,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         .get(context.current)
         .is_none_or(|agent| agent.state() == State::Idle && !agent.has_background_work());
     Ok(if is_idle {
-        InputResult::Continue(Some("nothing is under way".into()))
+        InputResult::Continue(Some("this agent is idle".into()))
     } else {
         InputResult::NewState(Change::Interrupt, None)
     })

@@ -1,21 +1,20 @@
-//! `/kill`: an agent dies, for good.
+//! `/kill`: ends an agent permanently.
 
-use super::complete::{agent_names, behind};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage};
+use super::complete::{agent_names, complete_word};
+use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
-/// `/kill`.
 pub const KILL: CommandSpec = CommandSpec {
     name: "kill",
     aliases: &[],
     arguments: "[AGENT] [--cascade]",
-    about: "end this or that agent for good",
+    about: "end an agent permanently, by default this one",
     busy: WhenBusy::Runs,
     run,
     complete: |context, typed| {
         let cascade = (!typed.contains("--cascade ")).then(|| "--cascade ".to_owned());
-        behind(typed, agent_names(context, typed).into_iter().chain(cascade))
+        complete_word(typed, agent_names(context, typed).into_iter().chain(cascade))
     },
 };
 
@@ -26,10 +25,10 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         match word {
             "--cascade" => cascade = true,
             option if option.starts_with("--") => {
-                return Err(usage(&format!("/kill knows no {option}: there is --cascade")));
+                return Err(usage_error(format!("unknown option {option} of /kill: the only one is --cascade")));
             }
             name if agent_id.is_none() => agent_id = Some(agent_called(context.roster, name)?),
-            more => return Err(usage(&format!("/kill takes one agent, but {more:?} stands behind it"))),
+            extra => return Err(usage_error(format!("/kill takes one agent (got also {extra:?})"))),
         }
     }
     Ok(InputResult::NewState(Change::Kill { agent_id: agent_id.unwrap_or(context.current), cascade }, None))

@@ -1,5 +1,7 @@
-//! What a person may ask of the house with a line that begins with `/`. One file a command: a const and a function that
-//! reads the house and returns a wish. Help and completion come from the table.
+//! Slash commands. One file per command: a const for the table, from which help, completion and the manual are made, and
+//! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
+
+#![allow(missing_docs)]
 
 mod agents;
 mod complete;
@@ -43,59 +45,53 @@ pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};
 
-/// The house as a command may see it.
+/// The state that commands read.
 pub struct CommandContext<'a> {
-    /// Everybody.
     pub roster: &'a Roster,
-    /// What is stored.
     pub store: &'a Store,
-    /// What the program was told at its start.
     pub config: &'a Config,
-    /// Whom the person is talking with.
+    /// The agent that the command is typed to.
     pub current: AgentId,
-    /// Milliseconds since 1970.
+    /// Now, in milliseconds since 1970.
     pub unix_ms: i64,
-    /// The terminals, in the order in which they sat down; empty where nobody asks at one.
+    /// The attached terminals, oldest first; empty if the command does not come from one.
     pub terminal_infos: Vec<TerminalInfo>,
 }
 
-/// One terminal, as a command may see it.
 pub struct TerminalInfo {
-    /// How a person calls it.
     pub number: u64,
-    /// When it sat down, in milliseconds since 1970.
+    /// When it attached, in milliseconds since 1970.
     pub since: i64,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// The agent that it looks at.
+    /// The agent that it shows.
     pub focus: AgentId,
-    /// It only watches.
     pub is_read_only: bool,
-    /// It is the one at which the command was typed.
+    /// The command was typed at this terminal.
     pub is_origin: bool,
 }
 
 impl CommandContext<'_> {
-    /// Whom the person is talking with.
+    /// The agent that the command is typed to.
     ///
     /// # Errors
-    /// It is gone.
+    /// It was killed.
     pub fn agent(&self) -> Result<&Agent> {
-        self.roster.get(self.current).ok_or_else(|| usage("this agent is gone: /agents lists those that are there"))
+        self.roster.get(self.current).ok_or_else(|| usage_error("this agent was killed: /agents lists the others"))
     }
 
-    /// Hands over what the model is told: what is in memory, else what is stored.
+    /// Calls `f` with the conversation, from memory or else from the store.
     ///
     /// # Errors
-    /// It is gone, or the store cannot be read.
-    pub fn with_history<T>(&self, tell: impl FnOnce(&History) -> T) -> Result<T> {
+    /// The agent was killed, or the store cannot be read.
+    pub fn with_history<T>(&self, f: impl FnOnce(&History) -> T) -> Result<T> {
         match &self.agent()?.talk.history {
-            Some(history) => Ok(tell(history)),
-            None => Ok(tell(&History::from_messages(self.store.replay(self.current)?.0))),
+            Some(history) => Ok(f(history)),
+            None => Ok(f(&History::from_messages(self.store.replay(self.current)?.0))),
         }
     }
 
-    /// What people call an agent, living or dead: its name, else its id.
+    /// The name of an agent, or else its id, also of a killed one.
     pub fn name_of(&self, id: AgentId) -> String {
         match self.roster.get(id) {
             Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
@@ -107,36 +103,32 @@ impl CommandContext<'_> {
     }
 }
 
-/// One command.
 pub struct CommandSpec {
-    /// What is typed, without the slash.
+    /// Without the slash.
     pub name: &'static str,
-    /// Other names.
     pub aliases: &'static [&'static str],
-    /// What may follow the name.
+    /// The arguments as help shows them.
     pub arguments: &'static str,
-    /// What it does, in one line.
+    /// The description in one line.
     pub about: &'static str,
-    /// What becomes of it while the agent works.
     pub busy: WhenBusy,
-    /// Reads the house and returns a wish.
     pub run: fn(&CommandContext, &str) -> Result<InputResult>,
-    /// What could stand in the place of what is typed behind the name so far.
+    /// The completions of the arguments typed so far.
     pub complete: fn(&CommandContext, typed: &str) -> Vec<String>,
 }
 
-/// What becomes of a command that is typed while the agent works.
+/// What happens to a command that is typed while the agent is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenBusy {
-    /// It is carried out at once: it does not touch the request that is under way.
+    /// It runs at once: it does not affect the current request.
     Runs,
-    /// It waits its turn in the queue, behind what was queued before: it changes what the model is told.
+    /// It is queued behind earlier input: it changes what the model sees.
     Queues,
-    /// It waits, outside of the queue, until the tools of this reply are done.
+    /// It waits outside of the queue until the tool calls of this reply are done.
     Parks,
 }
 
-/// All commands, as help lists them.
+/// All commands in the order of `/help`.
 pub const COMMANDS: &[&CommandSpec] = &[
     &fork::FORK,
     &switch::SWITCH,
@@ -170,20 +162,19 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &exit::EXIT,
 ];
 
-/// Commands of Cargo features that this program was built without, each with its feature.
-const LEFT_OUT: &[(&str, &str)] = &[
+/// Commands of Cargo features that the program was built without, each with its feature.
+const NOT_BUILT_IN: &[(&str, &str)] = &[
     #[cfg(not(feature = "coordinator"))]
     ("team", "coordinator"),
 ];
 
-/// Turns one line into what is wanted: a command into its result, everything else into a message.
-/// A line that begins with two slashes is a message that begins with one. A command that changes what the model is told
-/// waits while the agent works or while something is queued before it: then that is what is wanted.
+/// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with two.
+/// A command that changes what the model sees is queued if the agent is busy or something is queued already.
 ///
 /// # Errors
-/// When the command is unknown, or cannot be carried out as it was typed.
+/// The command is unknown or its arguments are invalid.
 pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
-    let result = read_at_its_turn(line, context)?;
+    let result = read_queued(line, context)?;
     let changes = matches!(result, InputResult::NewState(..));
     let queues = matches!(parse(line), Some((name, _)) if find(name).is_some_and(|spec| spec.busy == WhenBusy::Queues));
     Ok(if changes && queues && context.agent()?.is_occupied() {
@@ -193,11 +184,11 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
     })
 }
 
-/// The same for a line whose turn has come: nothing is before it.
+/// Like [`read`], for a line taken from the queue: it is never queued again.
 ///
 /// # Errors
 /// As for [`read`].
-pub fn read_at_its_turn(line: &str, context: &CommandContext) -> Result<InputResult> {
+pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> {
     let Some((name, arguments)) = parse(line) else {
         return Ok(InputResult::Message(line.strip_prefix('/').unwrap_or(line).to_owned()));
     };
@@ -208,60 +199,68 @@ pub fn read_at_its_turn(line: &str, context: &CommandContext) -> Result<InputRes
     }
 }
 
-/// The name of a command and what stands behind it; none for a message.
+/// Splits a command into name and arguments; `None` for a message.
 fn parse(line: &str) -> Option<(&str, &str)> {
     let rest = line.strip_prefix('/').filter(|rest| !rest.starts_with('/'))?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     Some((name, arguments.trim()))
 }
 
-/// The command of this name.
+/// The command with this name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }
 
 fn unknown(name: &str, context: &CommandContext) -> Error {
-    if let Some((_, feature)) = LEFT_OUT.iter().find(|(command, _)| *command == name) {
+    if let Some((_, feature)) = NOT_BUILT_IN.iter().find(|(command, _)| *command == name) {
         return Error::not_built_in(feature);
     }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
-    let words = match text::nearest(name, names) {
-        Some(nearest) => format!("there is no /{name}: did you mean /{nearest}?"),
-        None => format!("there is no /{name}: /help lists the commands (// begins a message with a slash)"),
-    };
-    Error::new(ErrorKind::Usage, words)
-}
-
-/// The agent that a person named.
-///
-/// # Errors
-/// Nobody or more than one is.
-pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
-    roster.find(text).map_err(|error| {
-        Error::new(
-            ErrorKind::Usage,
-            match error {
-                NoSuchAgent::Unknown => format!("there is no agent {text:?}: /agents lists them"),
-                NoSuchAgent::Ambiguous(ids) => {
-                    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                    format!("{text:?} may be any of {}: type more of it", ids.join(", "))
-                }
-            },
-        )
+    usage_error(match text::nearest(name, names) {
+        Some(nearest) => format!("unknown command /{name}: did you mean /{nearest}?"),
+        None => format!("unknown command /{name}: /help lists all commands (type // to send a message with a slash)"),
     })
 }
 
-/// What a model calls who forked it, and nobody else.
-pub const PARENT: &str = "parent";
-
-/// A name that a person or a model may give: nothing that could be taken for a number, an option or everybody's parent.
+/// The agent with this name, number or id.
 ///
 /// # Errors
-/// It is none.
+/// There is none or more than one; a person at a chat is told how to list agents.
+pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
+    find_agent(roster, text, "/agents")
+}
+
+/// [`agent_called`] for the command line.
+///
+/// # Errors
+/// There is none or more than one; the error names the command that lists agents.
+pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
+    find_agent(roster, text, "`polylogue ps`")
+}
+
+fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId> {
+    roster.find(text).map_err(|error| {
+        usage_error(match error {
+            NoSuchAgent::Unknown => format!("no agent {text:?}: {list_command} lists all agents"),
+            NoSuchAgent::Ambiguous(ids) => {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                format!("{text:?} is ambiguous: type more of one of {}", ids.join(", "))
+            }
+        })
+    })
+}
+
+/// The name by which a model addresses the agent that forked it.
+pub const PARENT: &str = "parent";
+
+/// Checks a name for an agent: it must not look like a number or an option, and must not be [`PARENT`].
+///
+/// # Errors
+/// The name is not allowed.
 pub fn checked_name(name: &str) -> Result<String> {
     if name == PARENT {
-        return Err(usage("`parent` is how every agent calls the one that forked it: choose another name"));
+        return Err(usage_error("the name `parent` is reserved for the parent of each agent: choose another one"));
     }
     let is_fine = name.starts_with(char::is_alphabetic)
         && name.chars().count() <= 32
@@ -269,18 +268,17 @@ pub fn checked_name(name: &str) -> Result<String> {
     if is_fine {
         return Ok(name.to_owned());
     }
-    Err(usage(&format!("{name:?} is no name: a letter, then up to 31 letters, digits, - or _")))
+    Err(usage_error(format!("invalid name {name:?}: use a letter and up to 31 letters, digits, - or _")))
 }
 
-/// The text without the quotes around it, if there are any. Where quotes stand inside too, nobody knows which belong
-/// together: then they are all part of the text.
+/// The text without the quotes around it, unless there are quotes inside as well.
 fn unquoted(text: &str) -> &str {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.filter(|inner| !inner.contains('"')).unwrap_or(text)
 }
 
-fn usage(words: &str) -> Error {
-    Error::new(ErrorKind::Usage, words)
+fn usage_error(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, message)
 }
 
 fn nothing(_: &CommandContext, _: &str) -> Vec<String> {
@@ -291,5 +289,5 @@ fn refuse_arguments(name: &str, arguments: &str) -> Result<()> {
     if arguments.is_empty() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Usage, format!("/{name} takes nothing behind it, but {arguments:?} stands there")))
+    Err(usage_error(format!("/{name} takes no arguments (got {arguments:?})")))
 }

@@ -1,4 +1,4 @@
-//! `/model` and `/thinking`: which model answers, and how much it thinks first.
+//! `/model` and `/thinking`: which model answers and how much it thinks.
 
 use super::complete::models;
 use super::{CommandContext, CommandSpec, WhenBusy};
@@ -7,24 +7,22 @@ use crate::domain::flow::{Change, InputResult};
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 
-/// `/model`.
 pub const MODEL: CommandSpec = CommandSpec {
     name: "model",
     aliases: &["m"],
     arguments: "[PROVIDER/MODEL]",
-    about: "another model; bare: what there is",
-    // The request under way is not touched: the next one goes to the new model.
+    about: "change the model; without argument: list models",
+    // A running request is not affected; the next one goes to the new model.
     busy: WhenBusy::Runs,
     run: model,
     complete: |context, _| models(context),
 };
 
-/// `/thinking`.
 pub const THINKING: CommandSpec = CommandSpec {
     name: "thinking",
     aliases: &[],
     arguments: "[off|low|medium|high|default|N]",
-    about: "how much the model thinks",
+    about: "set how much the model thinks",
     busy: WhenBusy::Runs,
     run: thinking,
     complete: |_, _| Thinking::NAMES.map(str::to_owned).into(),
@@ -36,12 +34,12 @@ fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let endpoint = context.config.catalog.find(arguments)?;
     if context.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
-        return Ok(InputResult::Continue(Some(format!("this agent talks to {} already", endpoint.full_name()))));
+        return Ok(InputResult::Continue(Some(format!("this agent already uses {}", endpoint.full_name()))));
     }
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
 }
 
-/// Every provider with its models; the agent's own is marked.
+/// Every configured model; the agent's own is marked.
 fn list(context: &CommandContext) -> String {
     let current = context.agent().map(|agent| agent.talk.endpoint.full_name()).unwrap_or_default();
     let mut names = models(context);
@@ -49,8 +47,7 @@ fn list(context: &CommandContext) -> String {
         names.insert(0, current.clone());
     }
     let lines = names.iter().map(|name| format!("{} {name}", if *name == current { ">" } else { " " }));
-    let others =
-        context.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other of its models", entry.name));
+    let others = context.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other model", entry.name));
     lines.chain(others).collect::<Vec<_>>().join("\n")
 }
 
@@ -59,8 +56,8 @@ fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
     }
     let talk = &context.agent()?.talk;
-    let accepts = |word: &&str| word.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
-    let words: Vec<&str> = Thinking::NAMES.into_iter().filter(accepts).collect();
+    let accepts = |level: &&str| level.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
+    let levels: Vec<&str> = Thinking::NAMES.into_iter().filter(accepts).collect();
     let model = talk.endpoint.full_name();
-    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} takes {}", talk.thinking, words.join(", ")))))
+    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {}", talk.thinking, levels.join(", ")))))
 }

@@ -1,15 +1,14 @@
-//! The commands about what an agent remembers: `/clear`, `/mark`, `/rewind`.
+//! Commands that change what the model remembers: `/clear`, `/mark`, `/rewind`.
 
 use super::complete::marks;
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::domain::flow::{Change, InputResult};
 
-/// `/clear`.
 pub const CLEAR: CommandSpec = CommandSpec {
     name: "clear",
     aliases: &[],
     arguments: "",
-    about: "the model forgets everything so far",
+    about: "remove everything so far from the context",
     busy: WhenBusy::Queues,
     run: |_, arguments| {
         refuse_arguments("clear", arguments)?;
@@ -18,23 +17,21 @@ pub const CLEAR: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-/// `/mark`.
 pub const MARK: CommandSpec = CommandSpec {
     name: "mark",
     aliases: &[],
     arguments: "[LABEL]",
-    about: "a place to come back to",
+    about: "set a mark that /rewind returns to",
     busy: WhenBusy::Queues,
     run: |_, arguments| Ok(InputResult::NewState(Change::Mark(arguments.to_owned()), None)),
     complete: nothing,
 };
 
-/// `/rewind`.
 pub const REWIND: CommandSpec = CommandSpec {
     name: "rewind",
     aliases: &[],
     arguments: "[LABEL]",
-    about: "forget what came after a mark",
+    about: "return to a mark, by default the newest",
     busy: WhenBusy::Queues,
     run: |_, arguments| {
         let label = (!arguments.is_empty()).then(|| arguments.to_owned());

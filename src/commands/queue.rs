@@ -1,18 +1,17 @@
-//! `/queue`: what waits its turn, and in which order. Its entries are counted from 1, the next one first.
+//! `/queue`: text and commands that wait until the agent is idle. Entries are numbered from 1, the next one first.
 
-use super::complete::behind_first;
-use super::{CommandContext, CommandSpec, WhenBusy, usage};
+use super::complete::complete_two_words;
+use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
 use crate::agent::Queued;
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult, QueueEdit};
 
-/// `/queue`.
 pub const QUEUE: CommandSpec = CommandSpec {
     name: "queue",
     aliases: &[],
     arguments: "[edit N | drop N | up N | first N | clear]",
-    about: "what waits its turn",
+    about: "list or edit what is queued",
     busy: WhenBusy::Runs,
     run,
     complete,
@@ -21,31 +20,31 @@ pub const QUEUE: CommandSpec = CommandSpec {
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let queue = &context.agent()?.queue;
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    let place = |number: &str| place(number, queue.len());
+    let index = |number: &str| index(number, queue.len());
     let (edit, note) = match words[..] {
         [] => return Ok(InputResult::Continue(Some(list(queue.iter())))),
-        ["clear"] => {
-            (QueueEdit::Clear, Some(format!("{} thrown away", text::counted(queue.len(), "entry", "entries"))))
-        }
-        ["edit", number] => (QueueEdit::TakeBack(place(number)?), None),
+        ["clear"] => (QueueEdit::Clear, Some(format!("{} deleted", text::counted(queue.len(), "entry", "entries")))),
+        ["edit", number] => (QueueEdit::TakeBack(index(number)?), None),
         ["drop", number] => {
-            let at = place(number)?;
-            (QueueEdit::Drop(at), Some(format!("thrown away: {}", queue[at].line())))
+            let at = index(number)?;
+            (QueueEdit::Drop(at), Some(format!("deleted: {}", queue[at].line())))
         }
         ["up", number] => {
-            let from = place(number)?;
+            let from = index(number)?;
             (QueueEdit::Move { from, to: from.saturating_sub(1) }, None)
         }
-        ["first", number] => (QueueEdit::Move { from: place(number)?, to: 0 }, None),
-        _ => return Err(usage("say /queue, or edit, drop, up or first with a number behind it, or clear")),
+        ["first", number] => (QueueEdit::Move { from: index(number)?, to: 0 }, None),
+        _ => return Err(usage_error(format!("unknown arguments {arguments:?}: /queue {}", QUEUE.arguments))),
     };
     Ok(InputResult::NewState(Change::EditQueue(edit), note))
 }
 
-fn place(number: &str, entries: usize) -> Result<usize> {
-    let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    let words = || format!("{number:?} is no place in a queue of {entries}: /queue shows them");
-    place.filter(|place| *place < entries).ok_or_else(|| usage(&words()))
+fn index(number: &str, entries: usize) -> Result<usize> {
+    let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    index.filter(|index| *index < entries).ok_or_else(|| {
+        let entries = text::counted(entries, "entry", "entries");
+        usage_error(format!("no entry {number:?} in a queue of {entries}: /queue lists them"))
+    })
 }
 
 fn list<'a>(queue: impl ExactSizeIterator<Item = &'a Queued>) -> String {
@@ -60,5 +59,5 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let count = context.agent().map_or(0, |agent| agent.queue.len());
     let numbers: Vec<String> = (1..=count).map(|number| number.to_string()).collect();
     let verbs = ["edit ", "drop ", "up ", "first ", "clear"].map(str::to_owned);
-    behind_first(typed, verbs.into(), |_| numbers)
+    complete_two_words(typed, verbs.into(), |_| numbers)
 }

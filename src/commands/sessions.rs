@@ -1,16 +1,15 @@
-//! `/sessions`: the terminals that look on.
+//! `/sessions`: the attached terminals.
 
 use super::agents::age;
 use super::{CommandContext, CommandSpec, TerminalInfo, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
-/// `/sessions`.
 pub const SESSIONS: CommandSpec = CommandSpec {
     name: "sessions",
     aliases: &[],
     arguments: "",
-    about: "the terminals, and what each looks at",
+    about: "list attached terminals and what they show",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
@@ -18,13 +17,13 @@ pub const SESSIONS: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("sessions", arguments)?;
-    let lines: Vec<String> = context.terminal_infos.iter().map(|sitting| line(context, sitting)).collect();
-    let words = if lines.is_empty() { "there is no terminal".into() } else { lines.join("\n") };
-    Ok(InputResult::Continue(Some(words)))
+    let lines: Vec<String> = context.terminal_infos.iter().map(|terminal| line(context, terminal)).collect();
+    let text = if lines.is_empty() { "no terminal is attached".into() } else { lines.join("\n") };
+    Ok(InputResult::Continue(Some(text)))
 }
 
-fn line(context: &CommandContext, sitting: &TerminalInfo) -> String {
-    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_origin } = sitting;
+fn line(context: &CommandContext, terminal: &TerminalInfo) -> String {
+    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_origin } = terminal;
     format!(
         "{} terminal {number}  {columns}x{rows}  for {}  at {}{}",
         if *is_origin { ">" } else { " " },

@@ -1,11 +1,10 @@
-//! `/switch`: another agent on the screen.
+//! `/switch`: shows another agent.
 
 use super::complete::agent_names;
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called};
-use crate::base::error::{Error, ErrorKind, Result};
+use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
+use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
-/// `/switch`.
 pub const SWITCH: CommandSpec = CommandSpec {
     name: "switch",
     aliases: &["s"],
@@ -18,14 +17,11 @@ pub const SWITCH: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Usage,
-            "say which agent: /switch NAME, a number, or the beginning of its id",
-        ));
+        return Err(usage_error("no agent given: /switch NAME, NUMBER or the first characters of an ID"));
     }
     let id = agent_called(context.roster, arguments)?;
     Ok(if id == context.current {
-        InputResult::Continue(Some("this is the agent on the screen".into()))
+        InputResult::Continue(Some("already on this agent".into()))
     } else {
         InputResult::NewState(Change::Switch(id), None)
     })

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::complete::{before_last_word, behind, models};
-use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage};
+use super::complete::{before_last_word, complete_word, models};
+use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::config::TeamSettings;
@@ -18,7 +18,7 @@ pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
     aliases: &[],
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
-    about: "children work on one task together",
+    about: "let several children work on one task",
     busy: WhenBusy::Runs,
     run,
     complete,
@@ -72,7 +72,7 @@ pub fn parse_team_request(line: &str, configured: &TeamSettings) -> Result<TeamR
     }
     let task = unquoted(rest.trim_end());
     if task.trim().is_empty() {
-        return Err(usage("missing task: put it after the options, as in /team parallel vote \"TASK\""));
+        return Err(usage_error("missing task: put it after the options, as in /team parallel vote \"TASK\""));
     }
     options.into_request(task, Settings::of(configured))
 }
@@ -103,14 +103,15 @@ impl Options {
         if !OPTIONS.contains(&option) {
             let nearest = text::nearest(option, OPTIONS.into_iter());
             let hint = nearest.map_or_else(|| OPTIONS.join(", "), |nearest| format!("did you mean {nearest}?"));
-            return Err(usage(&format!("unknown option {option} of /team: {hint}")));
+            return Err(usage_error(format!("unknown option {option} of /team: {hint}")));
         }
         let (value, rest) =
             value.map_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")), |value| (value, rest));
         if value.is_empty() {
-            return Err(usage(&format!("{option} needs a value")));
+            return Err(usage_error(format!("{option} needs a value")));
         }
-        let number = || value.parse::<u32>().map_err(|_| usage(&format!("{option} needs a number (got {value:?})")));
+        let number =
+            || value.parse::<u32>().map_err(|_| usage_error(format!("{option} needs a number (got {value:?})")));
         match option {
             "--template" => self.template = Some(template::find(&template::built_in(), value)?.clone()),
             "--agents" => self.members = Some(Member::list(value)?),
@@ -124,7 +125,7 @@ impl Options {
 
     fn into_request(self, task: &str, defaults: Settings) -> Result<TeamRequest> {
         if self.members.is_some() && self.template.is_some() {
-            return Err(usage("use only one of --template, --agents and --count"));
+            return Err(usage_error("use only one of --template, --agents and --count"));
         }
         let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
         let (strategy, aggregation) = of_template.unwrap_or_default();
@@ -149,7 +150,7 @@ fn refuse_misspelt(word: &str, line: &str) -> Result<()> {
     let is_suspect = is_before_quotes || (word.len() >= 6 && !word.starts_with('"'));
     match text::nearest(word, names()).filter(|_| is_suspect) {
         Some(nearest) => {
-            Err(usage(&format!("{word:?} is unknown: did you mean {nearest}? (otherwise put the task in quotes)")))
+            Err(usage_error(format!("{word:?} is unknown: did you mean {nearest}? (otherwise put the task in quotes)")))
         }
         None => Ok(()),
     }
@@ -162,13 +163,13 @@ fn names() -> impl Iterator<Item = &'static str> {
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
     match before.last() {
-        Some(&"--template") => behind(typed, template::built_in().into_iter().map(|template| template.name)),
-        Some(&"--judge") => behind(typed, models(context)),
+        Some(&"--template") => complete_word(typed, template::built_in().into_iter().map(|template| template.name)),
+        Some(&"--judge") => complete_word(typed, models(context)),
         Some(&"--agents" | &"--count" | &"--timeout" | &"--retries") => Vec::new(),
         _ if typed.contains('"') => Vec::new(),
         _ => {
             let open = names().filter(|name| !before.contains(name)).chain(OPTIONS);
-            behind(typed, open.map(|word| format!("{word} ")))
+            complete_word(typed, open.map(|word| format!("{word} ")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/tools`: what this agent's model may call.
+//! `/tools`: the tools of this agent.
 
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
@@ -6,12 +6,11 @@ use crate::domain::flow::InputResult;
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
-/// `/tools`.
 pub const TOOLS: CommandSpec = CommandSpec {
     name: "tools",
     aliases: &[],
     arguments: "",
-    about: "this agent's tools, and which of them ask",
+    about: "list this agent's tools and which ask first",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
@@ -21,7 +20,11 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
     let environment = context.roster.get(context.current).map(|agent| &agent.talk.environment);
     let lines: Vec<String> = environment.into_iter().flat_map(|here| &here.tools).map(|tool| line(tool)).collect();
-    let text = if lines.is_empty() { "this agent has no tools (/env)".into() } else { lines.join("\n") };
+    let text = if lines.is_empty() {
+        "this agent has no tools: /env creates a child that has".into()
+    } else {
+        lines.join("\n")
+    };
     Ok(InputResult::Continue(Some(text)))
 }
 

@@ -1,16 +1,15 @@
-//! `/usage`: what requests have cost, in tokens and in money, since the conversation began.
+//! `/usage`: tokens and cost of all requests since the conversation began.
 
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 use crate::store::UsageTotal;
 
-/// `/usage`.
 pub const USAGE: CommandSpec = CommandSpec {
     name: "usage",
     aliases: &["cost"],
     arguments: "",
-    about: "tokens and cost, this agent's and everybody's",
+    about: "show tokens and cost of this and of all agents",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,
@@ -20,23 +19,23 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("usage", arguments)?;
     let (own, all) = (context.store.usage(Some(context.current))?, context.store.usage(None)?);
     let lines =
-        [format!("this agent  {}", words(&own)), format!("all agents  {}", words(&all)), context_words(context)?];
+        [format!("this agent  {}", summary(&own)), format!("all agents  {}", summary(&all)), context_line(context)?];
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 
-fn words(spent: &UsageTotal) -> String {
+fn summary(spent: &UsageTotal) -> String {
     let UsageTotal { requests, input, cached, output, .. } = spent;
     let cost = match spent.priced {
         0 => String::new(),
         priced if priced < *requests => format!(", ${} for {priced} of them", dollars(spent.cost)),
         _ => format!(", ${}", dollars(spent.cost)),
     };
-    // A provider that counts nothing was asked all the same.
+    // Requests to a provider that does not report usage are not counted.
     let counted = if *requests == 1 { "counted request" } else { "counted requests" };
     format!("{requests} {counted}, {input} tokens in ({cached} cached), {output} out{cost}")
 }
 
-/// Billionths of a dollar as dollars: cents as usual, and as much more as is needed to see something.
+/// Billionths of a dollar as dollars: two decimals, or as many as show two significant digits.
 fn dollars(billionths: u64) -> String {
     let exact = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
     let (whole, rest) = exact.split_once('.').unwrap_or((&exact, ""));
@@ -44,11 +43,10 @@ fn dollars(billionths: u64) -> String {
     format!("{whole}.{}", &rest[..significant.clamp(2, rest.len())])
 }
 
-/// How full the model's context is, as far as that is known.
-fn context_words(context: &CommandContext) -> Result<String> {
+fn context_line(context: &CommandContext) -> Result<String> {
     let size = context.agent()?.talk.endpoint.facts.context;
     Ok(match (context.store.last_context(context.current)?, size) {
-        (None, _) => "context     no request was counted yet".into(),
+        (None, _) => "context     no requests counted yet".into(),
         (Some(tokens), Some(size)) if size > 0 => {
             format!("context     {tokens} of {size} tokens ({} %)", tokens.saturating_mul(100) / size)
         }
@@ -61,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_sums_are_seen_and_large_ones_are_in_cents() {
+    fn small_amounts_show_more_decimals() {
         for (billionths, text) in
             [(0, "0.00"), (1_234_567_890, "1.23"), (1_000_000, "0.0010"), (12_000, "0.000012"), (1, "0.000000001")]
         {
@@ -70,16 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_known_for_some_requests_says_for_how_many() {
+    fn a_partial_cost_says_how_many_requests_it_covers() {
         let spent = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
-        assert!(words(&spent).ends_with(", $0.020 for 2 of them"), "{}", words(&spent));
-        assert!(!words(&spent_on(1)).contains('$'));
+        assert!(summary(&spent).ends_with(", $0.020 for 2 of them"), "{}", summary(&spent));
+        assert!(!summary(&spent_on(1)).contains('$'));
     }
 
     #[test]
-    fn only_what_was_counted_is_said_to_be() {
-        assert!(words(&spent_on(1)).starts_with("1 counted request, "));
-        assert!(words(&spent_on(2)).starts_with("2 counted requests, "));
+    fn the_number_of_requests_agrees_with_its_noun() {
+        assert!(summary(&spent_on(1)).starts_with("1 counted request, "));
+        assert!(summary(&spent_on(2)).starts_with("2 counted requests, "));
     }
 
     fn spent_on(requests: u64) -> UsageTotal {

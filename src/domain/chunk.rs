@@ -188,6 +188,7 @@ impl Chunk {
             // In a parent's log the id is the child's, in a child's log the parent's.
             Body::Fork(other) => vec![Self::Mark(format!("fork, {}", other.get(..6).unwrap_or(other)))],
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
+            Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],
             Body::Usage(usage) => vec![Self::Usage(*usage)],
             Body::Error(words) => vec![Self::Error { kind: "stored".into(), message: words.clone() }],

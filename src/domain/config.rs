@@ -1,4 +1,4 @@
-//! What can be set, with its defaults.
+//! The configuration with its defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::thinking::Thinking;
 
-/// How many agents may work at once if nobody says.
+/// The default limit of agents that work at once.
 pub const WORKING_LIMIT: usize = 10;
 
-/// Everything the program was told at its start.
+/// The configuration, read from files, the environment and the command line.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the store lives; `None` keeps nothing.
+    /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
-    /// Every provider that is configured.
+    /// The configured providers.
     pub catalog: Catalog,
-    /// What agent 0 runs on, and agents whose stored endpoint is not configured any more.
+    /// The endpoint of agent 0 and of agents whose stored endpoint is not configured any more.
     pub endpoint: Endpoint,
-    /// One line that says how to set up a real model, where none is configured.
+    /// A hint how to set up a model, if none is configured.
     pub hint: Option<String>,
-    /// What else a person should be told about the configuration, a line each.
+    /// Notes about the configuration, one line each.
     pub notes: Vec<String>,
-    /// How much the models of new agents think.
+    /// The thinking level of new agents.
     pub thinking: Thinking,
-    /// Where tools work.
+    /// The working directory of tools.
     pub working_directory: PathBuf,
-    /// Our own binary, which supervises commands.
+    /// The binary of the program, which is run again to supervise commands.
     pub supervisor: PathBuf,
-    /// The limits within which agents work.
+    /// The limits of each agent.
     pub settings: Settings,
-    /// How tasks are run that several agents are given, where nobody says otherwise.
+    /// The defaults of tasks for several agents.
     pub team: TeamSettings,
-    /// Environments that the person defined, beside the built-in ones.
+    /// Environments beside the built-in ones.
     pub environments: Vec<EnvironmentEntry>,
-    /// Commands that the person wrote.
+    /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
-    /// How many agents may work at once; 0 is no limit. The others wait their turn, in order.
+    /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
-    /// Whether `/fork` brings the child to the screen.
+    /// Whether `/fork` switches to the child.
     pub follows_forks: bool,
-    /// Where each turn of the loop is written down.
+    /// The file to which each turn of the loop is traced.
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
     pub trace_stable: bool,
@@ -55,9 +55,9 @@ pub struct TeamSettings {
     pub strategy: &'static str,
     /// How their answers become one.
     pub aggregation: &'static str,
-    /// How long each may take, over all its attempts and waits.
+    /// The time limit of each member, including retries and waits.
     pub agent_timeout: Duration,
-    /// How often a failed attempt is made again.
+    /// Retries after a failed attempt.
     pub retries: u32,
 }
 
@@ -74,44 +74,44 @@ impl Default for TeamSettings {
     }
 }
 
-/// The limits within which every agent works.
+/// The limits of each agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// How failed requests are sent again.
+    /// How failed requests are retried.
     pub retry: RetryPolicy,
-    /// A reply of which no byte came for this long has stalled.
+    /// Abort a reply after this long without data.
     pub stall_timeout: Duration,
-    /// Requests with tools per user message; one more is sent without tools, so that the agent can answer.
+    /// Requests with tools per user message; one more is sent without tools, so that the model can answer.
     pub tool_iterations: u32,
-    /// The most often that a streaming reply is written to the store.
+    /// The shortest time between checkpoints of a streaming reply.
     pub checkpoint_every: Duration,
-    /// Bytes that one agent may decode in one turn, so that none starves the keyboard.
+    /// Bytes that one agent may decode per turn of the loop, so that input stays responsive.
     pub bytes_per_turn: usize,
-    /// How long a command may run, if the model does not say.
+    /// The default time limit of a command.
     pub bash_timeout: Duration,
-    /// How long a command that prints a key may run.
+    /// The time limit of a key command.
     pub key_timeout: Duration,
-    /// Bytes of a tool's output that the model is shown.
+    /// The most bytes of a tool's output that are sent to the model.
     pub output_cap: usize,
-    /// How long tool threads may take to end when the program is left.
+    /// How long tool threads may take to end when the program exits.
     pub exit_patience: Duration,
 }
 
-/// How a failed request is sent again: after `base`, then twice as long each time, up to `cap`, plus jitter.
+/// Exponential backoff: waits `base`, then twice as long each time up to `cap`, plus jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
-    /// How often, after the first attempt.
+    /// Retries after the first attempt.
     pub retries: u32,
     /// The first wait.
     pub base: Duration,
     /// The longest wait.
     pub cap: Duration,
-    /// The largest share of the wait that is added at random.
+    /// The largest fraction of the wait that is added at random.
     pub jitter: f64,
 }
 
 impl Default for Config {
-    /// Keeps nothing, talks to echo, works where the program was started.
+    /// A store in memory, the provider echo, the current directory.
     fn default() -> Self {
         Self {
             data_directory: None,
@@ -157,10 +157,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The wait before retry number `retry` (from 0); `chance` is between 0 and 1. Never above the cap.
-    pub fn wait(&self, retry: u32, chance: f64) -> Duration {
+    /// The wait before retry number `retry` (from 0), at most `cap`; `random` is between 0 and 1.
+    pub fn wait(&self, retry: u32, random: f64) -> Duration {
         let wait = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
-        wait.mul_f64(1.0 + self.jitter * chance.clamp(0.0, 1.0)).min(self.cap)
+        wait.mul_f64(1.0 + self.jitter * random.clamp(0.0, 1.0)).min(self.cap)
     }
 }
 

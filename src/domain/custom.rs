@@ -1,15 +1,15 @@
-//! Commands that a person has written: a file each, which becomes a message.
+//! Custom slash commands, defined in files.
 
 use std::path::PathBuf;
 
 /// One custom command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CustomCommand {
-    /// What is typed, without the slash: the file's name without its ending.
+    /// The name without the slash: the file name without its extension.
     pub name: String,
-    /// What it does, in one line.
+    /// The description in one line.
     pub description: String,
-    /// The message, with `$1` .. `$9` and `$@` where arguments go.
+    /// The message, with the placeholders `$1` .. `$9` and `$@` for arguments.
     pub body: String,
     /// The file that it was read from.
     pub source: PathBuf,

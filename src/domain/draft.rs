@@ -1,8 +1,7 @@
-//! The text that a person is typing.
+//! The text being typed.
 //!
-//! The cursor stands between graphemes. A large paste is kept apart and stands in the text as one private character:
-//! it moves, is deleted and undone like a letter, is drawn as a marker, and leaves whole. What keys do, and history,
-//! are no business of this file; drawing is in `layout`, the way back in `undo`.
+//! The cursor is between graphemes. A large paste is stored separately and represented in the text by one private
+//! character: it is moved over, deleted and undone as one character, drawn as a marker, and expanded when sent.
 
 mod layout;
 mod undo;
@@ -16,23 +15,22 @@ pub use layout::DraftLayout;
 use crate::base::text;
 use undo::{Edit, Undo};
 
-/// A paste of more characters than this folds.
+/// A paste of more characters is folded.
 const FOLD_CHARS: usize = 1_000;
-/// A paste of more lines than this folds.
+/// A paste of this many lines or more is folded.
 const FOLD_LINES: usize = 10;
-/// Text that is put back for editing folds only when it is too large to be drawn at every key.
+/// Recalled text is folded only if it is too large to be drawn at every key.
 const FOLD_RECALLED_BYTES: usize = 16 * 1024;
 
-/// The first of the characters that stand for pastes (supplementary private use area A).
+/// The first of the characters that represent pastes (supplementary private use area A).
 const FIRST_MARKER: u32 = 0xf_0000;
-/// The last of them.
 const LAST_MARKER: u32 = 0xf_fffd;
 
-/// A paste that stands in the text as one character.
+/// A folded paste.
 #[derive(Debug, Clone)]
 struct Paste {
     text: Rc<str>,
-    /// What is drawn for it; made once, since counting ten megabytes at every key would be felt.
+    /// What is drawn for it. Computed once: counting the lines of ten megabytes at every key would be slow.
     label: Rc<str>,
 }
 
@@ -41,7 +39,7 @@ struct Paste {
 pub struct Draft {
     text: String,
     cursor: usize,
-    /// The column that up and down try to keep, as long as nothing else is done.
+    /// The column that consecutive moves up and down try to keep.
     goal: Option<usize>,
     pastes: Vec<Paste>,
     killed: String,
@@ -54,22 +52,22 @@ impl Draft {
         Self::default()
     }
 
-    /// The text as it is edited: a folded paste is one private character. For what is meant see [`Draft::expanded`].
+    /// The text as edited: a folded paste is one private character. See [`Draft::expanded`].
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The byte in [`Draft::text`] before which the cursor stands.
+    /// The byte offset of the cursor in [`Draft::text`].
     pub fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Whether there is nothing to send.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The whole text, pastes included.
+    /// The text with all pastes expanded.
     pub fn expanded(&self) -> String {
         let size = self.text.chars().map(|c| self.pasted(c).map_or(c.len_utf8(), |paste| paste.text.len())).sum();
         let mut whole = String::with_capacity(size);
@@ -82,7 +80,7 @@ impl Draft {
         whole
     }
 
-    /// The whole text, and an empty draft. What was killed stays, for a later yank.
+    /// Takes the expanded text and empties the draft. Killed text is kept for a later yank.
     pub fn take(&mut self) -> String {
         let whole = self.expanded();
         self.text = String::new();
@@ -95,7 +93,7 @@ impl Draft {
         whole
     }
 
-    /// Replaces the whole text, as history and an external editor do. The cursor goes to the end.
+    /// Replaces the text. The cursor moves to the end.
     pub fn set(&mut self, text: &str) {
         self.begin(Edit::Other);
         self.text.clear();
@@ -103,18 +101,18 @@ impl Draft {
         self.insert_or_fold(text, text.len() > FOLD_RECALLED_BYTES);
     }
 
-    /// Types text at the cursor.
+    /// Inserts typed text at the cursor.
     pub fn insert(&mut self, typed: &str) {
         self.begin(if typed.chars().all(char::is_whitespace) { Edit::Space } else { Edit::Insert });
         self.insert_or_fold(typed, false);
     }
 
-    /// Breaks the line at the cursor.
+    /// Inserts a newline at the cursor.
     pub fn newline(&mut self) {
         self.insert("\n");
     }
 
-    /// Puts pasted text at the cursor, folded to a marker if it is large. It is never lost or reordered.
+    /// Inserts pasted text at the cursor, folded if it is large.
     pub fn paste(&mut self, pasted: &str) {
         self.begin(Edit::Other);
         let is_large = pasted.chars().nth(FOLD_CHARS).is_some() || pasted.matches('\n').nth(FOLD_LINES - 1).is_some();
@@ -123,7 +121,7 @@ impl Draft {
 
     fn insert_or_fold(&mut self, text: &str, fold: bool) {
         let marker = u32::try_from(self.pastes.len()).ok().and_then(|number| char::from_u32(FIRST_MARKER + number));
-        // Text that holds characters of our own is folded too: so they stay what they are.
+        // Text that contains the private characters is folded too, so that they are preserved.
         let fold = fold || text.chars().any(is_marker);
         match marker.filter(|&c| fold && is_marker(c)) {
             Some(marker) => {
@@ -169,7 +167,7 @@ impl Draft {
         self.go(word_start(&self.text[..self.cursor], is_word))
     }
 
-    /// Moves behind the word to the right. False at the end of the text.
+    /// Moves to the end of the word to the right. False at the end of the text.
     pub fn word_right(&mut self) -> bool {
         self.go(self.cursor + word_end(&self.text[self.cursor..]))
     }
@@ -184,7 +182,7 @@ impl Draft {
         self.go(self.line_end())
     }
 
-    /// Moves to the line above, as near to the column as can be. False in the first line: there begins history.
+    /// Moves to the line above, close to the column. False in the first line.
     pub fn up(&mut self) -> bool {
         let Some(end) = self.line_start().checked_sub(1) else { return false };
         let start = line_start(&self.text, end);
@@ -192,7 +190,7 @@ impl Draft {
         true
     }
 
-    /// Moves to the line below, as near to the column as can be. False in the last line.
+    /// Moves to the line below, close to the column. False in the last line.
     pub fn down(&mut self) -> bool {
         let start = self.line_end() + 1;
         if start > self.text.len() {
@@ -221,23 +219,22 @@ impl Draft {
         self.kill_to(self.line_start())
     }
 
-    /// Kills back to the space before the cursor's word (Ctrl+W). False at the start of the text.
+    /// Kills back to the previous space (Ctrl+W). False at the start of the text.
     pub fn kill_word_back(&mut self) -> bool {
         self.kill_to(word_start(&self.text[..self.cursor], |c| !c.is_whitespace()))
     }
 
-    /// Kills back to the start of the word, where [`Draft::word_left`] goes (Alt+Backspace). False at the start of the
-    /// text.
+    /// Kills back to where [`Draft::word_left`] moves (Alt+Backspace). False at the start of the text.
     pub fn kill_word_left(&mut self) -> bool {
         self.kill_to(word_start(&self.text[..self.cursor], is_word))
     }
 
-    /// Kills to behind the word to the right (Alt+D). False at the end of the text.
+    /// Kills to the end of the word to the right (Alt+D). False at the end of the text.
     pub fn kill_word_forward(&mut self) -> bool {
         self.kill_to(self.cursor + word_end(&self.text[self.cursor..]))
     }
 
-    /// Puts what was killed last at the cursor. False if nothing was.
+    /// Inserts the text killed last. False if there is none.
     pub fn yank(&mut self) -> bool {
         if self.killed.is_empty() {
             return false;
@@ -249,7 +246,7 @@ impl Draft {
         true
     }
 
-    /// Takes the last group of edits back: a word typed, a run of deletions, a paste. False if there is none.
+    /// Undoes the last group of edits: a typed word, consecutive deletions, a paste. False if there is none.
     pub fn undo(&mut self) -> bool {
         let Some((text, cursor)) = self.undo.pop() else { return false };
         self.text = text;
@@ -258,7 +255,7 @@ impl Draft {
         true
     }
 
-    /// Kills that follow each other are yanked together, in the order of the text.
+    /// Consecutive kills are yanked together, in the order of the text.
     fn kill_to(&mut self, to: usize) -> bool {
         if to == self.cursor {
             return false;
@@ -291,7 +288,7 @@ impl Draft {
         moved
     }
 
-    /// Comes before every change of the text.
+    /// Has to be called before every change of the text.
     fn begin(&mut self, edit: Edit) {
         self.goal = None;
         self.undo.before(edit, &self.text, self.cursor);

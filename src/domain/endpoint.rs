@@ -1,4 +1,4 @@
-//! Where an agent's requests go.
+//! Providers, models and credentials.
 
 use std::fmt;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::Usage;
 
-/// A text that must never be shown, logged, traced or stored.
+/// A secret: never shown, logged, traced or stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Rc<str>);
 
@@ -16,7 +16,7 @@ impl Secret {
         Self(Rc::from(text))
     }
 
-    /// The text itself, for a request header and for nothing else.
+    /// The secret itself, for request headers only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -28,62 +28,62 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What one request proves with who asks.
+/// The credential of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
     /// The key itself.
     pub secret: Secret,
-    /// Which run of the provider's key command has printed it, from 1; 0: none, it stands in the configuration.
+    /// The number of the run of the key command that printed it, from 1; 0 if it comes from the configuration.
     pub run: u64,
 }
 
-/// One model at one provider, with what is needed to reach it. Agents share it.
+/// A model at a provider, with what is needed to send requests to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The provider's name in the configuration (`openai`, `echo`, or a user's own).
+    /// The provider's name in the configuration.
     pub provider: String,
-    /// Which wire protocol it speaks: the name of a row in the provider table.
+    /// The protocol: the name of a row in the provider table.
     pub kind: String,
     /// The model's name, as the provider knows it.
     pub model: String,
-    /// Up to and with the version segment, without a trailing slash (`https://host/v1`).
+    /// Includes the version segment, without a trailing slash (`https://host/v1`).
     pub base_url: String,
-    /// The credential, if there is one; local servers need none.
+    /// The API key; local servers need none.
     pub key: Option<Secret>,
-    /// A command that prints the credential, where there is one instead of a key.
+    /// A command that prints the API key.
     pub key_command: Option<String>,
-    /// Additional headers of every request.
+    /// Additional request headers.
     pub headers: Vec<(String, String)>,
-    /// What is known about the model.
+    /// Limits and prices of the model.
     pub facts: ModelFacts,
 }
 
-/// What is known about a model besides its name.
+/// Known limits and prices of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelFacts {
-    /// Tokens of request and reply together.
+    /// The most tokens of request and reply together.
     pub context: Option<u64>,
     /// The most tokens of one reply.
     pub max_output: Option<u64>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Option<Prices>,
 }
 
-/// Billionths of a US dollar for one token (that is: thousandths of a dollar for a million of them).
+/// Prices in billionths of a US dollar per token, that is thousandths of a dollar per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prices {
-    /// For a token of the request.
+    /// Per token of the request.
     pub input: u64,
-    /// For one that came from the cache.
+    /// Per token read from the cache.
     pub cached: u64,
-    /// For one that was written to the cache.
+    /// Per token written to the cache.
     pub written: u64,
-    /// For a token of the reply.
+    /// Per token of the reply.
     pub output: u64,
 }
 
 impl Prices {
-    /// What a request of this size costs.
+    /// The cost of a request.
     pub fn cost(&self, usage: &Usage) -> u64 {
         let plain = usage.input.saturating_sub(usage.cached + usage.written);
         let priced = [(plain, self.input), (usage.cached, self.cached), (usage.written, self.written)];
@@ -92,7 +92,7 @@ impl Prices {
 }
 
 impl Endpoint {
-    /// The built-in provider that needs no network.
+    /// The built-in provider for tests and demos, which needs no network.
     pub fn echo() -> Self {
         Self {
             provider: "echo".into(),
@@ -106,40 +106,40 @@ impl Endpoint {
         }
     }
 
-    /// `provider/model`, as a person names it and as the store keeps it.
+    /// `provider/model`, as typed and as stored.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.provider, self.model)
     }
 }
 
-/// A provider that is configured: an endpoint without its model.
+/// A configured provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProviderEntry {
-    /// What people call it, before the slash.
+    /// The name, used in `provider/model`.
     pub name: String,
-    /// Which wire protocol it speaks.
+    /// The protocol.
     pub kind: String,
-    /// Up to and with the version segment, without a trailing slash.
+    /// Includes the version segment, without a trailing slash.
     pub base_url: String,
-    /// The credential, if there is one.
+    /// The API key.
     pub key: Option<Secret>,
-    /// A command that prints the credential, where there is one instead of a key.
+    /// A command that prints the API key.
     pub key_command: Option<String>,
-    /// Additional headers of every request.
+    /// Additional request headers.
     pub headers: Vec<(String, String)>,
-    /// Models that are known by name, the usual one first. Others can be asked for all the same.
+    /// The configured models, the default one first. Other models can be used as well.
     pub models: Vec<(String, ModelFacts)>,
 }
 
-/// All providers that are configured. `echo` always is.
+/// The configured providers. `echo` is always available.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Catalog(pub Vec<ProviderEntry>);
 
 impl Catalog {
-    /// The endpoint that `provider/model` names.
+    /// The endpoint for `provider/model`, or for the default model of `provider`.
     ///
     /// # Errors
-    /// There is no such provider, or no model is named.
+    /// The provider is unknown, or no model is given and there is no default.
     pub fn find(&self, full_name: &str) -> Result<Endpoint> {
         let (provider, model) = full_name.split_once('/').unwrap_or((full_name, ""));
         if provider == "echo" {
@@ -147,14 +147,13 @@ impl Catalog {
         }
         let Some(entry) = self.0.iter().find(|entry| entry.name == provider) else {
             let known: Vec<&str> = self.0.iter().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
-            let words =
-                format!("there is no provider {provider:?} (say provider/model): there are {}", known.join(", "));
-            return Err(Error::new(ErrorKind::Usage, words));
+            let message = format!("unknown provider {provider:?}: use PROVIDER/MODEL with one of {}", known.join(", "));
+            return Err(Error::new(ErrorKind::Usage, message));
         };
-        let usual = entry.models.first().map_or("", |(name, _)| name);
-        let model = if model.is_empty() { usual } else { model };
+        let default = entry.models.first().map_or("", |(name, _)| name);
+        let model = if model.is_empty() { default } else { model };
         if model.is_empty() {
-            return Err(Error::new(ErrorKind::Usage, format!("say which model: {provider}/NAME")));
+            return Err(Error::new(ErrorKind::Usage, format!("no model given: use {provider}/MODEL")));
         }
         Ok(Endpoint {
             provider: entry.name.clone(),
@@ -185,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_and_a_url_belong_to_their_provider_and_a_model_may_hold_slashes() {
+    fn an_endpoint_has_the_key_of_its_provider_and_a_model_name_may_contain_slashes() {
         let endpoint = catalog().find("two/org/model").unwrap();
         assert_eq!(endpoint.model, "org/model");
         assert_eq!((endpoint.base_url.as_str(), endpoint.key), ("https://two.example/v1", Some(Secret::new("two"))));
     }
 
     #[test]
-    fn who_is_not_configured_is_refused_with_those_who_are() {
+    fn an_unknown_provider_is_refused_with_the_list_of_known_ones() {
         assert!(catalog().find("three/x").unwrap_err().message.contains("one, two, echo"));
         assert!(catalog().find("one").is_err());
         assert_eq!(Catalog::default().find("echo"), Ok(Endpoint::echo()));
     }
 
     #[test]
-    fn each_token_is_paid_once_at_its_own_price() {
+    fn each_token_is_counted_once_at_its_own_price() {
         let prices = Prices { input: 3000, cached: 300, written: 3750, output: 15000 };
         let usage = Usage { input: 1000, cached: 600, written: 300, output: 10, cost: None };
         assert_eq!(prices.cost(&usage), 100 * 3000 + 600 * 300 + 300 * 3750 + 10 * 15000);

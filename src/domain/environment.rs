@@ -1,14 +1,13 @@
-//! Environments as a person writes and defines them: which tools an agent has, where they work, and what it is told about
-//! itself. What exists on the disk is no affair of this file.
+//! Environment specifications: which tools an agent has, their working directory and its system prompt. This module does
+//! not access the disk.
 //!
 //! ```text
 //!   SPEC  := PART ("+" PART)* ["@" DIR]       coding    readonly+bash@~/project    chat+grep
 //!   PART  := the name of an environment or of a tool
-//!   DIR   := everything behind the first "@"
+//!   DIR   := everything after the first "@"
 //! ```
 //!
-//! Two parts may not provide the same tool: then one of them is superfluous or not what the person thinks it is, and the
-//! error says which one to leave out.
+//! Two parts must not provide the same tool; the error says which of them to omit.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,53 +19,58 @@ use crate::base::error::{Error, ErrorKind};
 /// One environment of the configuration (`[environments.NAME]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvironmentEntry {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Names of tools, or of other environments whose tools it has.
     pub tools: Vec<String>,
-    /// Where its tools work; `None`: where the agent works that asks for it.
+    /// The working directory; `None` for that of the agent that asks for the environment.
     pub directory: Option<PathBuf>,
-    /// What the model is told in place of the usual instructions.
+    /// Replaces the default system prompt.
     pub system: Option<String>,
 }
 
-/// What an agent has that was told nothing else.
-pub const USUAL: &str = "coding";
+/// The default environment.
+pub const DEFAULT_ENVIRONMENT: &str = "coding";
 
 /// The built-in environment in a git worktree of its own.
 pub const WORKTREE: &str = "worktree";
 
-/// The built-in environments: name, the one whose tools it has too, its own tools, and what it is.
+/// The built-in environments: name, the environment that it extends, its own tools and its description.
 const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
-    ("none", None, &[], "no tools at all"),
+    ("none", None, &[], "no tools"),
     (
         "chat",
         None,
         &["fork", "kill", "send_mail", "check_mail", "read_mail", "wait", "agents"],
-        "other agents, no files",
+        "tools for other agents",
     ),
-    ("readonly", Some("chat"), &["read_file", "glob", "grep", "list_dir"], "chat, and looking at files"),
-    ("coding", Some("readonly"), &["bash", "write_file", "edit_file"], "readonly, and changing files and commands"),
-    (WORKTREE, Some("coding"), &[], "coding in a git worktree of its own"),
+    ("readonly", Some("chat"), &["read_file", "glob", "grep", "list_dir"], "chat and reading files"),
+    (
+        "coding",
+        Some("readonly"),
+        &["bash", "write_file", "edit_file"],
+        "readonly and changing files and running commands",
+    ),
+    (WORKTREE, Some("coding"), &[], "coding in its own git worktree"),
 ];
 
-/// A specification that can be read; whether its names mean anything is another question.
+/// A parsed specification. Its names may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     parts: Vec<Part>,
-    /// Where its tools work, as written.
+    /// The working directory as written.
     pub directory: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     name: String,
-    /// Where it stands: which character, from 1.
-    at: usize,
+    /// The position of its first character, from 1.
+    position: usize,
 }
 
 impl EnvironmentSpec {
-    /// The same parts in another directory, or wherever the program is started.
+    /// The same parts in another directory, or in that of the program.
     pub fn in_directory(&self, directory: Option<&Path>) -> Self {
         let directory = directory.map(|directory| directory.to_string_lossy().into_owned());
         Self { directory, ..self.clone() }
@@ -77,38 +81,37 @@ impl FromStr for EnvironmentSpec {
     type Err = Error;
 
     /// # Errors
-    /// It is no specification; the words say at which character.
+    /// The specification is invalid; the error names the character.
     fn from_str(text: &str) -> Result<Self, Error> {
         let (names, directory) = text.split_once('@').map_or((text, None), |(names, rest)| (names, Some(rest)));
-        let mut at = 1;
+        let mut position = 1;
         let mut parts: Vec<Part> = Vec::new();
         for name in names.split('+') {
-            parts.push(Part { name: checked(name, at)?.to_owned(), at });
-            at += name.chars().count() + 1;
+            parts.push(Part { name: checked(name, position)?.to_owned(), position });
+            position += name.chars().count() + 1;
         }
         if let Some(directory) = directory
             && (directory.trim().is_empty() || directory.contains(char::is_control))
         {
-            return Err(wrong(at, "a directory must stand behind @"));
+            return Err(invalid(position, "directory expected after @"));
         }
         Ok(Self { parts, directory: directory.map(str::to_owned) })
     }
 }
 
-fn checked(name: &str, at: usize) -> Result<&str, Error> {
-    let odd = name.chars().position(|c| !c.is_alphanumeric() && c != '_' && c != '-');
-    match odd {
-        Some(odd) => Err(wrong(at + odd, "names of environments and tools are joined with +, without blanks")),
-        None if name.is_empty() => Err(wrong(at, "the name of an environment or a tool must stand here")),
+fn checked(name: &str, position: usize) -> Result<&str, Error> {
+    let invalid_char = name.chars().position(|c| !c.is_alphanumeric() && c != '_' && c != '-');
+    match invalid_char {
+        Some(offset) => Err(invalid(position + offset, "join names of environments and tools with +, without spaces")),
+        None if name.is_empty() => Err(invalid(position, "name of an environment or a tool expected")),
         None => Ok(name),
     }
 }
 
-fn wrong(at: usize, words: &str) -> Error {
-    Error::new(ErrorKind::Usage, format!("character {at}: {words}"))
+fn invalid(position: usize, message: &str) -> Error {
+    Error::new(ErrorKind::Usage, format!("character {position}: {message}"))
 }
 
-/// What [`FromStr`] reads back.
 impl fmt::Display for EnvironmentSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.parts.iter().map(|part| part.name.as_str()).collect();
@@ -117,40 +120,39 @@ impl fmt::Display for EnvironmentSpec {
     }
 }
 
-/// What a specification means.
+/// The contents of an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolvedSpec {
     /// The names of its tools.
     pub tools: Vec<String>,
-    /// It has a git worktree of its own.
+    /// It has its own git worktree.
     pub has_worktree: bool,
-    /// Where its tools work, if it says: as the configuration has it.
+    /// The working directory, if configured.
     pub directory: Option<PathBuf>,
-    /// What the model is told in place of the usual instructions.
+    /// Replaces the default system prompt.
     pub system: Option<String>,
 }
 
-/// Everything that a name can mean.
+/// The names that a specification can use.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvironmentNames<'a> {
-    /// What the person defined.
+    /// The environments of the configuration.
     pub entries: &'a [EnvironmentEntry],
     /// All tools.
     pub tools: &'a [&'a str],
 }
 
-/// A search for what names mean. Each environment is looked into once, however many others it is part of; one that cannot
-/// be had ends the search.
+/// State of resolving names. Each environment is resolved once, however many others contain it; an invalid one ends the
+/// search.
 #[derive(Debug, Default)]
 struct Search {
-    /// The user's environments that are being looked into, the outermost first.
-    within: Vec<String>,
-    /// What those mean that were looked into.
-    known: HashMap<String, ResolvedSpec>,
+    /// The configured environments being resolved, the outermost first.
+    stack: Vec<String>,
+    resolved: HashMap<String, ResolvedSpec>,
 }
 
 impl EnvironmentNames<'_> {
-    /// Every environment and what it is, the built-in ones first.
+    /// Every environment with its description, the built-in ones first.
     pub fn list(&self) -> Vec<(String, String)> {
         let built_in = BUILT_IN.iter().map(|(name, _, _, about)| ((*name).to_owned(), (*about).to_owned()));
         let mut search = Search::default();
@@ -159,7 +161,7 @@ impl EnvironmentNames<'_> {
         built_in.chain(own).collect()
     }
 
-    /// Every environment of the person that is none, and why.
+    /// Every invalid environment of the configuration with the reason.
     pub fn faults(&self) -> Vec<(String, String)> {
         let mut search = Search::default();
         let mut fault = |entry: &EnvironmentEntry| Some((entry.name.clone(), self.fault(entry, &mut search)?));
@@ -169,56 +171,58 @@ impl EnvironmentNames<'_> {
     fn fault(&self, entry: &EnvironmentEntry, search: &mut Search) -> Option<String> {
         let is_shadowed = BUILT_IN.iter().any(|(name, ..)| *name == entry.name) || self.is_tool(&entry.name);
         if is_shadowed {
-            return Some("cannot be had: the name means something else already".into());
+            return Some("not available: the name is already used".into());
         }
-        let meaning = self.resolve_name(&entry.name, search);
-        meaning.err().map(|words| format!("cannot be had: {words}"))
+        let resolved = self.resolve_name(&entry.name, search);
+        resolved.err().map(|reason| format!("not available: {reason}"))
     }
 
     fn is_tool(&self, name: &str) -> bool {
         self.tools.contains(&name)
     }
 
-    /// What a specification means.
+    /// The combined contents of all parts of a specification.
     ///
     /// # Errors
-    /// A name means nothing, or two parts provide the same or contradict each other; the words say at which character.
+    /// A name is unknown, or two parts conflict; the error names the character.
     pub fn resolve(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec, Error> {
         let mut whole = ResolvedSpec::default();
         let mut search = Search::default();
         let mut known: Vec<(&Part, ResolvedSpec)> = Vec::new();
         for part in &spec.parts {
-            let meaning = self.resolve_name(&part.name, &mut search).map_err(|words| wrong(part.at, &words))?;
+            let resolved =
+                self.resolve_name(&part.name, &mut search).map_err(|reason| invalid(part.position, &reason))?;
             for (before, other) in &known {
-                agree((&before.name, other), (&part.name, &meaning)).map_err(|words| wrong(part.at, &words))?;
+                check_compatible((&before.name, other), (&part.name, &resolved))
+                    .map_err(|reason| invalid(part.position, &reason))?;
             }
-            whole.add(&meaning);
-            known.push((part, meaning));
+            whole.add(&resolved);
+            known.push((part, resolved));
         }
         Ok(whole)
     }
 
     fn resolve_name(&self, name: &str, search: &mut Search) -> Result<ResolvedSpec, String> {
-        if let Some(meaning) = built_in(name) {
-            return Ok(meaning);
+        if let Some(resolved) = built_in(name) {
+            return Ok(resolved);
         }
         if self.is_tool(name) {
             return Ok(ResolvedSpec { tools: vec![name.to_owned()], ..ResolvedSpec::default() });
         }
         let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
-            return Err(unknown(name, &search.within));
+            return Err(unknown(name, &search.stack));
         };
-        if search.within.iter().any(|outer| outer == name) {
-            return Err(format!("the environment {name} contains itself"));
+        if search.stack.iter().any(|outer| outer == name) {
+            return Err(format!("environment {name} contains itself"));
         }
-        if let Some(known) = search.known.get(name) {
+        if let Some(known) = search.resolved.get(name) {
             return Ok(known.clone());
         }
-        search.within.push(name.to_owned());
+        search.stack.push(name.to_owned());
         let whole = self.sum(entry, search);
-        search.within.pop();
-        if let Ok(meaning) = &whole {
-            search.known.insert(name.to_owned(), meaning.clone());
+        search.stack.pop();
+        if let Ok(resolved) = &whole {
+            search.resolved.insert(name.to_owned(), resolved.clone());
         }
         whole
     }
@@ -227,32 +231,32 @@ impl EnvironmentNames<'_> {
         let mut whole = ResolvedSpec::default();
         let mut known: Vec<(&String, ResolvedSpec)> = Vec::new();
         for name in &entry.tools {
-            let meaning = self.resolve_name(name, search)?;
+            let resolved = self.resolve_name(name, search)?;
             for (before, other) in &known {
-                agree((before, other), (name, &meaning))
-                    .map_err(|words| format!("in the environment {}: {words}", entry.name))?;
+                check_compatible((before, other), (name, &resolved))
+                    .map_err(|reason| format!("in environment {}: {reason}", entry.name))?;
             }
-            whole.add(&meaning);
-            known.push((name, meaning));
+            whole.add(&resolved);
+            known.push((name, resolved));
         }
-        // What the entry says itself counts for more than what its parts say.
+        // The settings of the entry itself override those of its parts.
         whole.directory = entry.directory.clone().or(whole.directory);
         whole.system = entry.system.clone().or(whole.system);
         Ok(whole)
     }
 }
 
-fn unknown(name: &str, within: &[String]) -> String {
-    let place = within.last().map(|outer| format!("in the environment {outer}: ")).unwrap_or_default();
-    format!("{place}there is no environment or tool called {name:?}: /env list shows them")
+fn unknown(name: &str, stack: &[String]) -> String {
+    let context = stack.last().map(|outer| format!("in environment {outer}: ")).unwrap_or_default();
+    format!("{context}unknown environment or tool {name:?}: /env list shows all")
 }
 
 fn built_in(name: &str) -> Option<ResolvedSpec> {
     let (_, base, own, _) = BUILT_IN.iter().find(|(known, ..)| *known == name)?;
-    let mut meaning = base.and_then(built_in).unwrap_or_default();
-    meaning.tools.extend(own.iter().map(|tool| (*tool).to_owned()));
-    meaning.has_worktree = name == WORKTREE;
-    Some(meaning)
+    let mut resolved = base.and_then(built_in).unwrap_or_default();
+    resolved.tools.extend(own.iter().map(|tool| (*tool).to_owned()));
+    resolved.has_worktree = name == WORKTREE;
+    Some(resolved)
 }
 
 impl ResolvedSpec {
@@ -268,24 +272,26 @@ impl ResolvedSpec {
     }
 }
 
-/// Whether two parts go together.
-fn agree((left, of_left): (&str, &ResolvedSpec), (right, of_right): (&str, &ResolvedSpec)) -> Result<(), String> {
+fn check_compatible(
+    (left, of_left): (&str, &ResolvedSpec),
+    (right, of_right): (&str, &ResolvedSpec),
+) -> Result<(), String> {
     if left == right {
-        return Err(format!("{left} is named twice"));
+        return Err(format!("{left} is given twice"));
     }
     if let Some(tool) = of_left.tools.iter().find(|tool| of_right.tools.contains(tool)) {
-        let way_out = match (of_left.has_all_of(of_right), of_right.has_all_of(of_left)) {
-            (true, _) => format!("leave {right} out"),
-            (_, true) => format!("leave {left} out"),
-            _ => "leave one of them out, or name tools one by one".into(),
+        let advice = match (of_left.has_all_of(of_right), of_right.has_all_of(of_left)) {
+            (true, _) => format!("omit {right}"),
+            (_, true) => format!("omit {left}"),
+            _ => "omit one of them, or list tools one by one".into(),
         };
-        return Err(format!("{left} and {right} both provide {tool}: {way_out}"));
+        return Err(format!("{left} and {right} both provide {tool}: {advice}"));
     }
     if of_left.directory.is_some() && of_right.directory.is_some() {
-        return Err(format!("{left} and {right} both say where to work"));
+        return Err(format!("{left} and {right} both set the directory"));
     }
     if of_left.system.is_some() && of_right.system.is_some() {
-        return Err(format!("{left} and {right} both say what the model is told"));
+        return Err(format!("{left} and {right} both set the system prompt"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What every layer returns: what happened, and what is to happen next. No flag is set here and read elsewhere.
+//! Values that describe what happened and what to do next, passed between layers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use crate::domain::mail::MailId;
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
 
-/// What came of one line that a person entered.
+/// The result of one line of input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputResult {
-    /// Leave: the program ends, or where it goes on without this terminal, the terminal is let go.
+    /// Exit the program, or detach the terminal from a program that goes on without it.
     Exit,
-    /// Let this terminal go, and only if everything goes on without it.
+    /// Detach this terminal; an error if the program would exit.
     Detach,
-    /// Nothing changes; perhaps something is to be said.
+    /// Nothing changes; the text is shown.
     Continue(Option<String>),
-    /// The house is to change; the note is shown when it has.
+    /// Apply a change, then show the note.
     NewState(Change, Option<String>),
-    /// The line is for the model.
+    /// Send the line to the model.
     Message(String),
 }
 
@@ -47,125 +47,125 @@ impl Origin {
 /// How an agent's turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentOutcome {
-    /// The model has said what it wanted.
+    /// The reply is complete.
     Completed,
-    /// A person cut the turn; `partial` tells whether something of the reply is kept.
+    /// The user interrupted the turn.
     Interrupted {
-        /// Some of the reply is kept.
+        /// A part of the reply is kept.
         partial: bool,
     },
-    /// The program is left.
+    /// The program was exited in order during the turn.
     Exited,
     /// The turn failed.
     Error(Error),
 }
 
-/// What a person or a tool asks of the house. Only `apply` carries it out.
+/// A change of the state, requested by a user, a client or a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A child of the agent, with its history.
+    /// Fork a child that shares the conversation.
     Fork {
-        /// The child's first own message, sent at once; without it the child waits for input.
+        /// The child's first message; without it the child waits for input.
         prompt: Option<String>,
         /// Its name.
         name: Option<String>,
-        /// Its model, as `provider/model`; the parent's if none is named.
+        /// Its model, as `provider/model`; that of the parent by default.
         model: Option<String>,
     },
-    /// A child with the agent's history in the environment of this specification.
+    /// Fork a child in the environment with this specification.
     Environment(String),
-    /// The agent dies, for good; with all its descendants, if told so.
+    /// Kill an agent permanently.
     Kill {
-        /// Who.
+        /// The agent.
         agent_id: AgentId,
-        /// The descendants too.
+        /// Kill its descendants too.
         cascade: bool,
     },
-    /// The agent has another name, or none.
+    /// Set or remove the name.
     Name(Option<String>),
-    /// Everything so far is forgotten by the model.
+    /// Remove everything so far from the context of the model.
     Clear,
-    /// A place to come back to.
+    /// Set a mark.
     Mark(String),
-    /// Back to the newest mark of this label, or to the newest of all.
+    /// Return to the newest mark with this label, or to the newest of all.
     Rewind(Option<String>),
-    /// A child whose conversation is a cut of this one.
+    /// Fork a child with part of the conversation.
     Slice(SliceSpec),
-    /// Children of the agent work on a task together: what was typed behind `/team`.
+    /// Start a task for several agents, given the arguments of `/team`.
     Team(String),
-    /// Tell which tasks are worked on, what became of the last ones, and how their members have fared.
+    /// Show the current and recent tasks and the health of their members.
     ShowTeam,
-    /// A letter to another agent.
+    /// Send mail to another agent.
     Send {
-        /// To whom.
+        /// The recipient.
         to: AgentId,
-        /// What it says.
+        /// The text.
         body: String,
     },
-    /// Show a letter and mark it read: this one, or the oldest unread.
+    /// Show a mail message and mark it read; by default the oldest unread one.
     ReadMail(Option<MailId>),
-    /// Throw a letter away.
+    /// Delete a mail message.
     DeleteMail(MailId),
-    /// Another agent on the screen.
+    /// Show another agent.
     Switch(AgentId),
-    /// Text for the model; queued while the agent works.
+    /// Send text to the model, or queue it while the agent works.
     Submit(String),
-    /// The line of a command waits its turn behind what is queued.
+    /// Queue the line of a command.
     Enqueue(String),
-    /// The queue is to be another one.
+    /// Edit the queue.
     EditQueue(QueueEdit),
-    /// Another model, as `provider/model`, from the next request on.
+    /// Use another model, as `provider/model`, from the next request on.
     Model(String),
-    /// Another amount of thinking, from the next request on.
+    /// Change the thinking level from the next request on.
     Thinking(Thinking),
-    /// Instructions of the agent's own, from the next request on; `None`: the usual ones.
+    /// Set the system prompt, `None` for the default one, from the next request on.
     System(Option<String>),
-    /// A text for the clipboard of whoever sits at the terminal.
+    /// Copy text to the clipboard of the terminal.
     Copy(String),
-    /// A text for a new file.
+    /// Write text to a new file.
     Export {
-        /// Where; relative to the agent's working directory.
+        /// Relative to the agent's working directory.
         path: PathBuf,
-        /// What.
+        /// The content.
         text: String,
     },
-    /// Stop what the agent does.
+    /// Interrupt the agent.
     Interrupt,
-    /// The answer to the question with this number.
+    /// Answer an approval question.
     Answer {
-        /// Which question; an answer to one that is gone changes nothing.
+        /// Its number; an answer to a closed question has no effect.
         question: u64,
-        /// Whether the call may run.
+        /// Whether the tool call may run.
         allowed: bool,
     },
-    /// Take the newest queued text back into the draft.
+    /// Move the newest queued text back to the draft.
     Unqueue,
     /// Send the oldest queued text of an idle agent.
     Resume,
-    /// Send at once what waits for a retry or for the end of its provider's pause.
+    /// End the wait for a retry or for a rate limit.
     TryNow,
 }
 
-/// What becomes of an agent's queue. Places are counted from 0, the next one first.
+/// A change of an agent's queue. Entries are counted from 0, the next one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueEdit {
-    /// The entry at this place becomes the draft.
+    /// Move this entry to the draft.
     TakeBack(usize),
-    /// The entry at this place is thrown away.
+    /// Delete this entry.
     Drop(usize),
-    /// All are thrown away.
+    /// Delete all entries.
     Clear,
-    /// The entry at one place goes before the one at another.
+    /// Move an entry.
     Move {
-        /// The place at which it is.
+        /// Its index.
         from: usize,
-        /// The place at which it will be.
+        /// Its new index.
         to: usize,
     },
 }
 
 impl Change {
-    /// Whether it leaves everything that is stored as it is.
+    /// Whether it writes nothing to the store.
     pub const fn is_read_only_change(&self) -> bool {
         matches!(
             self,
@@ -178,13 +178,12 @@ impl Change {
         )
     }
 
-    /// Whether only the terminal from which it is asked for is another one afterwards: what somebody may ask for who only
-    /// watches.
+    /// Whether it affects only the terminal that requests it, so that a read-only terminal may do it.
     pub const fn is_local_to_terminal(&self) -> bool {
         matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam)
     }
 
-    /// A stable name, for the trace.
+    /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fork { .. } => "fork",
@@ -218,43 +217,43 @@ impl Change {
     }
 }
 
-/// What a model asks of the house through a tool. Agents are named as a model names them: by name or id.
+/// A request of a model through a tool. Agents are given by name or id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolRequest {
-    /// A child that starts at once with this prompt.
+    /// Fork a child that starts with this prompt.
     Fork {
-        /// What the child is to do.
+        /// The task of the child.
         prompt: String,
         /// Its name.
         name: Option<String>,
         /// Its model, as `provider/model`.
         model: Option<String>,
     },
-    /// An agent dies.
+    /// Kill an agent.
     Kill {
-        /// Who.
+        /// Name or id of the agent.
         agent_id: String,
-        /// The descendants too.
+        /// Kill its descendants too.
         cascade: bool,
     },
-    /// A letter.
+    /// Send mail.
     SendMail {
-        /// To whom.
+        /// Name or id of the recipient.
         to: String,
-        /// What it says.
+        /// The text.
         body: String,
     },
-    /// What letters there are.
+    /// List mail.
     CheckMail,
-    /// A letter: this one, or the oldest unread.
+    /// Read a mail message, by default the oldest unread one.
     ReadMail(Option<MailId>),
-    /// Until letters come.
+    /// Wait for mail.
     Wait {
         /// The longest wait.
         timeout: Duration,
-        /// Until each of these has written, gone idle or died; empty: until any letter comes.
+        /// Wait until each of these has sent mail, is idle or was killed; if empty, until any mail arrives.
         from: Vec<String>,
     },
-    /// Who there is.
+    /// List the agents.
     Agents,
 }

@@ -7,16 +7,16 @@ pub struct Frame {
     pub width: u16,
     /// The rows from the top; there are exactly as many as the screen has.
     pub rows: Vec<Row>,
-    /// Where the cursor stands, as (column, row) from 0; hidden if `None`.
+    /// The position of the cursor as (column, row) from 0; hidden if `None`.
     pub cursor: Option<(u16, u16)>,
-    /// The first rows, up to this one, are text that scrolls: a shift of them may be sent as a scroll.
+    /// This many rows at the top are scrolling text: a shift of them may be sent to the terminal as a scroll.
     pub scrolling_rows: u16,
 }
 
-/// One row: styled runs of text from the left; what is not covered is blank.
+/// One row: styled runs of text from the left; the rest is blank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
-    /// The runs. Their text is printable: no control character, already sanitised.
+    /// The runs; their text is sanitised.
     pub spans: Vec<Span>,
 }
 
@@ -25,11 +25,11 @@ pub struct Row {
 pub struct Span {
     /// Printable text.
     pub text: String,
-    /// How it looks.
+    /// Its style.
     pub style: Style,
 }
 
-/// How text looks. The default is the terminal's own.
+/// The style of text. The default is the terminal's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
     /// Colour of the text.
@@ -46,7 +46,7 @@ pub struct Style {
     pub reverse: bool,
 }
 
-/// One of the terminal's own colours, so that its theme holds.
+/// One of the terminal's named colours, so that its theme applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub enum Color {
@@ -62,14 +62,14 @@ pub enum Color {
 }
 
 impl Row {
-    /// A row of one run; empty text makes a blank row.
+    /// A row of one run, blank if the text is empty.
     pub fn of(text: impl Into<String>, style: Style) -> Self {
         let mut row = Self::default();
         row.push(text, style);
         row
     }
 
-    /// Adds a run at the right; nothing happens for empty text.
+    /// Appends a run, unless it is empty.
     pub fn push(&mut self, text: impl Into<String>, style: Style) {
         let text = text.into();
         if text.is_empty() {
@@ -81,7 +81,7 @@ impl Row {
         }
     }
 
-    /// The text without its styles.
+    /// The text without styles.
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }

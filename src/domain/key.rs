@@ -1,19 +1,19 @@
-//! What a person does at the terminal, decoded.
+//! Decoded keyboard, mouse and clipboard input.
 
-/// One event of the keyboard, the mouse or the clipboard.
+/// One input event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A key was pressed, perhaps with others held.
+    /// A key press with its modifiers.
     Press(KeyCode, Modifiers),
     /// Text was pasted (bracketed paste), with CR and CRLF turned into LF.
     Paste(String),
-    /// The wheel moved: negative is up (towards older text), in notches.
+    /// The mouse wheel moved by this many notches; negative is up.
     Wheel(i32),
-    /// The terminal got or lost the focus.
+    /// The terminal window gained or lost the focus.
     Focus(bool),
 }
 
-/// Which key.
+/// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyCode {
     /// A character, as typed (upper case with shift). Ctrl+A is `Char('a')` with [`Modifiers::ctrl`].
@@ -52,7 +52,7 @@ pub enum KeyCode {
     Function(u8),
 }
 
-/// Which keys were held.
+/// The modifier keys held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Modifiers {
     /// Control.

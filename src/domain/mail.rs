@@ -1,25 +1,25 @@
-//! Letters between agents. Nothing of them enters a conversation until the addressee reads them.
+//! Mail between agents. A message enters a conversation only when its recipient reads it.
 
 use crate::base::id::AgentId;
 
-/// Names one letter; grows, is never reused.
+/// The id of a mail message. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct MailId(pub i64);
 
-/// One letter.
+/// A mail message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Its name.
+    /// Its id.
     pub id: MailId,
-    /// Who wrote it.
+    /// The sender.
     pub from: AgentId,
-    /// What it says, byte for byte.
+    /// The text.
     pub body: String,
     /// Milliseconds since 1970.
     pub created_at: i64,
-    /// The addressee has read it.
+    /// The recipient has read it.
     pub is_read: bool,
 }
 
-/// The longest letter, in bytes.
+/// The longest message, in bytes.
 pub const LONGEST: usize = 1 << 20;

@@ -1,83 +1,85 @@
-//! One row of an agent's log: what was said, called, answered, cut.
+//! The messages of an agent's log.
 
 use crate::base::id::MessageId;
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// A message that has its place in the order of all messages.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Its place in the order of all messages of all agents.
+    /// Its position in the order of all messages of all agents.
     pub id: MessageId,
-    /// What it says.
+    /// The content.
     pub body: Body,
-    /// Milliseconds since 1970; for people, never for order.
+    /// Milliseconds since 1970, for display only: the order is that of the ids.
     pub created_at: i64,
 }
 
-/// What a message says. The first group goes to the model, the others are for replay and display.
+/// The content of a message. The first group is sent to the model, the others are for replay and display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// An instruction that stands in the conversation itself.
+    /// An instruction within the conversation.
     System(String),
-    /// What the person, or a forking parent, said.
+    /// A message of the user, or of the parent that forked the agent.
     User(String),
-    /// What the model answered; its tool calls follow as rows of their own.
+    /// A reply of the model; its tool calls follow as messages of their own.
     Assistant(Reply),
-    /// A call that the model asked for. Calls of one reply follow it directly, in its order.
+    /// A tool call of the reply before it; the calls of one reply follow it directly, in order.
     ToolCall(ToolCall),
-    /// The answer to one call, in the order of the calls.
+    /// The result of a tool call, in the order of the calls.
     ToolResult(ToolResult),
 
-    /// Everything before this is forgotten, inherited or own.
+    /// The conversation before this, own and inherited, is removed.
     Clear,
-    /// A place to come back to.
+    /// A mark that `/rewind` can return to.
     Mark(String),
-    /// The conversation goes on from the message with this id; what lies between is forgotten.
+    /// The conversation continues after the message with this id; those in between are removed.
     Rewind(MessageId),
-    /// A child was forked here (in the parent's log: the child's id; in the child's: the parent's).
+    /// A fork: the child's id in the parent's log, the parent's id in the child's log.
     Fork(String),
-    /// The turn was cut by a person, an error or a crash; the text says by which.
+    /// The turn ended early; the text says why.
     Interrupted(String),
+    /// The turn ended because the program was exited in order.
+    Exited,
     /// The agent was killed.
     AgentKilled,
-    /// A command that a person typed, with its reply; never sent to a model.
+    /// A typed command with its output; never sent to a model.
     Command(String),
-    /// What one request cost.
+    /// The usage of one request.
     Usage(Usage),
-    /// An error that a person was shown.
+    /// An error that was shown.
     Error(String),
 }
 
-/// What a model said in one reply, apart from its tool calls.
+/// A reply of a model without its tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reply {
     /// The visible text.
     pub text: String,
-    /// Reasoning that the provider showed, empty if none.
+    /// The reasoning shown by the provider; empty if none.
     pub thinking: String,
-    /// The reply was cut before its end and is kept as far as it came.
+    /// The reply ended early and is incomplete.
     pub is_partial: bool,
-    /// What its provider wants back unchanged, in the order in which it came.
+    /// Opaque data that the provider expects back unchanged, in order.
     pub signatures: Vec<Signature>,
-    /// The model that said it, as `provider/model`; empty where that is not known. Signatures go only to it.
+    /// The model as `provider/model`, empty if unknown. Signatures are sent back to this model only.
     pub by: String,
 }
 
-/// A piece of a reply that only the model that made it can read (signed or encrypted reasoning): it goes back to that
-/// model unchanged, and to no other.
+/// A part of a reply that only its model can read (signed or encrypted reasoning). It is sent back to that model unchanged
+/// and to no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Bytes of the reply's text before it.
+    /// Bytes of the reply's text before this.
     pub text: usize,
-    /// Calls of the reply before it.
+    /// Tool calls of the reply before this.
     pub calls: usize,
-    /// JSON, in the form of the provider that made it.
+    /// JSON in the provider's format.
     pub json: String,
 }
 
 impl Body {
-    /// The stable name of the kind, as the store keeps it.
+    /// The stable name of the kind, as stored.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::System(_) => "system",
@@ -90,6 +92,7 @@ impl Body {
             Self::Rewind(_) => "rewind",
             Self::Fork(_) => "fork",
             Self::Interrupted(_) => "interrupted",
+            Self::Exited => "exited",
             Self::AgentKilled => "agent_killed",
             Self::Command(_) => "command",
             Self::Usage(_) => "usage",
@@ -97,7 +100,7 @@ impl Body {
         }
     }
 
-    /// Whether a model is told of it.
+    /// Whether it is sent to the model.
     pub const fn is_conversation(&self) -> bool {
         matches!(self, Self::System(_) | Self::User(_) | Self::Assistant(_) | Self::ToolCall(_) | Self::ToolResult(_))
     }

@@ -1,4 +1,4 @@
-//! Plain data that several floors share. Nothing here does I/O or knows who uses it.
+//! Plain data shared by the layers above. Nothing here does I/O.
 
 pub mod chunk;
 pub mod config;

@@ -1,34 +1,34 @@
-//! What libcurl wants to know about its sockets, as plain data between the network and the reactor.
+//! Which events libcurl waits for on its sockets, as plain data between the network and the reactor.
 
 use std::os::fd::RawFd;
 
-/// A change in how one descriptor of a transfer is watched. Requests must be carried out in order, right after the
+/// A change of the events that a transfer waits for on a descriptor. Changes have to be applied in order, right after the
 /// call into libcurl that made them, because descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketRequest {
-    /// Report when it can be read or written.
+    /// Report when it is ready.
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Watch for reading.
+        /// Report when it is readable.
         readable: bool,
-        /// Watch for writing.
+        /// Report when it is writable.
         writable: bool,
     },
-    /// Stop watching it; it may be closed already.
+    /// Report nothing more; the descriptor may be closed already.
     Unwatch {
         /// The descriptor.
         fd: RawFd,
     },
 }
 
-/// What the kernel said about one descriptor.
+/// The readiness of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// It can be read, or has ended.
+    /// Readable, or at its end.
     pub readable: bool,
-    /// It can be written.
+    /// Writable.
     pub writable: bool,
-    /// An error or a hang-up is waiting on it.
+    /// An error or a hang-up is pending.
     pub error: bool,
 }

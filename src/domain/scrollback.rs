@@ -1,12 +1,12 @@
-//! What a person is shown of one agent: logical lines, and the places where people read.
+//! The text of one agent as logical lines, and the scroll positions of its readers.
 //!
-//! Lines are kept as text and wrapped only where they are looked at, so that a frame costs what the viewport costs and
-//! a resize costs nothing. A place is a line and a byte in it, never a row: it survives new text below, older text
-//! above and every width.
+//! Lines are stored unwrapped and wrapped only when shown, so that the cost of a frame depends on the viewport and a resize
+//! is free. A position is a line and a byte in it, not a row: it is stable under appended and prepended text and changes
+//! of the width.
 //!
 //! ```text
 //!   first ─► │ line │ line │ line │ ... │ line │ ◄─ open block grows here
-//!            ▲ prepend             ▲ top: what stands in a reader's first row, if not at the bottom
+//!            ▲ prepend             ▲ top: the first row of a reader who is not at the bottom
 //! ```
 
 mod view;
@@ -18,32 +18,32 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text::{self, TAB_COLUMNS};
 
-use view::{Place, Wrapped};
+use view::{Position, Wrapped};
 pub use view::{Reader, VisibleRow};
 
-/// A line is broken at so many bytes, so that one line never costs a frame.
+/// Longer lines are split, to limit the cost of a frame.
 const LINE_BYTES: usize = 4 * 1024;
-/// A line that must be broken is broken at a space, if there is one among so many of its last bytes.
+/// A long line is split at a space, if there is one in this many of its last bytes.
 const BREAK_BYTES: usize = 256;
 
-/// Who or what speaks in a line.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// The person.
+    /// A message of the user.
     Person,
     /// The agent's reply.
     Assistant,
-    /// What the model thought before it replied.
+    /// The model's reasoning.
     Thinking,
-    /// A tool was called.
+    /// A tool call.
     ToolCall,
-    /// What the tool said.
+    /// The output of a tool.
     ToolOutput,
-    /// The program tells something.
+    /// A note of the program.
     Note,
-    /// Something went wrong.
+    /// An error.
     Error,
-    /// A mark between parts: a fork, a switch of the model, where replay begins.
+    /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,
 }
 
@@ -54,26 +54,26 @@ struct Line {
     start: Start,
 }
 
-/// What begins with a line.
+/// What a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Block,
     Line,
-    /// Nothing: the line before was too long.
+    /// Nothing: it continues a line that was split.
     Rest,
 }
 
-/// The lines of one agent.
+/// The text of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct Scrollback {
     lines: VecDeque<Line>,
-    /// The absolute number of the first line that is held. Falls below zero as older text is put in front.
+    /// The absolute number of the first line. Negative once older text was prepended.
     first: i64,
-    /// What stands in the first row for each reader; who is not named is at the bottom, wherever that is.
-    tops: Vec<(Reader, Place)>,
-    /// The kind of the last block, while it may grow.
+    /// The first row of each reader; a reader without an entry is at the bottom.
+    tops: Vec<(Reader, Position)>,
+    /// The last block, while it may grow.
     open: Option<Open>,
-    /// How the last line was wrapped when it was last looked at, for each width.
+    /// How the last line was wrapped for each recent width.
     wrapped: RefCell<Vec<Wrapped>>,
 }
 
@@ -81,20 +81,20 @@ pub struct Scrollback {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     kind: LineKind,
-    /// Newlines that came but are not lines yet: at the end of a block they never will be.
+    /// Newlines that were received but start no line yet: those at the end of a block are dropped.
     newlines: usize,
-    /// The columns of the last line so far, for tabs.
+    /// Columns of the last line so far, for tabs.
     column: usize,
     is_started: bool,
 }
 
 impl Scrollback {
-    /// Nothing yet.
+    /// An empty scrollback.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of logical lines.
+    /// The number of logical lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -104,20 +104,20 @@ impl Scrollback {
         self.lines.is_empty()
     }
 
-    /// Forgets everything; everybody is at the bottom.
+    /// Removes all text and scroll positions.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds a whole block. Newlines around it are dropped; a block without text is none.
+    /// Adds a complete block. Newlines around it are dropped; an empty block is not added.
     pub fn push(&mut self, kind: LineKind, text: &str) {
         self.close();
         self.extend(kind, text);
         self.close();
     }
 
-    /// Adds text to the last block if it is open and of this kind, else opens one. Where the text was cut into pieces
-    /// makes no difference.
+    /// Adds text to the last block if it is open and of this kind, or else opens a new one. The result does not depend on
+    /// how the text was split.
     pub fn extend(&mut self, kind: LineKind, text: &str) {
         if self.open.is_none_or(|open| open.kind != kind) {
             self.close();
@@ -132,7 +132,7 @@ impl Scrollback {
         }
     }
 
-    /// Ends the block that was open: text of the same kind will begin another.
+    /// Ends the open block: text of the same kind begins another.
     pub fn close(&mut self) {
         self.wrapped.take();
         if !self.open.take().is_some_and(|open| open.is_started) {
@@ -151,22 +151,22 @@ impl Scrollback {
         }
     }
 
-    /// Adds a whole block above the block that is open, or at the end if none is.
+    /// Adds a complete block above the open one, or at the end if there is none.
     pub fn insert(&mut self, kind: LineKind, text: &str) {
         let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
         self.wrapped.take();
-        let begins = self.lines.iter().rposition(|line| line.start == Start::Block).unwrap_or(0);
-        let written = self.lines.split_off(begins);
+        let block_start = self.lines.iter().rposition(|line| line.start == Start::Block).unwrap_or(0);
+        let open_lines = self.lines.split_off(block_start);
         let before = self.lines.len();
         self.open = None;
         self.push(kind, text);
         let added = self.lines.len() - before;
-        self.lines.extend(written);
+        self.lines.extend(open_lines);
         self.open = Some(open);
         self.shift_views_after(before, added);
     }
 
-    /// Puts older blocks in front, given from old to new. What is on the screen stays where it is.
+    /// Prepends older blocks, given oldest first. Scroll positions are kept.
     pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
         let mut front = Self::new();
         for (kind, text) in older {
@@ -209,17 +209,17 @@ impl Scrollback {
         self.open = Some(open);
     }
 
-    /// Adds text to the last line, broken into lines of bounded size.
+    /// Adds text to the last line, splitting long lines.
     fn append_run(&mut self, mut run: &str, kind: LineKind) {
         while let Some(last) = self.lines.back_mut() {
-            let room = LINE_BYTES.saturating_sub(last.text.len());
-            if run.len() <= room {
+            let space = LINE_BYTES.saturating_sub(last.text.len());
+            if run.len() <= space {
                 last.text.push_str(run);
                 return;
             }
-            let (now, later) = run.split_at(floor(run, room));
+            let (now, later) = run.split_at(floor(run, space));
             last.text.push_str(now);
-            let rest = last.text.split_off(break_place(&last.text));
+            let rest = last.text.split_off(split_position(&last.text));
             last.text.shrink_to_fit();
             self.add_line(kind, Start::Rest);
             if let Some(last) = self.lines.back_mut() {
@@ -234,7 +234,7 @@ impl Scrollback {
     }
 }
 
-/// A line that will not grow any more: a carriage return before the newline is no text, and memory is given back.
+/// Completes a line: removes a carriage return before the newline and releases spare memory.
 fn finish(line: &mut Line) {
     if line.text.ends_with('\u{240d}') {
         line.text.pop();
@@ -242,15 +242,15 @@ fn finish(line: &mut Line) {
     line.text.shrink_to_fit();
 }
 
-/// Where a line that is full is broken: behind a space, else between graphemes, and never at its start.
-fn break_place(full: &str) -> usize {
+/// Where a full line is split: after a space, or else between graphemes, never at its start.
+fn split_position(full: &str) -> usize {
     let tail = floor(full, full.len().saturating_sub(BREAK_BYTES));
     let space = full[tail..].rfind(' ').map(|space| tail + space + 1);
     let grapheme = || full[tail..].grapheme_indices(true).next_back().map(|(at, _)| tail + at);
     space.or_else(grapheme).filter(|&at| at > tail).unwrap_or(full.len())
 }
 
-/// The last place between two characters that is not behind this byte.
+/// The last character boundary not after this byte.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }

@@ -1,14 +1,14 @@
-//! Which messages of a conversation a child is to have: the language of `/slice`. Pure: a text becomes a [`SliceSpec`], a spec
-//! and a conversation become a [`Cut`], and nothing else is touched.
+//! The language of `/slice`: which messages of a conversation a child gets. Text is parsed to a [`SliceSpec`], which is
+//! applied to a conversation and gives a [`Cut`].
 //!
 //! ```text
-//!   spec    = segment { "," segment }          in this order; white space may stand around a segment
+//!   spec    = segment { "," segment }          in this order; white space around a segment is ignored
 //!   segment = range | "compact:" range | "summarize:" range [ ":" text ] | "inject:" text
-//!   range   = [ bound ] ":" [ bound ]          counted from 0, without its end; a bound left out is the outermost one
+//!   range   = [ bound ] ":" [ bound ]          counted from 0, end excluded; omitted bounds are the outermost
 //!   bound   = N | "-" N | N "%"                from the start, from the end, of the length (rounded down)
-//!   text    = "'" characters "'"               a quote in it is written twice; everything else stands for itself
+//!   text    = "'" characters "'"               a quote in it is written twice; there are no other escapes
 //! ```
-//! The unit is the message as the model is told of it: what [`crate::domain::history::History::conversation`] gives.
+//! Indices count the messages that are sent to the model, as given by [`crate::domain::history::History::conversation`].
 
 mod compact;
 mod cut;
@@ -26,22 +26,21 @@ use crate::base::text;
 pub use cut::{Cut, CutPart};
 pub use summary::SYSTEM as SUMMARY_SYSTEM;
 
-/// Messages of one cut: more are a slip of the finger, and would stand in the way of everybody else.
-const MOST_MESSAGES: usize = 500_000;
-/// Summaries of one cut: each is a request of its own.
-const MOST_SUMMARIES: usize = 16;
-/// Columns of a spec that are shown before and from a place in it.
+/// More messages are a typing mistake, and would block all other agents.
+const MAX_MESSAGES: usize = 500_000;
+/// Each summary is a request of its own.
+const MAX_SUMMARIES: usize = 16;
+/// Columns of a spec that are shown before and after the position of an error.
 const COLUMNS_BEFORE: usize = 50;
 const COLUMNS_FROM: usize = 20;
 
-/// What a person wrote behind `/slice`. Two are equal if they mean the same.
+/// A parsed spec. Two are equal if their segments are.
 #[derive(Debug, Clone)]
 pub struct SliceSpec {
     source: String,
     segments: Vec<Segment>,
 }
 
-/// One part of the child's conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
     Take(Span),
@@ -50,7 +49,7 @@ enum Segment {
     Inject(String),
 }
 
-/// A range that was not held against a conversation yet.
+/// A range whose bounds are not resolved yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     from: Option<Bound>,
@@ -71,7 +70,8 @@ enum Point {
     Percent(usize),
 }
 
-/// Where something stands in the text, in characters from 0. Where it stands does not change what it means: all are equal.
+/// A position in the text in characters from 0, for errors. All positions are equal, so that they do not affect equality
+/// of specs.
 #[derive(Debug, Clone, Copy, Eq)]
 struct Position(usize);
 
@@ -81,21 +81,21 @@ impl PartialEq for Position {
     }
 }
 
-/// A place in a spec, in characters from 0, and what is wrong there.
+/// The position of an error in characters from 0, and its message.
 type Fault = (usize, String);
 
-/// Why a spec cannot be followed.
+/// An error at a position of a spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
-    /// The spec as it was written.
+    /// The spec as written.
     pub spec: String,
-    /// Where in it, in characters from 0; its length for what is missing at its end.
+    /// The position in characters from 0; the length of the spec if something is missing at its end.
     pub at: usize,
     /// What is wrong there.
-    pub words: String,
+    pub message: String,
 }
 
-/// A segment that was held against a conversation: indices of messages.
+/// A segment with resolved indices of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResolvedSegment<'a> {
     Take(Range<usize>),
@@ -105,10 +105,10 @@ enum ResolvedSegment<'a> {
 }
 
 impl SliceSpec {
-    /// Reads a spec, whole.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// It is none; the error points at the first character that cannot stand where it stands.
+    /// The spec is invalid; the error points at the first wrong character.
     pub fn parse(source: &str) -> Result<Self, SpecError> {
         match parse::segments(source) {
             Ok(segments) => Ok(Self { source: source.to_owned(), segments }),
@@ -116,15 +116,15 @@ impl SliceSpec {
         }
     }
 
-    /// As it was written.
+    /// The spec as written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Holds the spec against a conversation of so many messages.
+    /// Resolves the spec for a conversation of this many messages.
     fn resolve(&self, length: usize) -> Result<Vec<ResolvedSegment<'_>>, Fault> {
         let pieces: Vec<ResolvedSegment> =
-            self.segments.iter().map(|one| one.resolve(length)).collect::<Result<_, _>>()?;
+            self.segments.iter().map(|segment| segment.resolve(length)).collect::<Result<_, _>>()?;
         let (mut messages, mut summaries) = (0_usize, 0);
         for piece in &pieces {
             match piece {
@@ -136,10 +136,10 @@ impl SliceSpec {
             }
         }
         match (messages, summaries) {
-            (0, 0) => Err((0, "this cut has no message at all".into())),
-            (MOST_MESSAGES.., _) => Err((0, format!("this cut has more than {MOST_MESSAGES} messages"))),
-            (_, summaries) if summaries > MOST_SUMMARIES => {
-                Err((0, format!("one cut can have {MOST_SUMMARIES} summaries, this one has {summaries}")))
+            (0, 0) => Err((0, "no messages selected".into())),
+            (MAX_MESSAGES.., _) => Err((0, format!("more than {MAX_MESSAGES} messages selected"))),
+            (_, summaries) if summaries > MAX_SUMMARIES => {
+                Err((0, format!("at most {MAX_SUMMARIES} summaries are allowed (got {summaries})")))
             }
             _ => Ok(pieces),
         }
@@ -161,7 +161,7 @@ impl Segment {
             Self::Compact(span) => ResolvedSegment::Compact(span.resolve(length)?),
             Self::Summarize(span, goal) => match span.resolve(length)? {
                 range if range.is_empty() => {
-                    return Err((span.at.0, "there is no message in this range to summarise".into()));
+                    return Err((span.at.0, "no messages to summarize in this range".into()));
                 }
                 range => ResolvedSegment::Summarize(range, goal.as_deref()),
             },
@@ -175,12 +175,12 @@ impl Span {
         let from = self.from.map_or(Ok(0), |bound| bound.resolve(length))?;
         let to = self.to.map_or(Ok(length), |bound| bound.resolve(length))?;
         match self.to {
-            Some(bound) if to < from => Err((bound.at.0, "the range ends before it begins".into())),
+            Some(bound) if to < from => Err((bound.at.0, "range ends before it begins".into())),
             _ => Ok(from..to),
         }
     }
 
-    /// Whether it ends before it begins, whatever the conversation.
+    /// Whether it ends before it begins for a conversation of any length.
     fn is_reversed(&self) -> bool {
         match (self.from.map(|bound| bound.point), self.to.map(|bound| bound.point)) {
             (Some(Point::FromStart(from)), Some(Point::FromStart(to))) => to < from,
@@ -198,28 +198,36 @@ impl Bound {
             Point::FromEnd(number) => length.checked_sub(number),
             Point::Percent(share) => Some(length / 100 * share + length % 100 * share / 100),
         };
-        found.ok_or_else(|| (self.at.0, format!("there are {length} messages")))
+        found.ok_or_else(|| {
+            (
+                self.at.0,
+                format!(
+                    "there {} only",
+                    if length == 1 { "is 1 message".into() } else { format!("are {length} messages") }
+                ),
+            )
+        })
     }
 }
 
 impl SpecError {
-    fn new(spec: &str, (at, words): Fault) -> Self {
-        Self { spec: spec.to_owned(), at, words }
+    fn new(spec: &str, (at, message): Fault) -> Self {
+        Self { spec: spec.to_owned(), at, message }
     }
 }
 
-/// The spec and, in the line below, a caret under the place with the words. A long spec is cut around the place.
+/// The spec and, below it, a caret under the position with the message. A long spec is truncated around the position.
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.spec.chars().map(in_one_line).collect();
-        let place = shown.char_indices().nth(self.at).map_or(shown.len(), |(at, _)| at);
-        let (before, from) = (text::sanitise(&shown[..place]), text::sanitise(&shown[place..]));
+        let position = shown.char_indices().nth(self.at).map_or(shown.len(), |(at, _)| at);
+        let (before, from) = (text::sanitise(&shown[..position]), text::sanitise(&shown[position..]));
         let (before, from) = (last_columns(&before), first_columns(&from));
-        write!(f, "{before}{from}\n{}^ {}", " ".repeat(text::width(&before)), self.words)
+        write!(f, "{before}{from}\n{}^ {}", " ".repeat(text::width(&before)), self.message)
     }
 }
 
-/// Every character has one that can be seen and that does not end the line; [`text::sanitise`] knows most of them.
+/// Makes newlines and tabs visible, which [`text::sanitise`] keeps.
 fn in_one_line(c: char) -> char {
     match c {
         '\n' => '␊',
@@ -250,7 +258,7 @@ impl From<SpecError> for Error {
     }
 }
 
-/// The shortest way to write it, without white space.
+/// The shortest form, without white space.
 impl fmt::Display for SliceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, segment) in self.segments.iter().enumerate() {

@@ -1,40 +1,40 @@
-//! What a provider's bytes mean, in the order in which they arrive.
+//! The decoded events of a streamed reply.
 
 use crate::base::error::Error;
 
-/// One piece of a streamed reply.
+/// One event of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// More of the visible text.
+    /// More text.
     Text(String),
-    /// More of the reasoning.
+    /// More reasoning.
     Thinking(String),
-    /// A piece that goes back to the same model unchanged, as JSON in the provider's own form. It belongs before the text
-    /// and the calls that come after it.
+    /// Opaque data that is sent back to the same model unchanged, as JSON in the provider's format. It belongs before the
+    /// text and calls that follow it.
     Signature(String),
-    /// More of one tool call. Pieces with the same `index` belong together and come in order.
+    /// More of a tool call. Events with the same `index` belong to one call.
     ToolCall {
-        /// Which call of this reply, counted by the decoder from 0 in the order of first appearance.
+        /// The number of the call within this reply, from 0 in the order of first appearance.
         index: usize,
-        /// The provider's id, with the first piece only; empty later or where the provider gives none.
+        /// The provider's id, in the first event of the call only; may be empty.
         id: String,
-        /// The tool's name, with the first piece only; empty later.
+        /// The tool's name, in the first event of the call only.
         name: String,
         /// More of the JSON text of the arguments.
         arguments: String,
     },
-    /// What the request cost so far; a later one replaces an earlier one.
+    /// The usage of the request so far; replaces an earlier one.
     Usage(Usage),
-    /// The model stopped, and why. Usage may still follow.
+    /// The model has stopped. Usage may still follow.
     Finish(Finish),
-    /// The reply failed; nothing follows.
+    /// The reply failed. This is the last event.
     Error(Error),
-    /// The reply is whole; nothing follows.
+    /// The reply is complete. This is the last event.
     Done,
 }
 
 impl StreamEvent {
-    /// A stable name, for the trace.
+    /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -66,13 +66,13 @@ impl StreamEvent {
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It had said all it wanted.
+    /// The reply is finished.
     Stop,
-    /// It wants tools to be run.
+    /// The model requests tool calls.
     ToolCalls,
-    /// The reply was cut at the length limit: no call of it may be executed.
+    /// The length limit cut the reply: none of its tool calls may be run.
     Length,
-    /// The provider's content filter cut it.
+    /// The provider's content filter cut the reply.
     ContentFilter,
 }
 
@@ -87,13 +87,12 @@ pub struct Usage {
     pub written: u64,
     /// Tokens of the reply, reasoning included.
     pub output: u64,
-    /// What it cost, in billionths of a US dollar: as the provider says, else by the configured prices; `None` where
-    /// neither is known.
+    /// The cost in billionths of a US dollar, reported by the provider or computed from configured prices; `None` if unknown.
     pub cost: Option<u64>,
 }
 
 impl Usage {
-    /// Adds another request's. The cost of several is known only if that of each is.
+    /// Adds the usage of another request. The sum of costs is known only if each cost is.
     pub fn add(&mut self, other: Self) {
         self.cost = match (self.input + self.output, self.cost, other.cost) {
             (0, _, cost) => cost,

@@ -1,30 +1,30 @@
-//! How much a model is to think before it answers.
+//! How much a model thinks before it answers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::base::error::{Error, ErrorKind};
 
-/// How much a model is to think. What a level means on the wire is the provider's own.
+/// How much a model thinks. Each provider maps the levels to its own parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
-    /// Nothing is said about it: the model does as it always does.
+    /// No parameter is sent: the default of the model.
     #[default]
     Unspecified,
-    /// Not at all, as far as the model lets itself be told.
+    /// As little as the model allows.
     Off,
-    /// A little.
+    /// Low effort.
     Low,
-    /// More.
+    /// Medium effort.
     Medium,
-    /// Much.
+    /// High effort.
     High,
-    /// At most so many tokens.
+    /// At most this many tokens.
     Budget(u32),
 }
 
 impl Thinking {
-    /// What a person can write, for help and completion.
+    /// The names of the levels, for help and completion.
     pub const NAMES: [&str; 5] = ["default", "off", "low", "medium", "high"];
 }
 
@@ -55,8 +55,10 @@ impl FromStr for Thinking {
                 Ok(0) => Self::Off,
                 Ok(tokens) => Self::Budget(tokens),
                 Err(_) => {
-                    let words = format!("{text:?} is no amount of thinking: say off, low, medium, high, default or N");
-                    return Err(Error::new(ErrorKind::Usage, words));
+                    let message = format!(
+                        "invalid thinking level {text:?}: use off, low, medium, high, default or a number of tokens"
+                    );
+                    return Err(Error::new(ErrorKind::Usage, message));
                 }
             },
         })
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_amount_is_read_as_it_is_written() {
+    fn every_level_is_parsed_as_it_is_printed() {
         for amount in [
             Thinking::Unspecified,
             Thinking::Off,

@@ -1,15 +1,15 @@
-//! Tool calls as plain data: what a model may ask for, asks for, and is told.
+//! Tools as declared to a model, tool calls and their results.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A tool as a model is told of it.
+/// A tool as declared to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolDeclaration {
     /// The name that the model calls.
     pub name: &'static str,
-    /// What it does, in words for the model.
+    /// The description for the model.
     pub description: &'static str,
     /// JSON schema of the arguments, as JSON text.
     pub parameters: &'static str,
@@ -18,15 +18,15 @@ pub struct ToolDeclaration {
 /// A call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The provider's id for this call; made up where the provider gave none.
+    /// The provider's id for this call, or a generated one if it gave none.
     pub id: String,
     /// The tool's name, as the model wrote it.
     pub name: String,
-    /// JSON text of the arguments, as the model wrote it: may be malformed.
+    /// JSON text of the arguments, as the model wrote it; may be invalid.
     pub arguments: String,
 }
 
-/// What came of a call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call that this answers.
@@ -34,10 +34,10 @@ pub struct ToolResult {
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// What the model is told.
+    /// The text for the model.
     #[serde(rename = "text")]
     pub content: String,
-    /// The call failed, was refused or was cut.
+    /// The call failed, was refused or was interrupted.
     pub is_error: bool,
     /// How long it ran.
     #[serde(rename = "ms", with = "milliseconds")]
@@ -58,11 +58,11 @@ mod milliseconds {
     }
 }
 
-/// What a tool may do to the world; decides whether a person is asked and what may run beside what.
+/// The side effects of a tool: whether it needs approval and what it may run in parallel with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Only looks: runs at once and side by side with others that only look.
+    /// Only reads: runs at once, in parallel with others that only read.
     Reads,
-    /// Writes or runs something: a person is asked, and it runs alone and in order.
+    /// Writes or runs something: needs approval and runs alone, in order.
     Writes,
 }

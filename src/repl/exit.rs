@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::agent::Agent;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, TerminalId};
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::{Repl, Terminal, Turn};
 
@@ -59,9 +60,8 @@ impl Repl {
             self.step_components();
         }
         for id in self.core.roster.ids() {
-            self.jobs.cancel_slice(&mut self.core, id);
-            // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
-            drop(self.apply_change(Origin::Internal, id, Change::Interrupt));
+            self.jobs.cancel(&mut self.core, id, true);
+            self.core.with_agent(id, Agent::exit);
         }
         self.apply_effects();
         self.poll_key_commands();

@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::environment::USUAL;
+use crate::domain::environment::DEFAULT_ENVIRONMENT;
 use crate::store::Store;
 use crate::team::{AgentFactory, Roster};
 
@@ -35,7 +35,7 @@ impl LoadedAgents {
         let is_fresh = roster.is_empty();
         if is_fresh {
             let model = config.endpoint.full_name();
-            let row = store.create_root(AgentId::random(), Some(&model), Some(USUAL), unix_ms)?;
+            let row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
             roster.add(factory.from_row(&row), None);
         }
         Ok(Self { roster, damaged: roll.damaged, is_fresh })

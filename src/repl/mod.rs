@@ -68,6 +68,7 @@ use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
 use server::Server;
 use terminals::Terminals;
+use timeout::TOOL_POLL;
 use trace::Trace;
 
 /// Whether the loop goes on.
@@ -112,8 +113,6 @@ const IDLE_CONNECTIONS: usize = 16;
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 4 } else { 3 };
-/// The promise for a wake that is lost: tool threads are looked at this often.
-const TOOL_POLL: Duration = Duration::from_millis(50);
 
 impl Repl {
     /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started

@@ -68,7 +68,7 @@ impl Repl {
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
     fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        let (result, origin) = (commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?, next.origin);
+        let (result, origin) = (commands::read_queued(&next.text, &self.command_context(agent_id))?, next.origin);
         let (change, note) = match result {
             InputResult::NewState(change, note) => (Some(change), note),
             InputResult::Continue(note) => (None, note),

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::{Repl, TOOL_POLL, Terminal, activity};
+use crate::repl::{Repl, Terminal, activity};
+
+/// Tool threads are polled this often, in case the wake of one is lost.
+pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
 
 /// How long a wait lasts, and whose need ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,32 +43,33 @@ impl Repl {
             }
             ToolRequest::SendMail { to, body } => {
                 let to = self.core.agent_named(agent_id, &to)?;
-                self.core.send_mail(agent_id, to, &body).map(|id| format!("letter {} is in the box", id.0))
+                self.core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", self.label_of(to)))
             }
             ToolRequest::CheckMail => self.list_mail(agent_id),
-            ToolRequest::ReadMail(id) => Ok(match self.core.read_mail(agent_id, id)? {
-                Some(mail) => {
-                    format!("Letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body)
-                }
-                None => "there is no such letter, or no unread one".into(),
-            }),
+            ToolRequest::ReadMail(id) => self.read_mail(agent_id, id),
             ToolRequest::Agents => Ok(commands::agent_tree(&self.command_context(agent_id))),
             ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
         }
     }
 
-    /// `/read-mail`: a letter on the screen.
+    /// `/read-mail`.
     pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
-        let text = match self.core.read_mail(agent_id, id)? {
-            Some(mail) => format!("letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body),
-            None if id.is_some() => "there is no such letter: /check-mail lists them".into(),
-            None => "no unread letters".into(),
-        };
+        let text = self.read_mail(agent_id, id)?;
         self.core.note(agent_id, LineKind::Note, &text);
         Ok(())
     }
 
-    /// An agent's letters, one line each.
+    fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
+        Ok(match (self.core.read_mail(agent_id, id)?, id) {
+            (Some(mail), _) => {
+                format!("message {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body)
+            }
+            (None, Some(id)) => format!("no mail with id {}", id.0),
+            (None, None) => "no unread mail".into(),
+        })
+    }
+
+    /// An agent's mail, one line per message.
     pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
         let mail = self.core.store.mail(agent_id, None)?;
         Ok(commands::mail_lines(&self.command_context(agent_id), &mail))

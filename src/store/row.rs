@@ -89,7 +89,7 @@ pub(super) fn content(body: &Body) -> &str {
         | Body::Interrupted(text)
         | Body::Command(text)
         | Body::Error(text) => text,
-        Body::Clear | Body::Rewind(_) | Body::AgentKilled | Body::Usage(_) => "",
+        Body::Clear | Body::Rewind(_) | Body::Exited | Body::AgentKilled | Body::Usage(_) => "",
     }
 }
 
@@ -168,6 +168,7 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
         "rewind" => Body::Rewind(MessageId(parse::<RewindData>(data)?.to)),
         "fork" => Body::Fork(text()),
         "interrupted" => Body::Interrupted(text()),
+        "exited" => Body::Exited,
         "agent_killed" => Body::AgentKilled,
         "command" => Body::Command(text()),
         "usage" => Body::Usage(read_usage(data)?),
@@ -243,6 +244,7 @@ mod tests {
             Body::Rewind(MessageId(i64::MAX)),
             Body::Fork(odd.clone()),
             Body::Interrupted(odd.clone()),
+            Body::Exited,
             Body::AgentKilled,
             Body::Command(odd.clone()),
             Body::Usage(Usage { input: u64::MAX, cached: 1, written: 2, output: 0, cost: Some(3) }),

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, USUAL, WORKTREE};
+use crate::domain::environment::{
+    DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
+};
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
@@ -65,7 +67,7 @@ impl Environments {
 
     /// The default environment.
     pub fn usual(&mut self) -> ResolvedEnvironment {
-        self.resolve_stored(USUAL).expect("the default environment is built in and needs no directory")
+        self.resolve_stored(DEFAULT_ENVIRONMENT).expect("the default environment is built in and needs no directory")
     }
 
     /// Resolves a specification that was given in the environment `here`.

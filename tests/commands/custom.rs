@@ -24,20 +24,20 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn a_custom_command_becomes_a_message_and_is_never_read_again() {
+fn a_custom_command_becomes_a_message_and_is_not_parsed_again() {
     let mut app = Harness::new(plan());
     for line in ["/review 'a file.rs' bugs", "/all don't  stop", "/loop"] {
         app.enter(line);
         app.turn_until_idle();
     }
     assert_eq!(done(&app, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
-    assert_refused(&mut app, "/loop twice", "takes nothing behind it");
+    assert_refused(&mut app, "/loop twice", "takes no arguments");
     app.enter("/clear");
     assert_shows(&mut app, "- cleared");
 }
 
 #[test]
-fn a_custom_command_is_queued_as_the_text_that_it_has_become() {
+fn a_custom_command_is_queued_as_its_text() {
     let mut app = Harness::new(plan());
     app.enter("!hang");
     app.enter("/review x y");
@@ -50,7 +50,7 @@ fn a_custom_command_is_queued_as_the_text_that_it_has_become() {
 }
 
 #[test]
-fn custom_commands_are_listed_completed_and_near() {
+fn custom_commands_are_listed_completed_and_suggested() {
     let mut app = Harness::new(plan());
     app.enter("/help");
     assert_shows(&mut app, "the review of this project");
@@ -60,7 +60,7 @@ fn custom_commands_are_listed_completed_and_near() {
 }
 
 #[test]
-fn arguments_are_completed_by_their_place() {
+fn arguments_are_completed_by_position() {
     let mut app = Harness::new(plan());
     app.ask(0, Change::Mark("before-lunch".into()));
     app.fork_named(0, "scout");
@@ -98,7 +98,7 @@ fn arguments_are_completed_by_their_place() {
 }
 
 #[test]
-fn escape_takes_the_endings_away_before_it_takes_the_draft() {
+fn escape_closes_completions_before_it_clears_the_draft() {
     let mut app = Harness::new(plan());
     app.type_bytes(b"/re\t");
     assert_shows(&mut app, "/read-mail");

@@ -22,7 +22,7 @@ fn a_talk() -> Harness {
 }
 
 #[test]
-fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
+fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     let mut app = a_talk();
     app.enter("/export md out.md");
     let file = app.directory().join("out.md");
@@ -40,10 +40,10 @@ fn a_conversation_is_written_as_markdown_for_its_owner_and_never_over_a_file() {
 }
 
 #[test]
-fn a_conversation_is_written_as_json_with_every_kind() {
+fn export_writes_json_with_every_kind() {
     let mut app = a_talk();
     app.enter("/export json");
-    assert_shows(&mut app, "messages are in agent-0-");
+    assert_shows(&mut app, "messages to agent-0-");
     let mut files = std::fs::read_dir(app.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
     let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
@@ -65,7 +65,7 @@ fn copied(app: &mut Harness) -> String {
 }
 
 #[test]
-fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
+fn replies_are_copied_by_number_and_code_alone() {
     let mut app = Harness::new(Plan::default());
     for text in ["first ü", "before\n```rust\nlet x;\n```\nafter", "last"] {
         app.enter(text);
@@ -75,13 +75,13 @@ fn a_reply_is_copied_whole_by_its_number_and_its_code_alone() {
         app.enter(line);
         assert_eq!(copied(&mut app), text, "{line}");
     }
-    assert_shows(&mut app, "6 characters are copied");
-    assert_refused(&mut app, "/copy 4", "there is no such reply to copy");
+    assert_shows(&mut app, "copied 6 characters");
+    assert_refused(&mut app, "/copy 4", "no such reply to copy");
     assert_refused(&mut app, "/copy 0", "a number from 1");
 }
 
 #[test]
-fn a_reply_that_no_terminal_takes_is_refused_with_another_way() {
+fn a_reply_too_large_for_the_terminal_is_refused_with_advice() {
     let mut app = Harness::new(Plan::default());
     app.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
     app.turn_until_idle();

@@ -48,13 +48,13 @@ const ROWS: &[Row] = &[
     row("/system be brief", |app| &*app.agent(0).talk.system == "be brief"),
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued words")),
     row("/usage", |app| shows(app, "all agents")),
-    row("/copy", |app| shows(app, "characters are copied")),
+    row("/copy", |app| shows(app, "copied ")),
     row("/export md out.md", |app| app.directory().join("out.md").exists()),
-    row("/send other a letter", |app| shows(app, "in other's box")),
-    row("/check-mail", |app| shows(app, "1 letter, 0 unread")),
-    row("/read-mail 1", |app| shows(app, "letter 1 from other")),
-    row("/filter-mail --from other", |app| shows(app, "1 letter, 0 unread")),
-    row("/delete-mail 1", |app| shows(app, "thrown away")),
+    row("/send other a letter", |app| shows(app, "sent to other")),
+    row("/check-mail", |app| shows(app, "1 message, 0 unread")),
+    row("/read-mail 1", |app| shows(app, "message 1 from other")),
+    row("/filter-mail --from other", |app| shows(app, "1 message, 0 unread")),
+    row("/delete-mail 1", |app| shows(app, "message deleted")),
     row("/help", |app| shows(app, "/help")),
     row("/sessions", |app| shows(app, "> terminal 1  100x60  for ")),
     row("/detach", |app| shows(app, "this chat runs in its own terminal")),
@@ -241,33 +241,33 @@ fn every_command_has_a_row_in_this_matrix() {
 }
 
 #[test]
-fn of_an_idle_agent_all_happens_at_once() {
+fn an_idle_agent_runs_all_commands_at_once() {
     look_at_all(Doing::Nothing);
 }
 
 #[test]
-fn what_changes_the_past_waits_while_a_request_is_wanted_and_all_else_happens_at_once() {
+fn commands_that_change_the_context_are_queued_during_a_request_and_others_run_at_once() {
     for doing in [Doing::WaitsForPlace, Doing::Streams, Doing::WaitsForRetry] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn the_same_while_a_provider_pauses_or_a_key_is_printed() {
+fn commands_are_queued_likewise_while_waiting_for_a_provider_or_a_key() {
     for doing in [Doing::ProviderPauses, Doing::WaitsForKey] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn a_fork_waits_for_tools_and_what_changes_the_past_for_the_turn() {
+fn a_fork_waits_for_tools_and_context_changes_for_the_turn() {
     for doing in [Doing::Asks, Doing::RunsTool, Doing::WaitsForLetters, Doing::HasParkedFork] {
         look_at_all(doing);
     }
 }
 
 #[test]
-fn what_changes_the_past_stands_behind_a_queue_and_all_else_does_not() {
+fn commands_that_change_the_context_are_queued_behind_others() {
     for doing in [Doing::QueueWaits, Doing::StreamsBeforeQueue] {
         look_at_all(doing);
     }

@@ -22,7 +22,7 @@ fn streaming() -> Harness {
 }
 
 #[test]
-fn commands_in_the_queue_are_carried_out_between_the_texts_and_several_in_a_row() {
+fn queued_commands_run_in_order_between_texts() {
     let mut app = streaming();
     for line in ["second", "/mark a", "/mark b", "//mark is a command", "/mark c"] {
         app.enter(line);
@@ -40,7 +40,7 @@ fn commands_in_the_queue_are_carried_out_between_the_texts_and_several_in_a_row(
 }
 
 #[test]
-fn a_command_that_fails_stays_where_it_is_and_what_is_behind_it_waits() {
+fn a_failed_queued_command_stays_and_blocks_the_queue() {
     let mut app = streaming();
     app.enter("/rewind nowhere");
     app.enter("behind it");
@@ -65,7 +65,7 @@ fn told_and_stored(app: &Harness) -> (String, String) {
 }
 
 #[test]
-fn a_command_that_is_carried_out_and_cannot_be_committed_has_not_happened() {
+fn a_queued_command_that_cannot_be_committed_has_no_effect() {
     for line in ["/mark b", "/rewind a", "/slice -1:", "/slice summarize::", "/clear"] {
         let mut app = Harness::new(Plan::default());
         app.ask(0, Change::Mark("a".into()));
@@ -88,16 +88,16 @@ fn a_command_that_is_carried_out_and_cannot_be_committed_has_not_happened() {
 }
 
 #[test]
-fn a_command_that_cannot_be_meant_is_refused_before_it_is_queued() {
+fn an_invalid_command_is_refused_before_it_is_queued() {
     let mut app = streaming();
     app.enter("/clear everything");
-    assert_shows(&mut app, "takes nothing behind it");
+    assert_shows(&mut app, "takes no arguments");
     assert_eq!(app.agent(0).view.draft.text(), "/clear everything");
     assert_eq!(waiting(&app, 0), [""; 0]);
 }
 
 #[test]
-fn what_is_taken_back_is_the_line_that_was_typed() {
+fn a_cancelled_fork_returns_the_typed_line() {
     let mut app = streaming();
     app.enter("//etc is a directory");
     app.enter("/clear");
@@ -112,7 +112,7 @@ fn what_is_taken_back_is_the_line_that_was_typed() {
 }
 
 #[test]
-fn the_queue_is_listed_edited_and_put_into_another_order_which_survives() {
+fn the_queue_can_be_listed_edited_and_reordered_across_a_restart() {
     let mut app = streaming();
     for line in ["one", "two", "three", "/mark four", "five"] {
         app.enter(line);
@@ -123,24 +123,24 @@ fn the_queue_is_listed_edited_and_put_into_another_order_which_survives() {
     app.enter("/queue up 4");
     assert_eq!(waiting(&app, 0), ["/mark four", "one", "three", "two", "five"]);
     app.enter("/queue drop 2");
-    assert_shows(&mut app, "thrown away: one");
+    assert_shows(&mut app, "deleted: one");
     app.enter("/queue edit 2");
     assert_eq!(app.agent(0).view.draft.text(), "three");
     app.type_bytes(b"\x15");
     let mut app = app.crash_and_restart();
     assert_eq!(waiting(&app, 0), ["/mark four", "two", "five"]);
-    for (line, words) in [("/queue edit 4", "\"4\" is no place in a queue of 3"), ("/queue drop 0", "is no place")] {
+    for (line, words) in [("/queue edit 4", "no entry \"4\" in a queue of 3 entries"), ("/queue drop 0", "no entry")] {
         app.enter(&format!("\x15{line}"));
         assert_shows(&mut app, words);
     }
     app.enter("\x15/queue clear");
-    assert_shows(&mut app, "3 entries thrown away");
+    assert_shows(&mut app, "3 entries deleted");
     assert_eq!(waiting(&app, 0), [""; 0]);
     assert_eq!(waiting(&app.crash_and_restart(), 0), [""; 0]);
 }
 
 #[test]
-fn who_waits_for_an_agent_to_rest_goes_on_when_its_queue_is_cleared() {
+fn a_wait_for_an_agent_ends_when_its_queue_is_cleared() {
     let mut app = streaming();
     app.enter("more");
     app.ask(0, Change::Interrupt);
@@ -179,7 +179,7 @@ fn a_hundred_lines_survive_an_interrupt_a_restart_and_a_kill_of_another() {
 }
 
 #[test]
-fn what_was_sent_does_not_stand_in_the_draft_after_a_crash() {
+fn sent_text_is_not_in_the_draft_after_a_crash() {
     let mut app = Harness::new(Plan::default());
     app.fork(0);
     app.switch(0);
@@ -300,7 +300,7 @@ fn a_step(app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harne
 }
 
 #[test]
-fn every_sequence_of_what_can_happen_to_a_queue_leaves_what_a_list_would() {
+fn random_queue_operations_match_a_list() {
     for seed in 1..=6 {
         let (mut random, mut twin) = (Random(seed * 7919), Twin::default());
         let mut app = Harness::new(Plan::default());

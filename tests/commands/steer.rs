@@ -69,7 +69,7 @@ fn nothing_of_the_first_provider_reaches_the_second() {
 }
 
 #[test]
-fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_a_restart() {
+fn the_thinking_level_is_the_same_after_a_restart() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model echo/echo");
@@ -87,7 +87,7 @@ fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_
 }
 
 #[test]
-fn a_usual_amount_of_thinking_that_the_model_of_an_agent_does_not_take_is_left_to_the_model() {
+fn a_default_thinking_level_that_the_model_does_not_accept_is_not_sent() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/fork --model second/small");
@@ -98,7 +98,7 @@ fn a_usual_amount_of_thinking_that_the_model_of_an_agent_does_not_take_is_left_t
 }
 
 #[test]
-fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
+fn a_thinking_level_that_the_new_model_does_not_accept_is_dropped_with_a_note() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model echo/echo");
@@ -120,7 +120,7 @@ fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
 }
 
 #[test]
-fn a_person_s_default_stands_against_the_configuration_after_a_restart_too() {
+fn default_thinking_set_by_the_user_overrides_the_configuration_after_a_restart() {
     let mut app = Harness::new(Plan { thinking: Thinking::High, ..Plan::default() });
     app.fork(0);
     app.enter("/thinking default");
@@ -132,7 +132,7 @@ fn a_person_s_default_stands_against_the_configuration_after_a_restart_too() {
 }
 
 #[test]
-fn what_a_new_model_does_not_take_of_the_configuration_is_left_behind_after_a_restart_too() {
+fn a_configured_level_that_the_new_model_does_not_accept_stays_dropped_after_a_restart() {
     let second = Peer::start();
     let mut plan = Plan { thinking: Thinking::Budget(2000), ..Plan::default() };
     plan.providers = vec![ProviderEntry {
@@ -152,7 +152,7 @@ fn what_a_new_model_does_not_take_of_the_configuration_is_left_behind_after_a_re
 }
 
 #[test]
-fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_at_its_own_price() {
+fn a_model_change_during_a_reply_applies_to_the_next_request_and_keeps_the_price_of_the_reply() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model second/small");
@@ -173,7 +173,7 @@ fn a_switch_while_a_reply_streams_is_for_the_next_request_and_the_reply_is_paid_
 }
 
 #[test]
-fn the_list_names_all_that_is_configured_and_marks_the_one_that_answers() {
+fn the_list_of_models_marks_the_current_one() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model");
@@ -183,11 +183,11 @@ fn the_list_names_all_that_is_configured_and_marks_the_one_that_answers() {
     assert!(!app.screen_text().contains(KEY));
     app.enter("/model second/unheard-of");
     assert_eq!(app.agent(0).talk.endpoint.full_name(), "second/unheard-of");
-    assert_refused(&mut app, "/model third/x", "there is no provider \"third\"");
+    assert_refused(&mut app, "/model third/x", "unknown provider \"third\"");
 }
 
 #[test]
-fn instructions_of_its_own_are_told_inherited_and_kept() {
+fn a_system_prompt_is_sent_inherited_and_stored() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     let system = |body: &[u8]| {
@@ -210,7 +210,7 @@ fn instructions_of_its_own_are_told_inherited_and_kept() {
 }
 
 #[test]
-fn what_was_spent_is_known_after_a_restart_for_one_and_for_all() {
+fn usage_is_known_after_a_restart_for_one_and_all_agents() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model second/small");
@@ -229,7 +229,7 @@ fn what_was_spent_is_known_after_a_restart_for_one_and_for_all() {
 }
 
 #[test]
-fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
+fn errors_for_long_conversations_and_wrong_keys_say_what_to_do() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("a question");
@@ -237,7 +237,10 @@ fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
     app.accept(&first).error(400, "context_length_exceeded", words);
     app.turn_until_idle();
     let error = app.last_error(0);
-    assert!(error.contains("/slice") && error.contains("/clear") && error.contains(" tokens;"), "{error}");
+    assert!(
+        error.contains("/slice") && error.contains("/clear") && error.contains(" tokens: continue with"),
+        "{error}"
+    );
     assert_eq!(app.kinds(0)[0], "user", "the history is kept");
     app.enter("again");
     app.accept(&first).error(401, "invalid_api_key", "no");
@@ -248,7 +251,7 @@ fn a_conversation_that_does_not_fit_and_a_wrong_key_say_what_to_do() {
 }
 
 #[test]
-fn a_text_that_begins_with_a_slash_comes_back_as_it_was_typed() {
+fn returned_text_that_begins_with_a_slash_is_as_typed() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     app.enter("//etc/hosts");

@@ -77,7 +77,7 @@ fn kill_and_wait(app: &mut Harness, n: usize, words: &str) {
 }
 
 #[test]
-fn a_child_works_on_a_branch_of_its_own_and_the_files_of_its_parent_stay() {
+fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     let Some(mut app) = app() else { return };
     let directory = in_worktree(&mut app);
     assert!(directory.ends_with("src") && directory.starts_with(app.directory().join("worktrees")));
@@ -103,7 +103,7 @@ fn a_child_works_on_a_branch_of_its_own_and_the_files_of_its_parent_stay() {
 }
 
 #[test]
-fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed() {
+fn an_unchanged_worktree_is_removed_with_its_last_agent() {
     let Some(mut app) = app() else { return };
     in_worktree(&mut app);
     app.enter("/fork");
@@ -112,12 +112,12 @@ fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed
     app.ask(0, Change::Kill { agent_id, cascade: false });
     turn_a_while(&mut app);
     assert_eq!(app.timeout().why, WakeReason::Nothing, "the other still works there, so git has nothing to do");
-    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
+    kill_and_wait(&mut app, 1, "which had no changes");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
 }
 
 #[test]
-fn a_worktree_whose_agents_all_die_together_is_removed_once() {
+fn a_worktree_whose_agents_are_killed_together_is_removed_once() {
     let Some(mut app) = app() else { return };
     in_worktree(&mut app);
     app.enter("/fork");
@@ -126,25 +126,25 @@ fn a_worktree_whose_agents_all_die_together_is_removed_once() {
     let agent_id = app.id(1);
     app.ask(0, Change::Kill { agent_id, cascade: true });
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
-    assert_shows(&mut app, "had nothing new");
+    assert_shows(&mut app, "removed the worktree");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
     let screen = app.screen_text();
-    assert!(!screen.contains("is kept") && !screen.contains("could not be"), "{screen}");
+    assert!(!screen.contains("kept the worktree") && !screen.contains("cannot remove"), "{screen}");
 }
 
 #[test]
-fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
+fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
     let Some(mut app) = app() else { return };
     let changed = in_worktree(&mut app);
     fs::write(changed.join("new"), "work").unwrap();
     app.switch(0);
-    kill_and_wait(&mut app, 1, "is kept: it has changes");
+    kill_and_wait(&mut app, 1, "it has uncommitted changes");
     let committed = in_worktree(&mut app);
     fs::write(committed.join("new"), "work").unwrap();
     git(&committed, &["add", "."]);
     git(&committed, &["commit", "-q", "-m", "second"]);
     app.switch(0);
-    kill_and_wait(&mut app, 1, "is kept: it has commits that are nowhere else");
+    kill_and_wait(&mut app, 1, "it has commits that are on no other branch");
     assert_eq!((worktrees(&app).len(), branches(&app).lines().count()), (2, 2));
     // What is merged is somewhere else.
     let merged = in_worktree(&mut app);
@@ -154,12 +154,12 @@ fn a_worktree_with_changes_or_commits_is_kept_and_said_to_be() {
     let branch = git(&merged, &["rev-parse", "--abbrev-ref", "HEAD"]);
     git(&app.directory().join("repo"), &["merge", "-q", &branch]);
     app.switch(0);
-    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
+    kill_and_wait(&mut app, 1, "which had no changes");
     assert!(!merged.exists());
 }
 
 #[test]
-fn where_no_worktree_can_be_made_it_is_said_why_and_nothing_is_left() {
+fn a_failed_worktree_is_reported_and_leaves_nothing() {
     let Some(mut app) = app() else { return };
     let top = app.directory().to_owned();
     git(&top, &["init", "-q", "empty"]);
@@ -168,8 +168,8 @@ fn where_no_worktree_can_be_made_it_is_said_why_and_nothing_is_left() {
     git(&top.join("outer"), &["submodule", "--quiet", "add", "../repo", "inner"]);
     fs::create_dir(top.join("plain")).unwrap();
     for (place, words) in [
-        ("plain", "is in no git repository"),
-        ("empty", "has no commit yet"),
+        ("plain", "is not in a git repository"),
+        ("empty", "has no commits"),
         ("bare", "is in a bare repository"),
         ("outer/inner", "is in a submodule of"),
     ] {
@@ -204,7 +204,7 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
 }
 
 #[test]
-fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed() {
+fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     let Some(mut app) = app() else { return };
     let (repo, pipe) = (app.directory().join("repo"), app.directory().join("pipe"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
@@ -224,7 +224,7 @@ fn a_cancelled_wait_with_a_worktree_that_is_made_already_returns_what_was_typed(
 }
 
 #[test]
-fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_start_unless_it_holds_work() {
+fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let Some(mut app) = app() else { return };
     let known = in_worktree(&mut app);
     let (repo, place) = (app.directory().join("repo"), app.directory().join("worktrees"));
@@ -244,7 +244,7 @@ fn a_worktree_that_was_made_for_somebody_who_was_never_born_goes_at_the_next_sta
     let mut app = app.crash_and_restart();
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
     let screen = app.screen_text().replace("\n  ", " ");
-    for words in ["had nothing new in it and is removed", "it has changes", "it has commits that are nowhere else"] {
+    for words in ["which had no changes", "it has uncommitted changes", "it has commits that are on no other branch"] {
         assert!(screen.contains(words), "{words}\n{screen}");
     }
     assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|place| place.exists()));

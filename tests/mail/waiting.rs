@@ -132,7 +132,7 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     app.terminal().input.extend_from_slice(b"/kill ann\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
-    assert_over(&mut app, bob, "there is no agent \"ann\"");
+    assert_over(&mut app, bob, "no agent \"ann\"");
 }
 
 #[test]
@@ -140,9 +140,9 @@ fn a_wait_of_no_time_says_what_there_is() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "Timed out. 0 unread letters.");
+    assert_over(&mut app, 0, "Timed out. 0 unread messages.");
     wait(&mut app, 0, "{\"timeout\":0,\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "Timed out. 0 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "Timed out. 0 unread messages.\nann: waiting for the model");
     send(&mut app, "ann", 0, "there");
     wait(&mut app, 0, "{\"timeout\":0}");
     assert_over(&mut app, 0, "1 unread message.");
@@ -159,7 +159,7 @@ fn a_wait_in_the_background_costs_nothing_until_its_time_is_over() {
     app.advance(Duration::from_millis(59_999));
     assert_waits(&mut app, 1);
     app.advance(Duration::from_millis(1));
-    assert_over(&mut app, 1, "Timed out. 0 unread letters.");
+    assert_over(&mut app, 1, "Timed out. 0 unread messages.");
     assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
 
@@ -205,7 +205,7 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
 fn a_wait_for_an_unknown_agent_is_an_error_at_once() {
     let mut app = family();
     wait(&mut app, 0, "{\"from\":\"ann,carl\"}");
-    assert_over(&mut app, 0, "there is no agent \"carl\"");
+    assert_over(&mut app, 0, "no agent \"carl\"");
     assert!(app.tool_results(0)[0].is_error);
 }
 

@@ -1,5 +1,5 @@
-//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all, with
-//! the real loop. Each protocol has a peer of its own, which looks at its requests.
+//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all,
+//! with the real loop. Each protocol has a peer of its own, which looks at its requests.
 
 use polylogue::agent::{Agent, State};
 use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};
@@ -168,7 +168,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     };
 }
 
-/// A house in which every protocol is configured, each with a peer of its own.
+/// An app in which every protocol is configured, each with a peer of its own.
 struct Scene {
     app: Harness,
     peers: [Peer; 4],
@@ -504,7 +504,7 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
 
 /// A conversation with rounds of tools, in whose middle the model is changed while a question waits; and back.
 #[test]
-fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_finds_it_again() {
+fn switching_between_models_sends_signatures_only_to_their_own() {
     for first in KINDS {
         for other in KINDS.into_iter().filter(|other| *other != first) {
             let story = format!("{} -> {}", first.name(), other.name());
@@ -538,7 +538,7 @@ fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_f
 }
 
 #[test]
-fn an_amount_of_thinking_that_the_next_model_does_not_take_is_not_sent_to_it() {
+fn an_unsupported_thinking_level_is_not_sent() {
     let takes = |kind: Kind, thinking: &str| match kind {
         Kind::Anthropic => true,
         Kind::OpenAi | Kind::Responses => thinking != "2048",

@@ -133,7 +133,7 @@ fn after_an_interrupt_in_thinking_or_in_text_the_next_request_is_valid() {
 }
 
 #[test]
-fn after_an_interrupt_behind_a_call_that_was_streamed_the_call_is_not_told() {
+fn after_an_interrupt_a_streamed_call_is_not_sent() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("go");
@@ -180,7 +180,7 @@ fn after_an_error_in_the_middle_the_partial_reply_is_kept_and_the_next_request_i
 }
 
 #[test]
-fn a_quota_that_is_used_up_is_waited_for_as_the_body_says() {
+fn an_exhausted_quota_is_waited_for_as_the_body_says() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("go");
@@ -197,7 +197,7 @@ fn a_quota_that_is_used_up_is_waited_for_as_the_body_says() {
 }
 
 #[test]
-fn a_wrong_key_gives_the_words_back_and_names_the_reason() {
+fn a_wrong_key_returns_the_text_and_names_the_reason() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("my words");

@@ -45,7 +45,7 @@ fn is_in_line(app: &Harness, n: usize) -> bool {
 }
 
 #[test]
-fn a_limit_pauses_the_provider_that_was_asked_and_who_left_it_asks_the_new_one_at_once() {
+fn a_limit_pauses_only_its_provider() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(3, &first, &second);
     app.say(0, "from 0");
@@ -68,7 +68,7 @@ fn a_limit_pauses_the_provider_that_was_asked_and_who_left_it_asks_the_new_one_a
 }
 
 #[test]
-fn a_wait_that_the_old_provider_wanted_ends_with_a_model_of_another_and_not_with_one_of_its_own() {
+fn a_wait_for_a_provider_ends_with_a_model_of_another_provider_only() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(1, &first, &second);
     app.say(0, "from 0");
@@ -83,7 +83,7 @@ fn a_wait_that_the_old_provider_wanted_ends_with_a_model_of_another_and_not_with
 }
 
 #[test]
-fn who_stands_in_a_paused_line_goes_on_with_a_model_of_another_provider() {
+fn an_agent_queued_at_a_paused_provider_continues_with_another_provider() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(2, &first, &second);
     app.say(1, "from 1");
@@ -97,7 +97,7 @@ fn who_stands_in_a_paused_line_goes_on_with_a_model_of_another_provider() {
 }
 
 #[test]
-fn the_answer_to_who_was_tried_lets_the_others_follow_although_it_has_another_model_by_then() {
+fn the_response_to_the_probe_releases_the_others_even_if_its_agent_changed_the_model() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(3, &first, &second);
     app.say(2, "from 2");
@@ -117,7 +117,7 @@ fn the_answer_to_who_was_tried_lets_the_others_follow_although_it_has_another_mo
 }
 
 #[test]
-fn who_waits_for_a_key_asks_another_provider_at_once_and_the_command_ends() {
+fn an_agent_that_waits_for_a_key_can_change_the_provider_and_the_command_ends() {
     let (first, second) = (Peer::start(), Peer::start());
     let mark = mark();
     let mut app = with_key_command(1, &first, &second, &format!("sleep {mark}"));
@@ -132,7 +132,7 @@ fn who_waits_for_a_key_asks_another_provider_at_once_and_the_command_ends() {
 }
 
 #[test]
-fn a_key_that_is_refused_meanwhile_is_forgotten_for_the_provider_that_refused_it() {
+fn a_key_refused_meanwhile_is_discarded_for_its_provider() {
     let (first, second, directory) = (Peer::start(), Peer::start(), TempDir::new().expect("a directory"));
     let command = format!("cd '{}'; echo >> runs; echo key-$(wc -l < runs)", directory.path().display());
     let mut app = with_key_command(2, &first, &second, &command);

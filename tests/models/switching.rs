@@ -1,5 +1,5 @@
-//! A model is changed in the middle of a conversation with thinking and tool calls: from each protocol to each other, and
-//! back. What the first provider gave for itself alone stays with it.
+//! A model is changed in the middle of a conversation with thinking and tool calls: from each protocol to each other,
+//! and back. What the first provider gave for itself alone stays with it.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, find};
 
 use crate::support::validity;
 
-/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the text, and
-/// the piece itself, in which `ROUND` stands for a number of its own.
+/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the
+/// text, and the piece itself, in which `ROUND` stands for a number of its own.
 type Signed = &'static [(usize, &'static str)];
 
 /// A protocol with a model that thinks.
@@ -146,7 +146,7 @@ fn assert_valid(kind: &str, request: &HttpRequest, story: &str) {
 }
 
 #[test]
-fn a_conversation_goes_on_with_any_other_model_and_takes_nothing_of_the_first_along() {
+fn a_conversation_can_continue_with_any_other_model_without_data_of_the_first() {
     for first in kinds() {
         for other in kinds().filter(|other| *other != first) {
             for log in conversations(first) {
@@ -166,7 +166,7 @@ fn a_conversation_goes_on_with_any_other_model_and_takes_nothing_of_the_first_al
 }
 
 #[test]
-fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
+fn back_at_the_first_model_its_signatures_are_sent_again() {
     for first in kinds() {
         for other in kinds().filter(|other| *other != first) {
             let story = format!("{first} -> {other} -> {first}");
@@ -189,7 +189,7 @@ fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
 }
 
 #[test]
-fn a_seal_goes_to_no_other_model_of_the_same_protocol() {
+fn signatures_are_not_sent_to_other_models_of_the_same_protocol() {
     for kind in kinds() {
         let other_provider = Endpoint { provider: "theirs".into(), ..endpoint(kind) };
         let other_model = Endpoint { model: format!("{}-2", model(kind).name), ..endpoint(kind) };

@@ -1,5 +1,5 @@
-//! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them. However
-//! that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
+//! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them.
+//! However that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
 
 use std::time::{Duration, Instant};
 
@@ -170,7 +170,7 @@ fn walk(seed: u64) {
 }
 
 #[test]
-fn whatever_happens_to_agents_and_their_providers_they_come_to_rest_and_the_store_has_what_they_know() {
+fn random_events_leave_agents_idle_and_the_store_consistent() {
     for seed in 1..=6 {
         println!("seed {seed}");
         walk(seed);

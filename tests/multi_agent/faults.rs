@@ -1,4 +1,4 @@
-//! What cannot be carried out: clear words, the nearest name, code 2, and nothing has happened.
+//! Invalid arguments and files: a message, the nearest name, exit code 2, and no side effects.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::{run, words};
 use crate::support::program::Home;
 
 #[test]
-fn a_wrong_line_is_refused_before_anything_runs() {
+fn invalid_arguments_are_refused_before_anything_runs() {
     for (line, told) in [
         ("run", "no task: "),
         ("run --task", "a value is required for '--task"),
@@ -21,8 +21,8 @@ fn a_wrong_line_is_refused_before_anything_runs() {
         ("run a --count 101", "too many members: a task has at most 100, not 101"),
         ("run a --count -1", "--count"),
         ("run a --agents x,x", "duplicate member name \"x\""),
-        ("run a --agents x:nowhere/big", "x: there is no provider \"nowhere\""),
-        ("run a --aggregation select_best --judge nowhere/big", "--judge: there is no provider \"nowhere\""),
+        ("run a --agents x:nowhere/big", "x: unknown provider \"nowhere\""),
+        ("run a --aggregation select_best --judge nowhere/big", "--judge: unknown provider \"nowhere\""),
         ("run a --judge echo", "a judge needs the aggregation select_best"),
         ("run a --timeout 0", "a number of seconds above 0"),
         ("run a --timeut 3", "--timeout"),
@@ -30,7 +30,7 @@ fn a_wrong_line_is_refused_before_anything_runs() {
         ("run-workflow", "NAME"),
         ("run-workflow nothing", "unknown workflow \"nothing\""),
         ("list more", "unexpected argument 'more'"),
-        ("show", "NAME"),
+        ("show", "WORKFLOW"),
         ("show testin", "did you mean testing?"),
         ("status more", "unexpected argument 'more'"),
         ("stat", "unrecognized subcommand 'stat'"),
@@ -44,7 +44,7 @@ fn a_wrong_line_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
+fn an_invalid_workflow_is_refused_with_the_position_of_the_error() {
     let step = |name: &str, more: &str| format!("[[steps]]\nname = \"{name}\"\n{more}\n");
     for (file, text, told) in [
         (
@@ -61,7 +61,7 @@ fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
         ("w.toml", step("a", "depends_on = [\"a\"]"), "w.toml:3: steps[1].depends_on: a cannot depend on itself"),
         ("w.toml", step("a", "agent = \"testing/validater\""), "did you mean validator?"),
         ("w.toml", step("a", "propmt = \"x\""), "w.toml:3: steps[1]: unknown key \"propmt\": did you mean prompt?"),
-        ("w.toml", step("a", "model = \"nowhere/big\""), "a: there is no provider \"nowhere\""),
+        ("w.toml", step("a", "model = \"nowhere/big\""), "a: unknown provider \"nowhere\""),
         ("w.toml", "name = \"w\"\n[[steps\n".into(), "w.toml:2: invalid TOML"),
         ("w.toml", String::new(), "a workflow needs at least one step"),
         ("w.json", "{\"steps\": [\n{\"name\": \"a\",}]}".into(), "w.json:2:14: invalid JSON"),
@@ -80,5 +80,5 @@ fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
     }
     let found = run(&Home::new(), "run-workflow missing.toml do");
     assert_eq!(found.code, 2, "{found:?}");
-    assert!(found.err.contains("missing.toml: there is no such file"), "{found:?}");
+    assert!(found.err.contains("missing.toml: no such file"), "{found:?}");
 }

@@ -45,7 +45,7 @@ fn assert_nothing_came(app: &mut Harness, agents: usize, line: &str) {
 }
 
 #[test]
-fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_paid_for_by_the_child() {
+fn a_summary_is_at_its_position_in_the_child_and_counts_for_its_usage() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
@@ -61,9 +61,9 @@ fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_pai
     exchange.stream().text("They ").text("met.").finish("stop").usage(100, 7).done();
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(app.focus(), 1);
-    assert_shows(&mut app, "[Summary of 6 earlier messages, made for: the plot]");
+    assert_shows(&mut app, "[Summary of 6 earlier messages, for: the plot]");
     let texts = texts_in(&converse(&mut app, &peer, 1, "go", "gone"));
-    let summary = "before\n\n[Summary of 6 earlier messages, made for: the plot]\n\nThey met.\n\nq2";
+    let summary = "before\n\n[Summary of 6 earlier messages, for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
     assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
     assert_eq!(app.agent(1).used.input, 100);
@@ -72,13 +72,13 @@ fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_pai
 }
 
 #[test]
-fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_asked_for() {
+fn the_agent_continues_during_a_summary_and_the_slice_is_of_the_request_time() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let summary = asked_for(&mut app, &peer, "summarize::");
     converse(&mut app, &peer, 0, "meanwhile", "as ever");
     app.enter("/clear");
-    assert_refused(&mut app, "/slice summarize::", "there is no message in this range");
+    assert_refused(&mut app, "/slice summarize::", "no messages to summarize");
     app.enter("/slice inject:'x'");
     assert_eq!((app.focus(), app.repl.roster().len()), (1, 2));
     summary.stream().text("short").finish("stop").done();
@@ -90,7 +90,7 @@ fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_
 }
 
 #[test]
-fn several_summaries_come_in_any_order_and_stand_in_theirs() {
+fn several_summaries_arrive_in_any_order_and_are_inserted_in_place() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let one = asked_for(&mut app, &peer, "summarize:0:2,2:3,summarize:4:6");
@@ -110,12 +110,12 @@ fn several_summaries_come_in_any_order_and_stand_in_theirs() {
 }
 
 #[test]
-fn a_summary_that_fails_is_empty_or_cut_leaves_no_child_and_gives_the_line_back() {
+fn a_failed_empty_or_incomplete_summary_leaves_no_child_and_returns_the_line() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let script: [(Play, &str); 4] = [
         (|it| _ = it.error(500, "server_error", "out of order"), "out of order"),
-        (|it| _ = it.stream().text("half of").finish("length").done(), "was cut at the length limit"),
+        (|it| _ = it.stream().text("half of").finish("length").done(), "cut at the length limit"),
         (|it| _ = it.stream().text("  ").finish("stop").done(), "a summary is empty"),
         (|it| it.stream().text("half").hang_up(), "no slice was made"),
     ];
@@ -131,7 +131,7 @@ fn a_summary_that_fails_is_empty_or_cut_leaves_no_child_and_gives_the_line_back(
 }
 
 #[test]
-fn one_failed_summary_ends_the_others_and_what_was_paid_is_counted_with_the_agent() {
+fn one_failed_summary_ends_the_others_and_their_usage_counts_for_the_agent() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     app.enter("/slice summarize:0:2,summarize:2:4,summarize:4:6");
@@ -147,7 +147,7 @@ fn one_failed_summary_ends_the_others_and_what_was_paid_is_counted_with_the_agen
 }
 
 #[test]
-fn a_server_that_is_out_of_breath_is_asked_again_and_the_person_sees_the_wait() {
+fn an_overloaded_server_is_retried_and_the_wait_is_shown() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     converse(&mut app, &peer, 0, "q1", "r1");
@@ -160,12 +160,12 @@ fn a_server_that_is_out_of_breath_is_asked_again_and_the_person_sees_the_wait() 
 }
 
 #[test]
-fn a_summary_of_which_no_byte_comes_has_stalled() {
+fn a_summary_without_data_stalls() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let exchange = asked_for(&mut app, &peer, "summarize::");
     app.advance(Duration::from_secs(121));
-    assert_shows(&mut app, "no byte from openai/test for 120 s");
+    assert_shows(&mut app, "no data from openai/test for 120 s");
     exchange.wait_for_close();
     assert_nothing_came(&mut app, 1, "/slice summarize::");
 }
@@ -194,7 +194,7 @@ fn esc_and_interrupt_on_the_idle_agent_cancel_its_slice_and_on_a_busy_one_stop_o
 }
 
 #[test]
-fn the_death_of_the_agent_is_the_end_of_its_slice() {
+fn killing_the_agent_cancels_its_slice() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     app.fork(0);
@@ -222,7 +222,7 @@ fn after_a_restart_nothing_is_left_of_a_summary() {
 }
 
 #[test]
-fn a_summary_waits_for_its_place_like_everybody_and_nobody_can_name_or_list_its_writer() {
+fn a_summary_waits_for_a_slot_and_its_agent_is_hidden() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     converse(&mut app, &peer, 0, "q1", "r1");
@@ -234,7 +234,7 @@ fn a_summary_waits_for_its_place_like_everybody_and_nobody_can_name_or_list_its_
     assert_shows(&mut app, "waits for a place: 0 before it");
     app.enter("/agents");
     assert_shows(&mut app, "waiting for a summary");
-    assert_refused(&mut app, "/switch summary for agent 0", "there is no agent");
+    assert_refused(&mut app, "/switch summary for agent 0", "no agent");
     assert_eq!((app.repl.roster().len(), app.repl.roster().iter().count()), (2, 2));
     assert!(peer.try_accept().is_none());
     long.stream().text("done").finish("stop").done();
@@ -267,7 +267,7 @@ fn a_slice_with_a_summary_can_be_cut_again() {
 }
 
 #[test]
-fn the_screen_stays_where_forks_do_not_move_it() {
+fn the_screen_stays_if_forks_are_not_followed() {
     let mut app = Harness::new(Plan { follows_forks: false, ..Plan::default() });
     app.enter("hello");
     app.turn_until_idle();

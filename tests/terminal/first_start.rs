@@ -1,4 +1,4 @@
-//! The first minute of somebody who has never seen it.
+//! The first start.
 
 use super::{Chat, Start};
 
@@ -48,7 +48,7 @@ fn help_lists_commands_and_keys_and_agents_lists_everybody() {
 fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_said() {
     let mut chat = Chat::new();
     chat.pty.send("/agnets\r");
-    chat.sees("there is no /agnets: did you mean /agents?");
+    chat.sees("unknown command /agnets: did you mean /agents?");
     chat.sees_draft("/agnets");
     chat.pty.send("\x04\x1b");
     chat.sees_draft("");

@@ -59,7 +59,7 @@ fn a_terminal_that_can_do_little_is_sent_no_style() {
         chat.pty.send("hello there\r");
         chat.sees("> hello there\n\n  hello there\n");
         chat.pty.send("/nonsense-that-is-yellow\r");
-        chat.sees("there is no /nonsense");
+        chat.sees("unknown command /nonsense");
         assert!(chat.pty.raw_output().is_ascii(), "the locale knows nothing else");
         let styles = styles_in(chat.pty.raw_output());
         let is_color = |style: &String| style.split(';').any(|code| matches!(code.len(), 2) && code != "22");

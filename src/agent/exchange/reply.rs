@@ -1,4 +1,4 @@
-//! What comes back: the pieces of a reply as they arrive, and what becomes of it once it is whole or was stopped.
+//! Handles the parts of a reply as they arrive, and its end.
 
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::error::{Error, ErrorKind};
@@ -30,13 +30,13 @@ impl Agent {
             StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
             StreamEvent::Finish(finish) => self.exchange.finish = Some(finish),
             StreamEvent::Error(error) => self.fail(error, context),
-            StreamEvent::Done => self.on_reply_whole(context),
+            StreamEvent::Done => self.on_reply_complete(context),
         }
     }
 
     fn on_call_piece(&mut self, index: usize, id: String, name: String, arguments: &str) {
         let calls = &mut self.exchange.calls;
-        // A server may begin its calls in any order; decoders bound how many there are.
+        // A server may begin calls in any order; decoders limit their number.
         while calls.len() <= index {
             calls.push(ToolCall { id: String::new(), name: String::new(), arguments: String::new() });
         }
@@ -47,7 +47,7 @@ impl Agent {
         call.arguments.push_str(arguments);
     }
 
-    fn on_reply_whole(&mut self, context: &mut Context) {
+    fn on_reply_complete(&mut self, context: &mut Context) {
         self.finish_transfer(context);
         self.view.close();
         let mut calls = std::mem::take(&mut self.exchange.calls);
@@ -59,9 +59,9 @@ impl Agent {
         if calls.is_empty() || is_cut || !self.may_call(context) {
             return self.end_turn(bodies, finish, calls.len(), context);
         }
-        // The calls stand directly behind the reply that made them.
-        let behind = usize::from(matches!(bodies.first(), Some(Body::Assistant(_))));
-        bodies.splice(behind..behind, calls.iter().cloned().map(Body::ToolCall));
+        // The calls follow directly after the reply that made them.
+        let after_reply = usize::from(matches!(bodies.first(), Some(Body::Assistant(_))));
+        bodies.splice(after_reply..after_reply, calls.iter().cloned().map(Body::ToolCall));
         context.outbox.push(self.id(), Effect::Settle(bodies));
         self.enter(State::ExecutingTool, context);
         self.plan_tools(calls);
@@ -81,13 +81,11 @@ impl Agent {
 
     fn end_turn(&mut self, mut bodies: Vec<Body>, finish: Option<Finish>, calls: usize, context: &mut Context) {
         let note = match (finish, calls) {
-            (Some(Finish::Length), 0) => Some("the reply was cut at the length limit of the model"),
-            (Some(Finish::Length), _) => {
-                Some("the reply was cut at the length limit in the middle of a tool call: the call was not run")
-            }
-            (Some(Finish::ContentFilter), _) => Some("the provider's content filter cut the reply"),
+            (Some(Finish::Length), 0) => Some("reply cut at the length limit of the model"),
+            (Some(Finish::Length), _) => Some("reply cut at the length limit within a tool call; the call was not run"),
+            (Some(Finish::ContentFilter), _) => Some("reply cut by the content filter of the provider"),
             _ if self.exchange.iterations >= context.settings.tool_iterations => {
-                Some("the limit of tool rounds for one message is reached: say how to go on")
+                Some("limit of tool rounds per message reached: send a message to continue")
             }
             _ => None,
         };
@@ -110,15 +108,13 @@ impl Agent {
 
     pub(in crate::agent) fn interrupt_reply(&mut self, context: &mut Context) {
         self.stop_transfer(context);
-        let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
+        let bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         let partial = !bodies.is_empty();
-        self.emit(&Chunk::Mark("interrupted".into()));
-        bodies.push(Body::Interrupted("interrupted".into()));
-        self.settle(bodies, AgentOutcome::Interrupted { partial }, context);
+        self.settle_stopped(bodies, partial, context);
     }
 }
 
-/// Answers are matched by id, and not every provider gives one, or a different one to each call.
+/// Results are matched to calls by id, but some providers give no id, or the same one twice.
 fn make_ids_unique(calls: &mut [ToolCall]) {
     for at in 0..calls.len() {
         let (before, rest) = calls.split_at_mut(at);
@@ -133,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_without_an_id_or_with_one_twice_get_their_own() {
+    fn calls_without_a_unique_id_get_one() {
         let call = |id: &str| ToolCall { id: id.into(), name: "bash".into(), arguments: "{}".into() };
         let mut calls = [call(""), call("a"), call(""), call("a")];
         make_ids_unique(&mut calls);

@@ -263,10 +263,10 @@ fn an_unusable_environment_is_a_warning() {
                 tools = [\"basch\"]\n[environments.coding]\ntools = [\"bash\"]\n[environments.fine]\ntools = [\"bash\"]\n";
     let notes = Scene::new().user(text).config().notes;
     for (note, expected) in notes.iter().zip([
-        "environments.a: cannot be had: the environment a contains itself",
-        "environments.b: cannot be had: the environment b contains itself",
-        "environments.c: cannot be had: in the environment c: there is no environment or tool called \"basch\"",
-        "environments.coding: cannot be had: the name means something else already",
+        "environments.a: not available: environment a contains itself",
+        "environments.b: not available: environment b contains itself",
+        "environments.c: not available: in environment c: unknown environment or tool \"basch\"",
+        "environments.coding: not available: the name is already used",
     ]) {
         assert!(note.starts_with(expected), "{note}");
     }

@@ -1,11 +1,10 @@
-//! A log as JSON, for programs: every message, of every kind, with what the store keeps of it.
+//! A log as JSON: every message of every kind, with all that the store keeps of it.
 
 use serde_json::{Value, json};
 
 use crate::commands::CommandContext;
 use crate::domain::message::{Body, Message};
 
-/// The whole log.
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
     let agent = context.agent().ok().map(|agent| {
         let identity = &agent.identity;
@@ -53,6 +52,6 @@ fn of_body(body: &Body) -> Value {
             "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,
             "cost_billionths_usd": usage.cost,
         }),
-        Body::Clear | Body::AgentKilled => json!({}),
+        Body::Clear | Body::Exited | Body::AgentKilled => json!({}),
     }
 }

@@ -1,55 +1,64 @@
-//! A log as Markdown: who spoke, what was called and answered. What was said keeps its own form.
+//! A log as Markdown. The text of messages is copied unchanged.
 
 use super::date;
+use crate::base::id::AgentId;
 use crate::commands::CommandContext;
 use crate::domain::message::{Body, Message, Reply};
 
-/// The whole log.
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
     let (label, model) = match context.agent() {
         Ok(agent) => (agent.identity.label(), agent.talk.endpoint.full_name()),
         Err(_) => (context.current.to_string(), String::new()),
     };
     let mut text = format!("# {label}\n\n{model}, {}\n", date(context.unix_ms));
-    for part in messages.iter().filter_map(|message| part(&message.body)) {
+    for part in messages.iter().filter_map(|message| part(context, &message.body)) {
         text.push('\n');
         text.push_str(part.trim_end());
         text.push('\n');
     }
-    for words in damaged {
-        text.push_str(&format!("\n*{words}*\n"));
+    for note in damaged {
+        text.push_str(&format!("\n*{note}*\n"));
     }
     text
 }
 
-/// One message; none for what only counts.
-fn part(body: &Body) -> Option<String> {
+/// One message; `None` for what is not shown.
+fn part(context: &CommandContext, body: &Body) -> Option<String> {
     Some(match body {
-        Body::System(words) => format!("## System\n\n{words}"),
-        Body::User(words) => format!("## You\n\n{words}"),
+        Body::System(text) => format!("## System\n\n{text}"),
+        Body::User(text) => format!("## You\n\n{text}"),
         Body::Assistant(reply) => of_reply(reply),
         Body::ToolCall(call) => format!("**Call: {}**\n\n{}", call.name, fenced("json", &call.arguments)),
         Body::ToolResult(result) => {
             let what = if result.is_error { "Error" } else { "Result" };
             format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.content))
         }
-        Body::Clear => "---\n\n*cleared: the model forgot what is above*".into(),
+        Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),
         Body::Rewind(_) => "*rewound*".into(),
-        Body::Fork(other) => format!("*fork {other}*"),
-        Body::Interrupted(why) => format!("*{why}*"),
+        Body::Fork(other) => fork_line(context, other),
+        Body::Interrupted(reason) => format!("*{reason}*"),
+        Body::Exited => "*polylogue exited during this turn*".into(),
         Body::AgentKilled => "*killed*".into(),
-        Body::Command(words) => fenced("", words),
-        Body::Error(words) => format!("**Error**\n\n{}", fenced("", words)),
+        Body::Command(text) => fenced("", text),
+        Body::Error(text) => format!("**Error**\n\n{}", fenced("", text)),
         Body::Usage(_) => return None,
     })
 }
 
+/// The log of a parent names the child, that of a child the parent.
+fn fork_line(context: &CommandContext, other: &str) -> String {
+    let Ok(id) = other.parse::<AgentId>() else { return format!("*forked {other}*") };
+    let from = if context.agent().is_ok_and(|agent| agent.identity.parent == Some(id)) { "from " } else { "" };
+    let label = context.roster.get(id).map_or_else(|| context.name_of(id), |agent| agent.identity.label());
+    format!("*forked {from}{label} ({})*", id.short())
+}
+
 fn of_reply(reply: &Reply) -> String {
-    let agent_id = if reply.by.is_empty() { "Model" } else { &reply.by };
+    let author = if reply.by.is_empty() { "Model" } else { &reply.by };
     let thinking = reply.thinking.lines().map(|line| format!("> {line}\n")).collect::<String>();
     let gap = if thinking.is_empty() || reply.text.is_empty() { "" } else { "\n" };
-    format!("## {agent_id}\n\n{thinking}{gap}{}", reply.text)
+    format!("## {author}\n\n{thinking}{gap}{}", reply.text)
 }
 
 /// A block whose fence is longer than any run of backticks inside (CommonMark 0.31, section 4.5).
@@ -65,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_longer_than_all_inside() {
+    fn a_fence_is_longer_than_any_run_of_backticks_inside() {
         assert_eq!(fenced("", "x"), "```\nx\n```");
         assert_eq!(fenced("json", "a ```` b ``\n"), "`````json\na ```` b ``\n`````");
         assert_eq!(fenced("", ""), "```\n```");

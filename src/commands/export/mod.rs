@@ -1,25 +1,26 @@
-//! `/export`: a conversation as a file, for people or for programs.
+//! `/export`: writes a conversation to a new file.
 
 mod json;
 mod markdown;
 
 use std::path::{Path, PathBuf};
 
-use super::complete::behind_first;
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, unquoted, usage};
+use super::complete::complete_two_words;
+use super::{CommandContext, CommandSpec, WhenBusy, nothing, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 
-/// `/export`.
 pub const EXPORT: CommandSpec = CommandSpec {
     name: "export",
     aliases: &[],
     arguments: "[md|json] [FILE]",
-    about: "the conversation as a new file",
+    about: "write the conversation to a new file",
     busy: WhenBusy::Runs,
     run,
-    complete: |context, typed| behind_first(typed, vec!["md ".into(), "json ".into()], |word| nothing(context, word)),
+    complete: |context, typed| {
+        complete_two_words(typed, vec!["md ".into(), "json ".into()], |word| nothing(context, word))
+    },
 };
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
@@ -33,22 +34,22 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (messages, damaged) = context.store.full_log(context.current)?;
     let text =
         if is_json { json::of(context, &messages, &damaged) } else { markdown::of(context, &messages, &damaged) };
-    let is = if messages.len() == 1 { "is" } else { "are" };
-    let note = format!("{} {is} in {}", text::counted(messages.len(), "message", "messages"), path.display());
+    let count = text::counted(messages.len(), "message", "messages");
+    let note = format!("exported {count} to {}", path.display());
     Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))
 }
 
-/// `~` at the beginning is the person's home.
+/// Expands `~/` at the beginning; `None` if no file is given.
 fn path_of(file: &str) -> Result<Option<PathBuf>> {
     let rest = match file.strip_prefix('~') {
         _ if file.is_empty() => return Ok(None),
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
         Some(rest) if rest.contains('/') => {
-            return Err(usage("only your own home is known: begin with ~/, or write the path out"));
+            return Err(usage_error("cannot expand the home directory of another user: write out the path"));
         }
         _ => return Ok(Some(file.into())),
     };
-    let home = std::env::var_os("HOME").ok_or_else(|| usage("nobody knows where ~ is: HOME is not set"))?;
+    let home = std::env::var_os("HOME").ok_or_else(|| usage_error("cannot expand ~: HOME is not set"))?;
     Ok(Some(Path::new(&home).join(rest)))
 }
 
@@ -58,8 +59,8 @@ fn default_path(context: &CommandContext, is_json: bool) -> PathBuf {
     format!("{label}-{}.{}", date(context.unix_ms), if is_json { "json" } else { "md" }).into()
 }
 
-/// The day in UTC, as ISO 8601 has it. Counts in eras of 400 years that begin in March, so that the leap day is the last
-/// of a year (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+/// The day in UTC (ISO 8601). Counts in eras of 400 years that begin in March, so that the leap day is the last of a
+/// year (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
 fn date(unix_ms: i64) -> String {
     let days = unix_ms.div_euclid(86_400_000) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_told_from_milliseconds() {
+    fn dates_are_computed_from_milliseconds() {
         for (days, text) in [
             (0, "1970-01-01"),
             (-1, "1969-12-31"),
@@ -91,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tilde_is_the_home_only_where_it_stands_for_one() {
+    fn only_a_leading_tilde_is_the_home_directory() {
         let home = PathBuf::from(std::env::var_os("HOME").expect("a home"));
         assert_eq!(path_of("~/a.md").unwrap(), Some(home.join("a.md")));
         assert_eq!(path_of("~a.md").unwrap(), Some("~a.md".into()));
-        assert!(path_of("~nobody/x").unwrap_err().message.contains("only your own home"));
+        assert!(path_of("~nobody/x").unwrap_err().message.contains("another user"));
         assert_eq!(path_of("").unwrap(), None);
     }
 }

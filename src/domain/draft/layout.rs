@@ -1,22 +1,21 @@
-//! How a draft looks on a screen of so many columns.
+//! Wraps a draft for a screen.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{Draft, is_marker};
 use crate::base::text::{self, TAB_COLUMNS};
 
-/// A draft broken into rows.
+/// A wrapped draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLayout {
     /// Printable rows; at least one.
     pub rows: Vec<String>,
-    /// Column and row of the cursor, from 0. The column is always on the screen.
+    /// Column and row of the cursor, from 0. The column is less than the width.
     pub cursor: (u16, usize),
 }
 
 impl Draft {
-    /// The rows of the draft. Lines are broken between graphemes and never at words, so that a cursor stands behind
-    /// every space that was typed.
+    /// Wraps the draft between graphemes, not at words, so that every typed space has a position for the cursor.
     pub fn layout(&self, columns: u16) -> DraftLayout {
         let mut pen = Pen { columns: usize::from(columns.max(1)), rows: vec![String::new()], column: 0 };
         let mut cursor = None;
@@ -24,9 +23,9 @@ impl Draft {
         for piece in self.text.split_inclusive(is_marker) {
             let typed = piece.trim_end_matches(is_marker);
             for grapheme in typed.graphemes(true).chain([&piece[typed.len()..]]) {
-                // What is typed before a combining mark joins it: then the cursor stands inside a grapheme.
+                // Text typed before a combining mark joins it: the cursor is then inside a grapheme.
                 if at >= self.cursor {
-                    cursor.get_or_insert_with(|| pen.place());
+                    cursor.get_or_insert_with(|| pen.position());
                 }
                 match grapheme.chars().next().filter(|&c| is_marker(c)).and_then(|c| self.pasted(c)) {
                     Some(paste) => pen.write(&paste.label),
@@ -35,16 +34,15 @@ impl Draft {
                 at += grapheme.len();
             }
         }
-        let cursor = cursor.unwrap_or_else(|| pen.place());
+        let cursor = cursor.unwrap_or_else(|| pen.position());
         DraftLayout { rows: pen.rows, cursor }
     }
 }
 
-/// What stands on the screen for a paste.
+/// The marker of a folded paste.
 pub(super) fn label(number: usize, paste: &str) -> String {
-    let lines = paste.lines().count();
-    let unit = if lines == 1 { "line" } else { "lines" };
-    format!("[pasted #{number}: {lines} {unit}, {}]", size(paste.len()))
+    let lines = text::counted(paste.lines().count(), "line", "lines");
+    format!("[pasted #{number}: {lines}, {}]", size(paste.len()))
 }
 
 fn size(bytes: usize) -> String {
@@ -77,8 +75,8 @@ impl Pen {
         }
     }
 
-    /// Where the next grapheme would stand.
-    fn place(&mut self) -> (u16, usize) {
+    /// The position of the next grapheme.
+    fn position(&mut self) -> (u16, usize) {
         if self.column >= self.columns {
             self.break_row();
         }

@@ -1,12 +1,12 @@
-//! The way back: what a draft was before each group of edits.
+//! The undo history of a draft.
 
-/// How many groups can be taken back.
+/// The number of groups that can be undone.
 const DEPTH: usize = 100;
 
-/// The kind of a change. Changes of one kind that follow each other are one group.
+/// The kind of a change. Consecutive changes of one kind are one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Edit {
-    /// Letters were typed.
+    /// Text was typed.
     Insert,
     /// Spaces were typed: they belong to the word before them.
     Space,
@@ -14,7 +14,7 @@ pub(super) enum Edit {
     Delete,
     /// Text was killed.
     Kill,
-    /// Anything else, or a move: always ends a group.
+    /// Anything else: always begins a new group.
     #[default]
     Other,
 }
@@ -26,7 +26,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Remembers the text as it was, if the edit that comes begins a group.
+    /// Saves the text if the coming edit begins a group.
     pub(super) fn before(&mut self, edit: Edit, text: &str, cursor: usize) {
         if !self.continues(edit) {
             if self.earlier.len() == DEPTH {
@@ -37,7 +37,7 @@ impl Undo {
         self.last = edit;
     }
 
-    /// Whether such an edit belongs to the group of the last one.
+    /// Whether the edit belongs to the group of the last one.
     pub(super) fn continues(&self, edit: Edit) -> bool {
         match edit {
             Edit::Other => false,
@@ -46,7 +46,7 @@ impl Undo {
         }
     }
 
-    /// The next edit begins a group, whatever it is.
+    /// Lets the next edit begin a new group.
     pub(super) fn end_group(&mut self) {
         self.last = Edit::Other;
     }

@@ -229,16 +229,15 @@ fn nothing_at_all_can_be_looked_at_and_scrolled() {
 #[test]
 fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
     let letters = [" ", "a", "bc", "語", "👨", "\u{200d}", "👩", "\u{301}", "  ", "d", "\n"];
-    let mut seed = 11_u32;
+    let mut rng = fastrand::Rng::with_seed(11);
     for _ in 0..60 {
         let mut grown = Scrollback::new();
         let mut text = String::new();
         for _ in 0..80 {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let letter = letters[(seed >> 24) as usize % letters.len()];
+            let letter = letters[rng.usize(..letters.len())];
             text.push_str(letter);
             grown.extend(LineKind::Assistant, letter);
-            if seed >> 28 == 0 {
+            if rng.u32(..16) == 0 {
                 grown.insert(LineKind::Note, "note");
                 continue;
             }

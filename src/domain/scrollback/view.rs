@@ -1,78 +1,78 @@
-//! The part of the scrollback that stands on the screen.
+//! The visible part of the scrollback.
 //!
-//! Every walk here begins at the view and ends a viewport further, whatever lies beyond.
+//! The cost of every function here depends on the size of the viewport, not on that of the scrollback.
 
 use super::{Line, LineKind, Scrollback, Start};
 use crate::base::text;
 
-/// Who reads: each has a place of their own.
+/// A scroll position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// Who talk with the agent: they share one place, on whatever screens.
+    /// All terminals that talk with the agent share one position.
     Shared,
-    /// Somebody who only watches, by the number of their terminal.
+    /// A read-only terminal, by its number.
     Watcher(u64),
 }
 
 /// One row of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibleRow {
-    /// Who speaks.
+    /// The kind of the block.
     pub kind: LineKind,
-    /// Printable text, not wider than was asked for. Empty for the row between two blocks.
+    /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
     /// Whether a block begins here.
     pub is_first_of_block: bool,
     /// Whether a logical line begins here.
     pub is_first_of_line: bool,
-    /// Whether this is the blank row between two blocks, which is in no line.
+    /// Whether this is the blank row between two blocks, which belongs to no line.
     pub is_gap: bool,
 }
 
-/// What stands in a row: the blank row above a line, or the part of the line that starts at or before a byte.
-/// The gap comes before the byte 0, so places are ordered as they are read.
+/// A row: the blank row above a line, or the part of a line that contains a byte. The gap is before byte 0, so that
+/// positions are in reading order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Position {
     line: i64,
-    part: Part,
+    offset: Offset,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum Offset {
     Gap,
     Byte(usize),
 }
 
-/// The rows of the last line, which grows at its end while a reply streams: all but the last row stay as they are.
+/// The rows of the last line. While it grows only its last row is wrapped again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wrapped {
     line: i64,
     width: u16,
-    /// Where each row begins and ends in the line.
+    /// Start and end of each row in the line.
     rows: Vec<(usize, usize)>,
-    /// How long the line was.
+    /// The length of the line when it was wrapped.
     len: usize,
 }
 
-/// Of so many widths the last line is followed at once: more screens than that on one agent wrap it anew, 4 KiB at most.
+/// For this many widths the wrapped last line is cached. With more the line, at most 4 KiB, is wrapped again.
 const WIDTHS: usize = 4;
 
 impl Wrapped {
-    /// The last line as it was wrapped at this width, brought up to date.
+    /// The up-to-date rows of the last line for this width.
     fn at<'a>(all: &'a mut Vec<Self>, line: i64, width: u16, text: &str) -> &'a Self {
-        let at = all.iter().position(|one| one.width == width).unwrap_or_else(|| {
+        let at = all.iter().position(|wrapped| wrapped.width == width).unwrap_or_else(|| {
             if all.len() == WIDTHS {
                 all.remove(0);
             }
             all.push(Self { line, width, ..Self::default() });
             all.len() - 1
         });
-        all[at].follow(line, width, text);
+        all[at].update(line, width, text);
         &all[at]
     }
 
-    /// Wraps what has come since it last looked at this line.
-    fn follow(&mut self, line: i64, width: u16, text: &str) {
+    /// Wraps the text that was added since.
+    fn update(&mut self, line: i64, width: u16, text: &str) {
         if (self.line, self.width) != (line, width) || text.len() < self.len {
             *self = Self { line, width, ..Self::default() };
         }
@@ -84,18 +84,18 @@ impl Wrapped {
 }
 
 impl Scrollback {
-    /// Whether the last row stands on the reader's screen of this size.
+    /// Whether the reader sees the last row on a screen of this size.
     pub fn shows_end(&self, reader: Reader, width: u16, height: u16) -> bool {
         let is_beyond = |top| self.bottom(width, height).is_none_or(|bottom| top >= self.aligned(bottom, width));
         self.top(reader).is_none_or(is_beyond)
     }
 
-    /// Whether the first row that there is stands on a screen of this size: time to load older text.
+    /// Whether the reader sees the first row on a screen of this size, so that older text has to be loaded.
     pub fn is_at_top(&self, reader: Reader, width: u16, height: u16) -> bool {
         self.top_of_view(reader, width, height).is_none_or(|top| self.above(top, width).is_none())
     }
 
-    /// Lines were added after the first `before`: views that stand behind them stay on their text.
+    /// `added` lines were inserted after the first `before`: positions after them are shifted.
     pub(super) fn shift_views_after(&mut self, before: usize, added: usize) {
         let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
         for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.first >= before) {
@@ -103,29 +103,28 @@ impl Scrollback {
         }
     }
 
-    fn top(&self, reader: Reader) -> Option<Place> {
-        self.tops.iter().find(|(one, _)| *one == reader).map(|(_, top)| *top)
+    fn top(&self, reader: Reader) -> Option<Position> {
+        self.tops.iter().find(|(other, _)| *other == reader).map(|(_, top)| *top)
     }
 
-    /// Goes to the end, and stays there as it grows.
+    /// Scrolls to the end and follows new text.
     pub fn to_bottom(&mut self, reader: Reader) {
-        self.tops.retain(|(one, _)| *one != reader);
+        self.tops.retain(|(other, _)| *other != reader);
     }
 
-    /// Goes to the beginning.
+    /// Scrolls to the beginning.
     pub fn to_top(&mut self, reader: Reader) {
         if !self.lines.is_empty() {
-            self.go(reader, Place { line: self.first, part: Part::Byte(0) });
+            self.go(reader, Position { line: self.first, offset: Offset::Byte(0) });
         }
     }
 
-    fn go(&mut self, reader: Reader, top: Place) {
+    fn go(&mut self, reader: Reader, top: Position) {
         self.to_bottom(reader);
         self.tops.push((reader, top));
     }
 
-    /// Moves the view by rows, negative towards older text. Costs as many rows as it moves. At the end it stays at the
-    /// bottom.
+    /// Scrolls by rows, negative towards older text. At the end the reader follows new text.
     pub fn scroll(&mut self, reader: Reader, rows: isize, width: u16, height: u16) {
         let Some(mut top) = self.top_of_view(reader, width, height) else { return };
         for _ in 0..rows.unsigned_abs() {
@@ -139,45 +138,42 @@ impl Scrollback {
         self.settle(reader, &[(width, height)]);
     }
 
-    /// The rows for a screen of this size, from the top; fewer if there are fewer. Changes nothing: the same reader may
-    /// look at several screens.
+    /// The rows for a screen of this size, or fewer if there are fewer.
     pub fn visible(&self, reader: Reader, width: u16, height: u16) -> Vec<VisibleRow> {
         let mut rows = Vec::with_capacity(usize::from(height));
         let mut next = self.top_of_view(reader, width, height);
-        while let Some(place) = next.filter(|_| rows.len() < usize::from(height)) {
-            let parts = self.parts(place.line, width);
-            let from = row_of(&parts, place.part);
+        while let Some(position) = next.filter(|_| rows.len() < usize::from(height)) {
+            let parts = self.parts(position.line, width);
+            let from = row_of(&parts, position.offset);
             let wanted = usize::from(height) - rows.len();
-            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(place.line, part)));
-            next = self.first_of(place.line + 1, width);
+            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, part)));
+            next = self.first_of(position.line + 1, width);
         }
         rows
     }
 
-    /// Makes a reader who sees the last row on every screen (by scrolling, or because the screens grew) one who is at the
-    /// bottom. Where only the larger of two screens shows it, the smaller one keeps its place.
+    /// Lets a reader follow new text who sees the last row on all of its screens.
     pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
         if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
             self.to_bottom(reader);
         }
     }
 
-    /// The place in the first row of a screen of this size, which is never filled less than it could be; none if there is
-    /// no text.
-    fn top_of_view(&self, reader: Reader, width: u16, height: u16) -> Option<Place> {
+    /// The position of the first row of a screen of this size, which is filled as far as possible; `None` if there is no text.
+    fn top_of_view(&self, reader: Reader, width: u16, height: u16) -> Option<Position> {
         let bottom = self.bottom(width, height)?;
         Some(self.top(reader).map_or(bottom, |top| self.aligned(top, width).min(bottom)))
     }
 
-    /// The place in the first row of a screen that shows the last row in its last row.
-    fn bottom(&self, width: u16, height: u16) -> Option<Place> {
+    /// The position of the first row of a screen whose last row is the last row of the text.
+    fn bottom(&self, width: u16, height: u16) -> Option<Position> {
         let mut line = self.end() - 1;
         let mut wanted = usize::from(height.max(1));
         loop {
             let parts = self.parts(line, width);
             if parts.len() >= wanted {
-                let part = parts[parts.len() - wanted].part();
-                return Some(Place { line, part });
+                let offset = parts[parts.len() - wanted].offset();
+                return Some(Position { line, offset });
             }
             wanted -= parts.len();
             match self.first_of(line - 1, width) {
@@ -187,39 +183,39 @@ impl Scrollback {
         }
     }
 
-    /// The place of the row that shows this place at this width.
-    fn aligned(&self, place: Place, width: u16) -> Place {
-        let parts = self.parts(place.line, width);
-        match parts.get(row_of(&parts, place.part)) {
-            Some(part) => Place { line: place.line, part: part.part() },
-            None => place,
+    /// The position of the row that contains this position at this width.
+    fn aligned(&self, position: Position, width: u16) -> Position {
+        let parts = self.parts(position.line, width);
+        match parts.get(row_of(&parts, position.offset)) {
+            Some(part) => Position { line: position.line, offset: part.offset() },
+            None => position,
         }
     }
 
-    fn above(&self, place: Place, width: u16) -> Option<Place> {
-        let parts = self.parts(place.line, width);
-        match row_of(&parts, place.part).checked_sub(1) {
-            Some(row) => Some(Place { line: place.line, part: parts[row].part() }),
+    fn above(&self, position: Position, width: u16) -> Option<Position> {
+        let parts = self.parts(position.line, width);
+        match row_of(&parts, position.offset).checked_sub(1) {
+            Some(row) => Some(Position { line: position.line, offset: parts[row].offset() }),
             None => {
-                let part = self.parts(place.line - 1, width).last()?.part();
-                Some(Place { line: place.line - 1, part })
+                let offset = self.parts(position.line - 1, width).last()?.offset();
+                Some(Position { line: position.line - 1, offset })
             }
         }
     }
 
-    fn below(&self, place: Place, width: u16) -> Option<Place> {
-        let parts = self.parts(place.line, width);
-        match parts.get(row_of(&parts, place.part) + 1) {
-            Some(part) => Some(Place { line: place.line, part: part.part() }),
-            None => self.first_of(place.line + 1, width),
+    fn below(&self, position: Position, width: u16) -> Option<Position> {
+        let parts = self.parts(position.line, width);
+        match parts.get(row_of(&parts, position.offset) + 1) {
+            Some(part) => Some(Position { line: position.line, offset: part.offset() }),
+            None => self.first_of(position.line + 1, width),
         }
     }
 
-    fn first_of(&self, line: i64, width: u16) -> Option<Place> {
-        Some(Place { line, part: self.parts(line, width).first()?.part() })
+    fn first_of(&self, line: i64, width: u16) -> Option<Position> {
+        Some(Position { line, offset: self.parts(line, width).first()?.offset() })
     }
 
-    /// The rows of a line, with the blank row above it if there is one; none if there is no such line.
+    /// The rows of a line, including the blank row above it; empty if there is no such line.
     fn parts(&self, number: i64, width: u16) -> Vec<RowPart<'_>> {
         let Some(line) = self.line(number) else { return Vec::new() };
         let mut parts = Vec::with_capacity(1 + line.text.len() / usize::from(width.max(1)));
@@ -236,7 +232,7 @@ impl Scrollback {
         parts
     }
 
-    /// One blank row stands between blocks of different kinds, but a tool's output belongs to its call.
+    /// A blank row separates blocks of different kinds, except the output of a tool from its call.
     fn has_gap(&self, number: i64, line: &Line) -> bool {
         let before = self.line(number - 1).map(|line| line.kind);
         line.start == Start::Block
@@ -276,15 +272,15 @@ enum RowPart<'a> {
 }
 
 impl RowPart<'_> {
-    fn part(&self) -> Part {
+    fn offset(&self) -> Offset {
         match *self {
-            RowPart::Gap => Part::Gap,
-            RowPart::Text(at, _) => Part::Byte(at),
+            RowPart::Gap => Offset::Gap,
+            RowPart::Text(at, _) => Offset::Byte(at),
         }
     }
 }
 
-/// Which of the rows shows this part of the line.
-fn row_of(parts: &[RowPart<'_>], part: Part) -> usize {
-    parts.partition_point(|row| row.part() <= part).saturating_sub(1)
+/// The index of the row that contains this offset.
+fn row_of(parts: &[RowPart<'_>], offset: Offset) -> usize {
+    parts.partition_point(|row| row.offset() <= offset).saturating_sub(1)
 }

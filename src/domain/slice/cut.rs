@@ -1,10 +1,10 @@
-//! From a spec and a conversation to the messages of a child.
+//! Applies a spec to a conversation.
 //!
-//! A reply, its calls and their results belong together. A range that begins or ends among them grows outwards until they
-//! are all in it: nothing that was asked for is left out, and no call stands without its result.
+//! A reply, its calls and their results belong together. A range that begins or ends among them is extended to include
+//! them all, so that no call is separated from its result.
 //!
 //! ```text
-//!   user │ reply  call  call  result  result │ reply │ user        a seam is where a cut may lie
+//!   user │ reply  call  call  result  result │ reply │ user        a cut is possible at each │
 //! ```
 
 use std::ops::Range;
@@ -13,31 +13,31 @@ use super::{ResolvedSegment, SliceSpec, SpecError, compact::compact, summary};
 use crate::domain::message::{Body, Message};
 use crate::domain::tool::ToolResult;
 
-/// What a child is to know, part by part.
+/// The conversation of a child, part by part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
     /// In order.
     pub parts: Vec<CutPart>,
-    /// Ranges that grew, each as it was and as it is.
+    /// The extended ranges, each before and after.
     pub widened: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// A part of what a child is to know.
+/// A part of the conversation of a child.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CutPart {
     /// Messages.
     Messages(Vec<Body>),
-    /// A summary that a model has to write first.
+    /// A summary that a model has to write.
     Summary {
-        /// What the model is told.
+        /// The prompt for the model.
         request: String,
-        /// What stands above the summary.
+        /// The line above the summary.
         heading: String,
     },
 }
 
 impl Cut {
-    /// What models have to be told for the summaries, in order. Empties.
+    /// Takes the prompts for the summaries, in order.
     pub fn take_requests(&mut self) -> Vec<String> {
         let request = |part: &mut CutPart| match part {
             CutPart::Summary { request, .. } => Some(std::mem::take(request)),
@@ -46,7 +46,7 @@ impl Cut {
         self.parts.iter_mut().filter_map(request).collect()
     }
 
-    /// The messages, with the summaries in their places: as many as there are such parts, in order.
+    /// The messages, given one summary for each part that needs one, in order.
     pub fn into_messages(self, summaries: Vec<String>) -> Vec<Body> {
         let mut summaries = summaries.into_iter();
         let mut rows = Vec::new();
@@ -54,7 +54,7 @@ impl Cut {
             match part {
                 CutPart::Messages(more) => rows.extend(more),
                 CutPart::Summary { heading, .. } => {
-                    let summary = summaries.next().expect("a summary for each part that wants one");
+                    let summary = summaries.next().expect("a summary for each part that needs one");
                     rows.push(Body::User(format!("{heading}\n\n{summary}")));
                 }
             }
@@ -64,10 +64,10 @@ impl Cut {
 }
 
 impl SliceSpec {
-    /// Cuts a conversation.
+    /// Applies the spec to a conversation.
     ///
     /// # Errors
-    /// A range does not lie in it, or nothing or too much would be left.
+    /// A range is out of bounds, or no or too many messages are selected.
     pub fn cut(&self, rows: &[&Message]) -> Result<Cut, SpecError> {
         let pieces = self.resolve(rows.len()).map_err(|fault| SpecError::new(&self.source, fault))?;
         let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };
@@ -112,18 +112,17 @@ fn compacted(body: &Body) -> Body {
     }
 }
 
-/// The smallest range around this one that begins and ends at seams. One that holds nothing stays so.
+/// The smallest range around this one that separates no call from its reply or result. An empty range stays empty.
 fn whole_groups(rows: &[&Message], range: &Range<usize>) -> Range<usize> {
     if range.is_empty() {
         return range.clone();
     }
-    let start = (0..=range.start).rev().find(|at| is_seam(rows, *at)).unwrap_or(0);
-    let end = (range.end..rows.len()).find(|at| is_seam(rows, *at)).unwrap_or(rows.len());
+    let start = (0..=range.start).rev().find(|at| can_cut_before(rows, *at)).unwrap_or(0);
+    let end = (range.end..rows.len()).find(|at| can_cut_before(rows, *at)).unwrap_or(rows.len());
     start..end
 }
 
-/// Whether a cut may lie before this message.
-fn is_seam(rows: &[&Message], at: usize) -> bool {
+fn can_cut_before(rows: &[&Message], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     match rows.get(at).map(|row| &row.body) {
         Some(Body::ToolResult(_)) => false,
@@ -141,7 +140,7 @@ mod tests {
     use crate::domain::message::Reply;
     use crate::domain::tool::ToolCall;
 
-    /// `u` a person, `a` a reply, `c` a call, `r` a result.
+    /// `u` a user message, `a` a reply, `c` a call, `r` a result.
     fn log(kinds: &str) -> Vec<Message> {
         let body = |at: usize, kind: char| match kind {
             'u' => Body::User(at.to_string()),
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_grows_until_no_call_is_apart_from_its_reply_and_its_result() {
+    fn a_range_is_extended_to_whole_groups_of_reply_calls_and_results() {
         for (log, spec, expected) in [
             ("uaccrrau", "0:1", "u"),
             ("uaccrrau", "1:2", "accrr"),
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_is_told_and_a_summary_counts_what_it_holds() {
+    fn extended_ranges_are_reported_and_summaries_count_their_messages() {
         let cut = cut("uaccrrau", "summarize:4:5");
         assert_eq!(cut.widened, [(4..5, 1..6)]);
         assert_eq!(kinds_of_heading(&cut), "[Summary of 5 earlier messages]");
@@ -221,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_summary_holds_the_part_its_goal_and_nothing_else() {
+    fn the_prompt_for_a_summary_contains_the_range_and_the_goal_only() {
         let cut = cut("uaucr", "summarize:1:3:'it''s late'");
         let [CutPart::Summary { request, heading }] = cut.parts.as_slice() else { panic!("one summary") };
-        assert!(request.contains("for this: it's late\n") && heading.contains("made for: it's late"), "{request}");
-        assert!(request.contains("[assistant]\n1\n\n[person]\n2\n\n=== END"), "{request}");
-        assert!(!request.contains("[person]\n0"), "{request}");
+        assert!(request.contains("for this goal: it's late\n") && heading.contains(", for: it's late]"), "{request}");
+        assert!(request.contains("[assistant]\n1\n\n[user]\n2\n\n=== END"), "{request}");
+        assert!(!request.contains("[user]\n0"), "{request}");
     }
 }

@@ -1,19 +1,18 @@
-//! From a text to segments. One pass, no going back: a fault is at the character where reading stopped.
+//! The parser of slice specs: a single pass without backtracking; an error is at the character where parsing stopped.
 
 use super::{Bound, Fault, Point, Position, Segment, Span};
 
-/// Reads the whole text.
 pub(super) fn segments(source: &str) -> Result<Vec<Segment>, Fault> {
-    Reader { chars: source.chars().collect(), at: 0 }.segments()
+    Parser { chars: source.chars().collect(), at: 0 }.segments()
 }
 
-struct Reader {
+struct Parser {
     chars: Vec<char>,
-    /// The next character.
+    /// The index of the next character.
     at: usize,
 }
 
-impl Reader {
+impl Parser {
     fn segments(&mut self) -> Result<Vec<Segment>, Fault> {
         let mut segments = Vec::new();
         loop {
@@ -23,30 +22,30 @@ impl Reader {
             match self.next() {
                 None => return Ok(segments),
                 Some(',') => self.at += 1,
-                Some(_) => return Err(self.fault("a comma or the end belongs here")),
+                Some(_) => return Err(self.fault("expected a comma or the end")),
             }
         }
     }
 
     fn segment(&mut self) -> Result<Segment, Fault> {
         match self.next() {
-            None | Some(',') => Err(self.fault("a segment is missing here")),
-            Some(c) if c.is_alphabetic() => self.worded_segment(),
+            None | Some(',') => Err(self.fault("segment expected")),
+            Some(c) if c.is_alphabetic() => self.keyword_segment(),
             Some(_) => self.span().map(Segment::Take),
         }
     }
 
-    fn worded_segment(&mut self) -> Result<Segment, Fault> {
+    fn keyword_segment(&mut self) -> Result<Segment, Fault> {
         let start = self.at;
         while self.next().is_some_and(char::is_alphanumeric) {
             self.at += 1;
         }
-        let word: String = self.chars[start..self.at].iter().collect();
-        if !["summarize", "compact", "inject"].contains(&word.as_str()) {
-            return Err((start, "only summarize, compact and inject can stand here, or a range a:b".into()));
+        let keyword: String = self.chars[start..self.at].iter().collect();
+        if !["summarize", "compact", "inject"].contains(&keyword.as_str()) {
+            return Err((start, "expected summarize, compact, inject or a range a:b".into()));
         }
-        self.expect(':', "a colon belongs behind this word")?;
-        Ok(match word.as_str() {
+        self.expect(':', "expected a colon")?;
+        Ok(match keyword.as_str() {
             "compact" => Segment::Compact(self.span()?),
             "inject" => Segment::Inject(self.text()?),
             _ => {
@@ -60,35 +59,35 @@ impl Reader {
     fn span(&mut self) -> Result<Span, Fault> {
         let at = Position(self.at);
         let from = self.bound()?;
-        self.expect(':', "a range is written a:b")?;
+        self.expect(':', "expected a range a:b")?;
         let to_at = self.at;
         let span = Span { from, to: self.bound()?, at };
         if span.is_reversed() {
-            return Err((to_at, "the range ends before it begins".into()));
+            return Err((to_at, "range ends before it begins".into()));
         }
         Ok(span)
     }
 
-    /// A bound, if one stands here.
+    /// The bound at this position, if there is one.
     fn bound(&mut self) -> Result<Option<Bound>, Fault> {
         let at = self.at;
         let is_negative = self.take('-');
         if !self.next().is_some_and(|c| c.is_ascii_digit()) {
-            return if is_negative { Err(self.fault("a number belongs behind the minus sign")) } else { Ok(None) };
+            return if is_negative { Err(self.fault("expected a number after the minus sign")) } else { Ok(None) };
         }
-        let number = self.number().ok_or_else(|| (at, "no conversation is that long".to_owned()))?;
+        let number = self.number().ok_or_else(|| (at, "number too large".to_owned()))?;
         let point = match (is_negative, self.take('%')) {
             (false, false) => Point::FromStart(number),
             (false, true) if number <= 100 => Point::Percent(number),
-            (false, true) => return Err((at, "a share is 100% at most".into())),
+            (false, true) => return Err((at, "a percentage is at most 100%".into())),
             (true, false) if number > 0 => Point::FromEnd(number),
-            (true, false) => return Err((at, "the end is reached by leaving the bound out".into())),
-            (true, true) => return Err((at, "a share is counted from the start only".into())),
+            (true, false) => return Err((at, "omit the bound to reach the end".into())),
+            (true, true) => return Err((at, "a percentage cannot be negative".into())),
         };
         Ok(Some(Bound { point, at: Position(at) }))
     }
 
-    /// The number whose digits stand here; none if it is too large.
+    /// The number at this position; `None` if it is too large.
     fn number(&mut self) -> Option<usize> {
         let mut number = Some(0_usize);
         while let Some(digit) = self.next().and_then(|c| c.to_digit(10)) {
@@ -100,19 +99,19 @@ impl Reader {
 
     fn text(&mut self) -> Result<String, Fault> {
         let start = self.at;
-        self.expect('\'', "a text in single quotes belongs here")?;
+        self.expect('\'', "expected text in single quotes")?;
         let mut text = String::new();
         loop {
-            let Some(c) = self.next() else { return Err((start, "this quote is never closed".into())) };
+            let Some(c) = self.next() else { return Err((start, "unclosed quote".into())) };
             self.at += 1;
-            // A quote that stands twice is one of the text.
+            // A doubled quote is a quote of the text.
             if c == '\'' && !self.take('\'') {
                 break;
             }
             text.push(c);
         }
         if text.trim().is_empty() {
-            return Err((start, "nothing stands between these quotes".into()));
+            return Err((start, "empty text".into()));
         }
         Ok(text)
     }
@@ -121,14 +120,14 @@ impl Reader {
         self.chars.get(self.at).copied()
     }
 
-    fn take(&mut self, wanted: char) -> bool {
-        let is_there = self.next() == Some(wanted);
+    fn take(&mut self, expected: char) -> bool {
+        let is_there = self.next() == Some(expected);
         self.at += usize::from(is_there);
         is_there
     }
 
-    fn expect(&mut self, wanted: char, words: &str) -> Result<(), Fault> {
-        if self.take(wanted) { Ok(()) } else { Err(self.fault(words)) }
+    fn expect(&mut self, expected: char, message: &str) -> Result<(), Fault> {
+        if self.take(expected) { Ok(()) } else { Err(self.fault(message)) }
     }
 
     fn skip_space(&mut self) {
@@ -137,7 +136,7 @@ impl Reader {
         }
     }
 
-    fn fault(&self, words: &str) -> Fault {
-        (self.at, words.to_owned())
+    fn fault(&self, message: &str) -> Fault {
+        (self.at, message.to_owned())
     }
 }

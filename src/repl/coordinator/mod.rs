@@ -23,7 +23,6 @@ use std::rc::Rc;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
-use crate::base::random::chance;
 use crate::domain::config::RetryPolicy;
 use crate::repl::WakeReason;
 use crate::repl::component::{Command, Component};
@@ -131,7 +130,7 @@ impl Coordinator {
     ) -> Option<T> {
         let run = self.runs.iter_mut().find(|run| run.id == *id)?;
         run.is_ready = true;
-        Some(act(&mut run.task, &mut Context { now, chance: chance(), health: &mut self.health }))
+        Some(act(&mut run.task, &mut Context { now, chance: fastrand::f64(), health: &mut self.health }))
     }
 
     fn is_ready(&self) -> bool {

@@ -101,7 +101,7 @@ impl Painter<'_> {
         let counts = [
             (around.siblings, "sibling", "siblings"),
             (around.children, "child", "children"),
-            (agent.unread, "unread letter", "unread letters"),
+            (agent.unread, "unread message", "unread messages"),
         ];
         let some = counts.iter().filter(|(count, ..)| *count > 0);
         parts.extend(some.map(|(count, one, many)| text::counted(*count, one, many)));

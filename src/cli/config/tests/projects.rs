@@ -44,7 +44,7 @@ fn a_pipe_instead_of_a_projects_file_does_not_block() {
     assert!(scene.config().notes[0].contains(".polylogue is ignored"));
     scene.trust();
     let errors = scene.load().diagnostics.errors;
-    assert!(errors[0].message.ends_with("config.toml: cannot be read: it is no regular file"), "{errors:?}");
+    assert!(errors[0].message.ends_with("config.toml: cannot be read: not a regular file"), "{errors:?}");
 }
 
 #[test]
