@@ -128,7 +128,7 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let exchange = peer.accept();
     let body = exchange.request().json();
     let answer = body["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
-    assert!(answer["content"].as_str().is_some_and(|words| words.contains("nobody is there")), "{answer}");
+    assert!(answer["content"].as_str().is_some_and(|words| words.contains("this runs unattended")), "{answer}");
     exchange.stream().text("then not").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");

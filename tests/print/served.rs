@@ -155,7 +155,7 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let program = home.start(&["-p", "make it"]);
     peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
     let exchange = peer.accept();
-    assert!(exchange.request().json()["messages"].to_string().contains("nobody is there"));
+    assert!(exchange.request().json()["messages"].to_string().contains("this runs unattended"));
     exchange.stream().text("then not").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");

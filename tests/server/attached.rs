@@ -102,7 +102,7 @@ fn detaching_gives_a_reason_and_the_next_terminal_shows_the_same_agent() {
         terminal.wait_for_text(&mut app, "── worker");
         terminal.type_bytes(way_out);
         let end = terminal.next_message(&mut app);
-        assert_eq!(end, json!({"end": "detached: 2 agents go on"}));
+        assert_eq!(end, json!({"end": "detached: 2 agents keep running"}));
         assert!(terminal.client.read_to_end(&mut app).is_empty());
         assert_eq!((app.repl.terminal_ids().len(), app.state(1)), (1, State::WaitingForLlm));
     }
@@ -236,7 +236,7 @@ fn a_server_that_ends_gives_its_terminals_the_reason() {
     for terminal in &mut terminals {
         terminal.look();
         let end = terminal.messages.pop().expect("a last word");
-        assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept"}));
+        assert_eq!(end, json!({"end": "the server has ended: 1 agent is saved"}));
     }
     let mut app = Harness::open(Plan::default(), app.close());
     assert!(app.screen_text().contains("> not sent"), "the draft is kept");

@@ -65,7 +65,7 @@ fn the_client_that_was_silent_longest_makes_room_for_a_new_one() {
         if clients.len() > 64 {
             let lines = clients.remove(0).read_to_end(&mut app);
             assert_eq!(lines.len(), 1, "{lines:?}");
-            assert!(refusal(&lines[0]).1.contains("silent longest"), "{lines:?}");
+            assert!(refusal(&lines[0]).1.contains("idle for the longest time"), "{lines:?}");
         }
         assert_eq!(app.repl.clients(), clients.len());
     }
@@ -74,7 +74,7 @@ fn the_client_that_was_silent_longest_makes_room_for_a_new_one() {
     clients.push(Client::connect(&app));
     app.turn();
     clients[0].is_served(&mut app);
-    assert!(refusal(&clients[1].read(&mut app)).1.contains("silent longest"));
+    assert!(refusal(&clients[1].read(&mut app)).1.contains("idle for the longest time"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
     assert_eq!(client.try_read(), None);
     app.advance(Duration::from_millis(1));
     let (kind, words) = refusal(&client.read(&mut app));
-    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "the time is over: agent 0 is running, 0 queued"));
+    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "timed out: agent 0 is running, 0 queued"));
     assert_eq!(app.repl.roster().busy().len(), 1);
     let (kind, _) = client.refused(&mut app, "wait", json!({"agent": "0", "seconds": 0}));
     assert_eq!(kind, "timeout");

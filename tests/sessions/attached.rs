@@ -87,7 +87,10 @@ fn ctrl_c_detaches_restores_the_terminal_and_prints_how_to_continue() {
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let words = pty.screen_text();
-    assert!(words.contains("detached: 2 agents go on; to continue: polylogue"), "the way back is told once:\n{words}");
+    assert!(
+        words.contains("detached: 2 agents keep running; to continue: polylogue"),
+        "the way back is told once:\n{words}"
+    );
     assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
