@@ -7,9 +7,10 @@ use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
-use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
+use crate::repl::{Repl, Turn};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -47,9 +48,6 @@ impl Repl {
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.events.pop_front() {
             self.move_terminals(&event);
-            if let Event::Removed { agent, .. } = &event {
-                self.idle_connections.retain(|id| id != agent);
-            }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -75,9 +73,11 @@ impl Repl {
             Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
             Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
-            Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.limiter.on_answered(&provider, agent_id),
-            Effect::KeyRefused { provider, run } => self.on_key_refused(agent_id, &provider, run),
+            Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
+            Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
+            Effect::KeyRefused { provider, run } => {
+                self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
+            }
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
@@ -158,25 +158,10 @@ impl Repl {
     }
 
     fn on_settled(&mut self, agent_id: AgentId, outcome: &AgentOutcome) {
-        self.keep_connection(agent_id);
+        self.dispatcher.keep_connection(&mut self.core, agent_id);
         // After a cut or an error the person decides whether the queue goes on.
         if *outcome == AgentOutcome::Completed {
             self.resume(agent_id);
-        }
-    }
-
-    /// Keeps the connections of the agents that became idle last, and closes the others.
-    fn keep_connection(&mut self, agent_id: AgentId) {
-        self.idle_connections.retain(|one| *one != agent_id);
-        self.idle_connections.push_back(agent_id);
-        let now = self.core.clock.now();
-        while self.idle_connections.len() > IDLE_CONNECTIONS {
-            let Some(longest) = self.idle_connections.pop_front() else { return };
-            self.core.with_agent(longest, |agent, _| {
-                if agent.state() == State::Idle {
-                    agent.connection().close(now);
-                }
-            });
         }
     }
 
@@ -273,7 +258,10 @@ impl Repl {
                 self.resume(agent_id);
                 Ok(())
             }
-            Change::TryNow => self.try_now(self.worker(agent_id)).ok_or_else(agent_gone),
+            Change::TryNow => {
+                let worker = self.core.worker(agent_id);
+                Dispatcher::retry_now(&mut self.core, worker).ok_or_else(agent_gone)
+            }
             Change::Model(full_name) => self.core.set_model(agent_id, &full_name),
             Change::Thinking(thinking) => self.core.set_thinking(agent_id, thinking),
             Change::System(system) => self.core.set_system(agent_id, system),

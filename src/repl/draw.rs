@@ -12,11 +12,10 @@
 
 mod painter;
 
-use crate::agent::State;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::activity;
+use crate::repl::core::activity;
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
@@ -128,7 +127,7 @@ impl Repl {
             draft: (!terminal.own_draft.is_empty()).then_some(&terminal.own_draft),
             reader: self.reader(at),
             screen_info: self.screen_info(seen.focus, terminal.mode.is_read_only),
-            activity: self.activity(seen.focus, true),
+            activity: self.core.activity(seen.focus, true),
         })
     }
 
@@ -144,8 +143,8 @@ impl Repl {
     fn look(&self, at: TerminalId) -> Option<VisibleState> {
         let terminal = self.terminals.get(at)?;
         let agent = self.core.roster.get(terminal.focus)?;
-        let (now, worker) = (self.core.clock.now(), self.worker(terminal.focus));
-        let gate = self.gate_of(worker);
+        let (now, worker) = (self.core.clock.now(), self.core.worker(terminal.focus));
+        let gate = self.core.gate_of(worker);
         let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
@@ -171,31 +170,6 @@ impl Repl {
             gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
         })
-    }
-
-    /// Whose work is told of while this agent is on the screen: its own, or that for a slice of it.
-    pub(super) fn worker(&self, focus: AgentId) -> AgentId {
-        let is_idle = self.core.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
-        self.core.roster.get(focus).and_then(|agent| agent.helper).filter(|_| is_idle).unwrap_or(focus)
-    }
-
-    /// What is done for an agent on a screen, in words.
-    pub(super) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
-        let worker = self.worker(focus);
-        let around = activity::Surroundings {
-            now: self.core.clock.now(),
-            place: self.core.roster.place_in_send_queue(worker),
-            limit: self.core.config.working_limit,
-            gate: self.gate_of(worker),
-            has_keys,
-        };
-        let is_idle = self.core.roster.get(worker).is_some_and(|agent| agent.state() == State::Idle);
-        let members = self.core.roster.get(focus).and_then(|agent| agent.members_done()).filter(|_| is_idle);
-        if let Some((done, all)) = members {
-            return format!("team: {done} of {all} done (Esc stops it)");
-        }
-        let words = self.core.roster.get(worker).map(|agent| activity::words(agent, &around)).unwrap_or_default();
-        if worker == focus { words } else { format!("a summary: {words}") }
     }
 
     /// Puts an agent on the screen of a terminal: a change of pointer. What is stored of it is read when it is first shown.

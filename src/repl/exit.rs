@@ -64,7 +64,7 @@ impl Repl {
             self.core.with_agent(id, Agent::exit);
         }
         self.apply_effects();
-        self.poll_key_commands();
+        self.step_components();
         self.core.save_drafts();
         while !self.core.roster.with_live_tools().is_empty()
             || !self.core.draining.is_empty()

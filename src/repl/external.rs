@@ -71,7 +71,7 @@ impl Repl {
 
     /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
     pub fn is_out_of_requests(&self) -> bool {
-        self.first_in_line().is_some_and(|agent_id| !self.core.may_request(agent_id))
+        self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
     }
 
     /// The living agent that a person means by this.

@@ -39,7 +39,7 @@ impl Repl {
     /// From now on clients are accepted in every turn, until [`Repl::leave`]. A hang-up of the terminal from which the
     /// program was started does not end it any more.
     pub fn serve(&mut self, listener: Listener) {
-        self.slots = slots(self.core.config.working_limit, MOST_CLIENTS as u64);
+        self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));
         self.server.listen(listener);
     }
 

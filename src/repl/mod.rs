@@ -4,15 +4,14 @@
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
-mod activity;
 mod apply;
 mod attached;
 mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
 mod core;
-mod credentials;
 mod device;
+mod dispatcher;
 mod draw;
 mod event;
 mod exit;
@@ -25,7 +24,6 @@ mod load;
 mod mail_waits;
 mod queue;
 mod requests;
-mod sending;
 mod server;
 mod staged;
 mod terminal;
@@ -35,7 +33,7 @@ mod tool_requests;
 mod trace;
 mod viewers;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::agent::Agent;
@@ -46,10 +44,9 @@ use crate::commands::CommandContext;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::net::Lookup;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::{AgentFactory, Limiter, Roster};
+use crate::team::{AgentFactory, Roster};
 pub use crate::team::{ViewerId, ViewerOutput};
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
@@ -61,7 +58,7 @@ pub use viewers::OnChunks;
 
 use component::{Command, Component};
 use core::Core;
-use credentials::Credentials;
+use dispatcher::Dispatcher;
 use external::ExternalHooks;
 use jobs::Jobs;
 use load::{LoadedAgents, slots};
@@ -86,15 +83,7 @@ pub struct Repl {
     trace: Trace,
     signals: Option<Signals>,
     terminals: Terminals,
-    /// Which providers have to be waited for.
-    limiter: Limiter,
-    credentials: Credentials,
-    /// Hosts that are being looked up, by provider.
-    lookups: BTreeMap<String, Lookup>,
-    /// How many agents may be at work.
-    slots: usize,
-    /// Idle agents that still hold a connection, the longest idle first.
-    idle_connections: VecDeque<AgentId>,
+    dispatcher: Dispatcher,
     jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
@@ -106,13 +95,13 @@ pub struct Repl {
     external: ExternalHooks,
 }
 
-/// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
-const IDLE_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
+/// Requests that are sent in one turn.
+const REQUESTS_PER_TURN: usize = 64;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 4 } else { 3 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 5 } else { 4 };
 
 impl Repl {
     /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
@@ -136,11 +125,7 @@ impl Repl {
             trace,
             signals: None,
             terminals: Terminals::default(),
-            limiter: Limiter::default(),
-            credentials: Credentials::default(),
-            lookups: BTreeMap::new(),
-            slots,
-            idle_connections: VecDeque::new(),
+            dispatcher: Dispatcher::new(slots),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
@@ -209,8 +194,6 @@ impl Repl {
         }
         let named = self.handle_curl_events(&ready);
         self.core.reap();
-        self.poll_key_commands();
-        self.poll_lookups();
         for id in self.agents_with_work(named, &ready) {
             self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
@@ -231,6 +214,17 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
+    /// Sends a bounded number of requests; the others are sent in the next turn.
+    fn dispatch(&mut self) {
+        let focused: Vec<AgentId> = self.terminals.iter().map(|terminal| self.core.worker(terminal.focus)).collect();
+        for _ in 0..REQUESTS_PER_TURN {
+            if !self.dispatcher.send_next(&mut self.core, &focused) {
+                return;
+            }
+            self.apply_effects();
+        }
+    }
+
     /// Who looks on is told that the trace has ended: from now on nothing is written.
     fn report_trace_error(&mut self, error: &std::io::Error) {
         let watched: BTreeSet<AgentId> = self.terminals.iter().map(|terminal| terminal.focus).collect();
@@ -244,6 +238,7 @@ impl Repl {
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
         let Self {
             core,
+            dispatcher,
             jobs,
             mail_waits,
             #[cfg(feature = "coordinator")]
@@ -252,6 +247,7 @@ impl Repl {
             ..
         } = self;
         let components: [&mut dyn Component; COMPONENTS] = [
+            dispatcher,
             jobs,
             mail_waits,
             #[cfg(feature = "coordinator")]
@@ -263,6 +259,7 @@ impl Repl {
 
     fn components(&self) -> [&dyn Component; COMPONENTS] {
         [
+            &self.dispatcher,
             &self.jobs,
             &self.mail_waits,
             #[cfg(feature = "coordinator")]

@@ -3,6 +3,7 @@
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
 //! policy; fields are changed only by its own operations.
 
+pub(super) mod activity;
 mod log;
 mod mail;
 mod queue;
@@ -25,7 +26,7 @@ use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Limits, Roster, Viewers};
+use crate::team::{AgentFactory, Limiter, Limits, Roster, Viewers};
 use crate::tools::Running;
 
 /// What the components of the loop are lent.
@@ -39,6 +40,8 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
+    /// Pauses of providers.
+    pub(super) limiter: Limiter,
     pub(super) limits: Limits,
     /// What agents asked for and was not carried out yet.
     pub(super) outbox: Outbox,
@@ -67,6 +70,7 @@ impl Core {
             network: Network::default(),
             store,
             roster,
+            limiter: Limiter::default(),
             viewers: Viewers::default(),
             factory,
             limits: Limits::default(),

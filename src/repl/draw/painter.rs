@@ -6,7 +6,7 @@ use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
-use crate::repl::activity::one_line;
+use crate::repl::core::activity::one_line;
 
 /// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;

@@ -97,7 +97,7 @@ impl Repl {
             is_asked: agent.question().is_some_and(|asked| terminal.has_shown(agent_id, asked.number)),
             is_whole: terminal.shows_whole_question,
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
-            is_held_up: self.is_held_up(self.worker(agent_id)),
+            is_held_up: self.core.is_held_up(self.core.worker(agent_id)),
             has_background_work: agent.has_background_work(),
             is_draft_empty: self.draft_at(at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
