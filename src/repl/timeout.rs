@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::component::Component as _;
 use crate::repl::{Repl, Terminal, activity};
 
 /// Tool threads are polled this often, in case the wake of one is lost.
