@@ -8,13 +8,15 @@ mod damage;
 mod environments;
 mod errors;
 mod families;
+mod fork_model;
 mod forks;
 mod interrupts;
 mod isolation;
 mod keys;
 mod kills;
+mod layers;
 mod limits;
-mod lives;
+
 mod lookups;
 mod mail;
 mod memory;

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    answered, app, assert_refused, assert_shows, bash, let_pass, reply_with_calls, results_then, texts_in, told,
+    answer_next, app, assert_refused, assert_shows, bash, converse, reply_with_calls, results_then, texts_in,
+    turn_a_while,
 };
 
 mod worktrees;
@@ -56,17 +57,17 @@ fn the_current_environment_and_all_environments_are_listed() {
 fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    let before = told(&mut app, &peer, 0, "hello", "hi");
+    let before = converse(&mut app, &peer, 0, "hello", "hi");
     assert_eq!(tools_in(&before).len(), 14);
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_shows(&mut app, "environment readonly+bash: 12 tools in ");
-    let body = told(&mut app, &peer, 1, "and now?", "well");
+    let body = converse(&mut app, &peer, 1, "and now?", "well");
     assert_eq!(texts_in(&body), ["hello", "hi", "and now?"]);
     let tools = tools_in(&body);
     assert!(tools.contains(&"grep".to_owned()) && tools.contains(&"bash".to_owned()));
     assert!(!tools.contains(&"write_file".to_owned()) && !instructions_in(&body).contains("edit_file"));
-    assert_eq!(tools_in(&told(&mut app, &peer, 0, "and you?", "well")), tools_in(&before));
+    assert_eq!(tools_in(&converse(&mut app, &peer, 0, "and you?", "well")), tools_in(&before));
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn an_agent_without_tools_declares_none() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/env none");
-    let body = told(&mut app, &peer, 1, "hello", "hi");
+    let body = converse(&mut app, &peer, 1, "hello", "hi");
     assert!(tools_in(&body).is_empty() && instructions_in(&body).contains("You have no tools."));
     app.enter("/tools");
     assert_shows(&mut app, "this agent has no tools");
@@ -169,7 +170,7 @@ fn children_inherit_the_environment_of_their_parent_also_after_a_restart() {
     assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
     let mut app = app.crash_and_restart();
     assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
-    assert_eq!(tools_in(&told(&mut app, &peer, 3, "hello", "hi")).len(), 7);
+    assert_eq!(tools_in(&converse(&mut app, &peer, 3, "hello", "hi")).len(), 7);
 }
 
 #[test]
@@ -190,9 +191,9 @@ fn a_fork_waits_for_running_tools_and_is_cancelled_by_an_interrupt() {
             app.type_bytes(b"\x15");
         } else {
             app.answer(0, true);
-            answered(&mut app, &peer, 0, "done");
+            answer_next(&mut app, &peer, 0, "done");
         }
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert_eq!(app.repl.roster().len(), agents);
     }
     assert_eq!(spec(&app, 1), "chat");

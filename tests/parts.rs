@@ -38,7 +38,7 @@ fn a_subcommand_of_a_part_that_was_left_out_says_what_to_build() {
 #[test]
 fn a_task_in_the_chat_is_refused_likewise_and_the_chat_goes_on() {
     let store = Store::in_memory().expect("a store");
-    let mut repl = Repl::open(Config::default(), store, Clock::system(), None).expect("a house");
+    let mut repl = Repl::open(Config::default(), store, Clock::system(), None).expect("an open program");
     let root = repl.roster().nth(0).expect("agent 0");
     let asked = repl.ask(root, Change::Team("parallel \"hello\"".into()));
     let refused = asked.err().filter(|error| error.kind == ErrorKind::Usage && error.message.contains("--features"));

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The number of an attached terminal, counted from 1 in the order of attaching, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +62,18 @@ impl FromStr for AgentId {
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidId)?;
         Ok(Self(bytes.try_into().map_err(|_| InvalidId)?))
+    }
+}
+
+impl Serialize for AgentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(|_| serde::de::Error::custom("malformed agent id"))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::base::id::AgentId;
 
 /// The id of a mail message. Never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct MailId(pub i64);
 
 /// A mail message.

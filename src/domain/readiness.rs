@@ -2,20 +2,20 @@
 
 use std::os::fd::RawFd;
 
-/// A change of the events that a transfer waits for on a descriptor. Changes have to be applied in order, right after the
+/// A change in how one descriptor of a transfer is watched. Requests must be carried out in order, right after the
 /// call into libcurl that made them, because descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketRequest {
-    /// Report when it is ready.
+    /// Report when it can be read or written.
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Report when it is readable.
+        /// Watch for reading.
         readable: bool,
-        /// Report when it is writable.
+        /// Watch for writing.
         writable: bool,
     },
-    /// Report nothing more; the descriptor may be closed already.
+    /// Stop watching it; it may be closed already.
     Unwatch {
         /// The descriptor.
         fd: RawFd,

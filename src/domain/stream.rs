@@ -77,7 +77,7 @@ pub enum Finish {
 }
 
 /// Tokens of one request, as the provider counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Usage {
     /// Tokens of the request, cached ones included.
     pub input: u64,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A tool as declared to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolDeclaration {
@@ -25,18 +27,35 @@ pub struct ToolCall {
 }
 
 /// The result of a tool call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call that this answers.
+    #[serde(rename = "id")]
     pub call_id: String,
     /// The tool's name.
     pub name: String,
     /// The text for the model.
+    #[serde(rename = "text")]
     pub content: String,
     /// The call failed, was refused or was interrupted.
     pub is_error: bool,
     /// How long it ran.
+    #[serde(rename = "ms", with = "milliseconds")]
     pub duration: Duration,
+}
+
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
 }
 
 /// The side effects of a tool: whether it needs approval and what it may run in parallel with.

@@ -47,6 +47,10 @@ impl Repl {
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.events.pop_front() {
             self.move_terminals(&event);
+            if let Event::Removed { agent, .. } = &event {
+                self.team.on_removed(*agent, self.core.clock.now());
+                self.idle_connections.retain(|id| id != agent);
+            }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }

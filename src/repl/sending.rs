@@ -107,7 +107,7 @@ impl Repl {
     pub(super) fn poll_lookups(&mut self) {
         let now = self.core.clock.now();
         self.lookups.retain(|_, lookup| {
-            let answer = lookup.take_answer();
+            let answer = lookup.take_result();
             let is_open = answer.is_none();
             if let Some(found) = answer {
                 self.core.network.on_looked_up(lookup.host(), found, now);

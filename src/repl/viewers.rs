@@ -2,8 +2,8 @@
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::chunk::Position;
 use crate::domain::scrollback::LineKind;
-use crate::domain::wire::Place;
 use crate::repl::Repl;
 use crate::team::{ViewerId, ViewerOutput};
 
@@ -25,7 +25,7 @@ impl Repl {
     ///
     /// # Errors
     /// There is no such agent, or the store cannot be read.
-    pub fn attach(&mut self, agent: AgentId, from: Option<&Place>) -> Result<ViewerId> {
+    pub fn attach(&mut self, agent: AgentId, from: Option<&Position>) -> Result<ViewerId> {
         self.core.attach(agent, from)
     }
 
@@ -42,7 +42,7 @@ impl Repl {
     ///
     /// # Errors
     /// As for [`Repl::attach`].
-    pub fn on_chunks(&mut self, agent: AgentId, from: Option<&Place>, callback: OnChunks) -> Result<ViewerId> {
+    pub fn on_chunks(&mut self, agent: AgentId, from: Option<&Position>, callback: OnChunks) -> Result<ViewerId> {
         let viewer = self.core.attach(agent, from)?;
         self.callbacks.push((viewer, callback));
         Ok(viewer)
@@ -60,9 +60,9 @@ impl Repl {
     }
 
     /// Where this viewer goes on, for [`Repl::attach`]; none if it is not attached.
-    pub fn place_of(&self, viewer: ViewerId) -> Option<Place> {
+    pub fn place_of(&self, viewer: ViewerId) -> Option<Position> {
         let number = self.core.viewers.next(viewer)?;
-        Some(Place { epoch: self.core.viewers.epoch().to_owned(), number })
+        Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }
 
     /// How many viewers are attached.

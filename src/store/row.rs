@@ -1,7 +1,7 @@
-//! How a message's body becomes columns, and columns a body.
+//! The body of a message as columns, and back.
 //!
-//! `kind` is the stable name, `content` the text that a person would search for, `data` JSON with the rest. Bytes are
-//! kept as they came. What cannot be read is described in words, so that the caller skips and reports it.
+//! `kind` is a stable name, `content` the text that a person would search for, `data` JSON with the rest. A row that
+//! cannot be read gives a message, so that the caller can skip and report it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub(super) fn content(body: &Body) -> &str {
     }
 }
 
-/// The JSON column of a body, if its kind has one and there is something to keep in it.
+/// The JSON column of a body, if its kind has one and it is not empty.
 pub(super) fn data(body: &Body) -> Option<String> {
     match body {
         Body::Assistant(Reply { thinking, is_partial, signatures, by, .. })
@@ -126,9 +126,9 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a struct of texts and numbers is always JSON")
 }
 
-/// A text that a person wrote: where it is damaged, as much of it as can be read.
-pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
-    Ok(match row.get_ref(at)? {
+/// A text column; of a damaged one as much as can be read.
+pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
@@ -136,7 +136,7 @@ pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
     })
 }
 
-/// A message from the columns `id, kind, content, data, created_at`, or words for why it cannot be read.
+/// A message from the columns `id, kind, content, data, created_at`, or why it cannot be read.
 pub(super) fn message(row: &Row<'_>) -> Result<Message, String> {
     let id = MessageId(row.get_ref(0).and_then(|id| Ok(id.as_i64()?)).unwrap_or(0));
     match body(row) {
@@ -146,8 +146,8 @@ pub(super) fn message(row: &Row<'_>) -> Result<Message, String> {
 }
 
 fn body(row: &Row<'_>) -> Result<Body, String> {
-    let text = |at: usize, name: &str| {
-        let value = row.get_ref(at).map_err(|error| error.to_string())?;
+    let text = |column: usize, name: &str| {
+        let value = row.get_ref(column).map_err(|error| error.to_string())?;
         value.as_str_or_null().map_err(|_| format!("its {name} is not text"))
     };
     let kind = text(1, "kind")?.unwrap_or_default();
@@ -173,42 +173,42 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
         "command" => Body::Command(text()),
         "usage" => Body::Usage(read_usage(data)?),
         "error" => Body::Error(text()),
-        other => return Err(format!("its kind `{}` is unknown", other.escape_debug())),
+        other => return Err(format!("unknown kind `{}`", other.escape_debug())),
     })
 }
 
 fn read_reply(content: &str, data: Option<&str>) -> Result<Reply, String> {
-    let kept = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
+    let stored = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
     let signatures =
-        kept.signatures.into_iter().map(|SignatureData { text, calls, json }| Signature { text, calls, json });
+        stored.signatures.into_iter().map(|SignatureData { text, calls, json }| Signature { text, calls, json });
     Ok(Reply {
         text: content.to_owned(),
-        thinking: kept.thinking.into_owned(),
-        is_partial: kept.is_partial,
+        thinking: stored.thinking.into_owned(),
+        is_partial: stored.is_partial,
         signatures: signatures.collect(),
-        by: kept.by.into_owned(),
+        by: stored.by.into_owned(),
     })
 }
 
 fn read_call(content: &str, data: Option<&str>) -> Result<ToolCall, String> {
-    let kept: CallData = parse(data)?;
-    Ok(ToolCall { id: kept.id.into_owned(), name: kept.name.into_owned(), arguments: content.to_owned() })
+    let stored: CallData = parse(data)?;
+    Ok(ToolCall { id: stored.id.into_owned(), name: stored.name.into_owned(), arguments: content.to_owned() })
 }
 
 fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> {
-    let kept: ResultData = parse(data)?;
+    let stored: ResultData = parse(data)?;
     Ok(ToolResult {
-        call_id: kept.call_id.into_owned(),
-        name: kept.name.into_owned(),
+        call_id: stored.call_id.into_owned(),
+        name: stored.name.into_owned(),
         content: content.to_owned(),
-        is_error: kept.is_error,
-        duration: Duration::from_nanos(kept.duration_ns),
+        is_error: stored.is_error,
+        duration: Duration::from_nanos(stored.duration_ns),
     })
 }
 
 fn read_usage(data: Option<&str>) -> Result<Usage, String> {
-    let kept: UsageData = parse(data)?;
-    let UsageData { input, cached, written, output, cost } = kept;
+    let stored: UsageData = parse(data)?;
+    let UsageData { input, cached, written, output, cost } = stored;
     Ok(Usage { input, cached, written, output, cost })
 }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_body_reads_back_as_it_was_whatever_bytes_are_in_it() {
+    fn every_body_reads_back_unchanged_whatever_bytes_it_holds() {
         for body in one_of_each() {
             let back = read(body.kind(), content(&body), data(&body).as_deref());
             assert_eq!(back, Ok(body));
@@ -261,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_never_guessed() {
-        assert!(read("prophecy", "", None).unwrap_err().contains("`prophecy` is unknown"));
+    fn a_damaged_row_is_reported_and_never_guessed() {
+        assert!(read("prophecy", "", None).unwrap_err().contains("unknown kind `prophecy`"));
         for kind in ["tool_call", "tool_result", "rewind", "usage"] {
             assert!(read(kind, "", None).is_err(), "{kind} without data");
             assert!(read(kind, "", Some("{")).unwrap_err().contains("cannot be read"), "{kind} with half of it");

@@ -8,7 +8,7 @@ use polylogue::domain::thinking::Thinking;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_refused, assert_shows, told};
+use crate::support::scene::{assert_refused, assert_shows, converse};
 
 const KEY: &str = "sk-of-the-first-0123456789";
 
@@ -194,15 +194,15 @@ fn a_system_prompt_is_sent_inherited_and_stored() {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body["messages"][0]["content"].as_str().expect("a text").to_owned()
     };
-    let usual = system(&told(&mut app, &peer, 0, "one", "fine"));
+    let usual = system(&converse(&mut app, &peer, 0, "one", "fine"));
     app.enter("/system talk like a pirate");
-    assert_eq!(system(&told(&mut app, &peer, 0, "two", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 0, "two", "fine")), "talk like a pirate");
     app.ask(0, Change::Fork { prompt: None, name: None, model: None });
     let mut app = app.crash_and_restart();
-    assert_eq!(system(&told(&mut app, &peer, 1, "three", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 1, "three", "fine")), "talk like a pirate");
     app.enter("/system --default");
-    assert_eq!(system(&told(&mut app, &peer, 0, "four", "fine")), usual);
-    assert_eq!(system(&told(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 0, "four", "fine")), usual);
+    assert_eq!(system(&converse(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
     let long = "x".repeat(256 * 1024 + 1);
     let id = app.id(0);
     let refused = app.repl.ask(id, Change::System(Some(long))).unwrap_err();

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{echo, spec};
 use crate::support::harness::Harness;
-use crate::support::scene::{assert_shows, let_pass};
+use crate::support::scene::{assert_shows, turn_a_while};
 
 /// What git answers in this directory; it must not fail.
 fn git(directory: &Path, words: &[&str]) -> String {
@@ -110,7 +110,7 @@ fn an_unchanged_worktree_is_removed_with_its_last_agent() {
     app.switch(0);
     let agent_id = app.id(1);
     app.ask(0, Change::Kill { agent_id, cascade: false });
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.timeout().why, WakeReason::Nothing, "the other still works there, so git has nothing to do");
     kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
@@ -198,7 +198,7 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     app.escape();
     assert_shows(&mut app, "no worktree is made: cancelled");
     app.turn_until("everything is undone", |app| worktrees(app).is_empty() && branches(app).is_empty());
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.repl.roster().len(), 1);
     assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 1);
 }

@@ -8,10 +8,10 @@ use crate::support::program::Home;
 #[test]
 fn a_wrong_line_is_refused_before_anything_runs() {
     for (line, told) in [
-        ("run", "no task given"),
+        ("run", "no task: "),
         ("run --task", "a value is required for '--task"),
         ("run --task a b", "cannot be used with"),
-        ("run -", "no task given"),
+        ("run -", "no task: "),
         ("run a --template testin", "there is no template \"testin\" - did you mean testing?"),
         ("run a --strategy paralel", "did you mean parallel?"),
         ("run a --strategy", "a value is required for '--strategy"),
@@ -24,10 +24,10 @@ fn a_wrong_line_is_refused_before_anything_runs() {
         ("run a --agents x:nowhere/big", "x: unknown provider \"nowhere\""),
         ("run a --aggregation select_best --judge nowhere/big", "--judge: unknown provider \"nowhere\""),
         ("run a --judge echo", "a judge picks for select_best"),
-        ("run a --timeout 0", "a number of seconds above 0"),
+        ("run a --timeout 0", "a number of seconds greater than 0"),
         ("run a --timeut 3", "--timeout"),
         ("run a --model nowhere/big", "nowhere"),
-        ("run-workflow", "NAME"),
+        ("run-workflow", "WORKFLOW"),
         ("run-workflow nothing", "there is no workflow \"nothing\""),
         ("list more", "unexpected argument 'more'"),
         ("show", "NAME"),

@@ -87,6 +87,6 @@ fn a_call_that_a_person_would_have_to_allow_is_refused_at_once() {
         home.run(&["multi-agent", "run", "--count", "1", "!tool bash {\"command\":\"touch made\"}\n!next\nwell"]);
     assert_eq!(told.code, 0, "{told:?}");
     assert!(told.out.contains("well"), "{told:?}");
-    assert!(told.err.contains("refused, because nobody is there who could allow it"), "{told:?}");
+    assert!(told.err.contains("refused a tool call that needs approval"), "{told:?}");
     assert!(!home.directory.path().join("made").exists());
 }

@@ -57,9 +57,9 @@ fn seals_of(kind: &str) -> &'static [&'static str] {
 }
 
 /// A generator that gives the same numbers every time (Knuth's MMIX constants).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: u64) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % n).unwrap()
@@ -112,14 +112,15 @@ impl Dice {
 #[test]
 fn whatever_the_log_holds_the_request_is_valid() {
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
-        let mut dice = Dice(1);
+        let mut random = Random(1);
         let mut sent = 0;
         for _ in 0..4000 {
-            let model = dice.pick(models_of(spec.kind));
-            let body = |dice: &mut Dice| Message { id: MessageId(0), body: dice.body(spec.kind, model), created_at: 0 };
-            let log: Vec<Message> = (0..dice.below(14)).map(|_| body(&mut dice)).collect();
-            let thinking = dice.pick(&[Thinking::Unspecified, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
-            let tools = dice.below(2);
+            let model = random.pick(models_of(spec.kind));
+            let body =
+                |random: &mut Random| Message { id: MessageId(0), body: random.body(spec.kind, model), created_at: 0 };
+            let log: Vec<Message> = (0..random.below(14)).map(|_| body(&mut random)).collect();
+            let thinking = random.pick(&[Thinking::Unspecified, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
+            let tools = random.below(2);
             let Some(body) = body_of(spec, model, &log, thinking, tools) else { continue };
             sent += 1;
             if let Err(rule) = check(spec.kind, &body) {

@@ -12,7 +12,7 @@ use super::{conversation, talk};
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{answered, app, assert_refused, assert_shows, let_pass, texts_in, told};
+use crate::support::scene::{answer_next, app, assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
 /// A house whose failed requests are not sent again, with a talk of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
@@ -20,7 +20,7 @@ fn without_retries(peer: &Peer) -> Harness {
     let settings = Settings { retry, ..Settings::default() };
     let mut app = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
     for n in 1..=4 {
-        told(&mut app, peer, 0, &format!("q{n}"), &format!("r{n}"));
+        converse(&mut app, peer, 0, &format!("q{n}"), &format!("r{n}"));
     }
     app
 }
@@ -62,7 +62,7 @@ fn a_summary_is_at_its_position_in_the_child_and_counts_for_its_usage() {
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(app.focus(), 1);
     assert_shows(&mut app, "[Summary of 6 earlier messages, for: the plot]");
-    let texts = texts_in(&told(&mut app, &peer, 1, "go", "gone"));
+    let texts = texts_in(&converse(&mut app, &peer, 1, "go", "gone"));
     let summary = "before\n\n[Summary of 6 earlier messages, for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
     assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
@@ -76,7 +76,7 @@ fn the_agent_continues_during_a_summary_and_the_slice_is_of_the_request_time() {
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let summary = asked_for(&mut app, &peer, "summarize::");
-    told(&mut app, &peer, 0, "meanwhile", "as ever");
+    converse(&mut app, &peer, 0, "meanwhile", "as ever");
     app.enter("/clear");
     assert_refused(&mut app, "/slice summarize::", "no messages to summarize");
     app.enter("/slice inject:'x'");
@@ -101,7 +101,7 @@ fn several_summaries_arrive_in_any_order_and_are_inserted_in_place() {
         let asked = last_user_text(&exchange.request().json());
         let words = if asked.contains("q1") { "the first" } else { "the second" };
         exchange.stream().text(words).finish("stop").done();
-        let_pass(&mut app);
+        turn_a_while(&mut app);
     }
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     let heading = "[Summary of 2 earlier messages]\n\n";
@@ -150,7 +150,7 @@ fn one_failed_summary_ends_the_others_and_their_usage_counts_for_the_agent() {
 fn an_overloaded_server_is_retried_and_the_wait_is_shown() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
-    told(&mut app, &peer, 0, "q1", "r1");
+    converse(&mut app, &peer, 0, "q1", "r1");
     let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.error(503, "overloaded", "too many");
     app.turn_until("the wait", |app| app.screen_text().contains("a summary: again in"));
@@ -177,7 +177,7 @@ fn esc_and_interrupt_on_the_idle_agent_cancel_its_slice_and_on_a_busy_one_stop_o
     for cancel in [|app: &mut Harness| app.escape(), |app: &mut Harness| _ = app.enter("/interrupt")] {
         let exchange = asked_for(&mut app, &peer, "summarize::");
         exchange.stream().text("half of");
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         cancel(&mut app);
         exchange.wait_for_close();
         assert_shows(&mut app, "no slice was made: cancelled");
@@ -202,7 +202,7 @@ fn killing_the_agent_cancels_its_slice() {
     app.enter("/kill");
     exchange.wait_for_close();
     exchange.stream().text("too late").finish("stop").done();
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_nothing_came(&mut app, 1, "");
 }
 
@@ -212,10 +212,10 @@ fn after_a_restart_nothing_is_left_of_a_summary() {
     let mut app = without_retries(&peer);
     let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.stream().text("half of");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     let before = app.log(0);
     let mut app = app.crash_and_restart();
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.log(0), before);
     assert_nothing_came(&mut app, 1, "");
     assert!(peer.try_accept().is_none());
@@ -225,7 +225,7 @@ fn after_a_restart_nothing_is_left_of_a_summary() {
 fn a_summary_waits_for_a_slot_and_its_agent_is_hidden() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
-    told(&mut app, &peer, 0, "q1", "r1");
+    converse(&mut app, &peer, 0, "q1", "r1");
     app.fork(0);
     app.say(1, "a long one");
     let long = app.accept(&peer);
@@ -262,7 +262,7 @@ fn a_slice_with_a_summary_can_be_cut_again() {
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     app.enter("/slice :1");
     app.say(2, "go");
-    let body: Value = serde_json::from_slice(&answered(&mut app, &peer, 2, "gone")).expect("JSON");
+    let body: Value = serde_json::from_slice(&answer_next(&mut app, &peer, 2, "gone")).expect("JSON");
     assert_eq!(last_user_text(&body), "[Summary of 6 earlier messages]\n\nshort\n\ngo");
 }
 

@@ -79,7 +79,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
         store.kill(&[child], 10).map(drop),
     ];
     for refused in late {
-        assert!(refused.unwrap_err().message.contains("is dead"));
+        assert!(refused.unwrap_err().message.contains("was killed"));
     }
 }
 

@@ -9,12 +9,12 @@ use polylogue::domain::flow::Change;
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_refused, assert_shows, let_pass, texts_in, told};
+use crate::support::scene::{assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
 /// Agent 0 on a screen, with one question answered.
 fn app(peer: &Peer) -> Harness {
     let mut app = Harness::new(Plan { size: Some((100, 40)), ..Plan::peer(&peer.url()) });
-    told(&mut app, peer, 0, "the secret is 7", "noted");
+    converse(&mut app, peer, 0, "the secret is 7", "noted");
     app
 }
 
@@ -141,7 +141,7 @@ fn escape_on_the_asker_ends_the_run_with_what_there_is_and_on_a_member_only_that
     assert_shows(&mut app, "b: a person has interrupted it");
     assert!(app.repl.roster().busy().is_empty());
     assert_eq!(app.repl.roster().len(), 4, "who was stopped in the middle stays");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 
@@ -174,7 +174,7 @@ fn the_members_of_a_run_that_a_crash_cut_are_there_and_idle() {
     assert_eq!((app.repl.roster().len(), app.repl.roster().busy().len()), (3, 0));
     app.enter("/team");
     assert_shows(&mut app, "cut  parallel concatenate  go");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 

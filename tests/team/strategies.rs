@@ -131,7 +131,7 @@ fn a_short_task_for_three_is_adapted_to_all_at_once_and_one_for_two_is_not() {
         let settings = Settings { strategy: Strategy::Adaptive, ..Settings::default() };
         let run = start(&mut app, &members(names), "short", settings);
         let held: Vec<Exchange> = (0..at_once).map(|_| app.accept(&peer)).collect();
-        crate::support::scene::let_pass(&mut app);
+        crate::support::scene::turn_a_while(&mut app);
         assert_eq!((app.repl.players(&run).len(), peer.try_accept().is_none()), (at_once, true));
         drop(held);
     }

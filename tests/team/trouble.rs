@@ -16,7 +16,7 @@ use super::scene::{
 };
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -68,7 +68,7 @@ fn the_time_of_a_member_counts_from_its_place_and_waiting_for_one_wakes_nobody()
     let mut count = 0;
     for pair in [&["a", "b"][..], &["c", "d"], &["e"]] {
         let exchanges: Vec<_> = pair.iter().map(|_| app.accept(&peer)).collect();
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert!(peer.try_accept().is_none(), "no more than two at once");
         let left = time_left(&mut app);
         assert_eq!(app.repl.roster().at_work().len(), pair.len());
@@ -92,7 +92,7 @@ fn while_a_provider_pauses_nobody_asks_it_and_the_member_that_was_refused_goes_o
     limit(&first, 7);
     let left = wait_for_retry(&mut app, 7 * SECOND);
     app.say(0, "meanwhile");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "the root waits, too");
     app.advance(left);
     for _ in 0..2 {
@@ -235,14 +235,14 @@ fn a_disk_that_fills_up_in_the_middle_ends_the_run_and_not_the_loop() {
 fn the_same_task_twice_and_at_once_is_two_runs_that_can_be_told_apart() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    let runs = [(); 2].map(|()| start(&mut app, &members(&["a"]), "hello", parallel()));
-    assert_ne!(runs[0], runs[1]);
+    let is_running = [(); 2].map(|()| start(&mut app, &members(&["a"]), "hello", parallel()));
+    assert_ne!(is_running[0], is_running[1]);
     let exchanges = [(); 2].map(|()| app.accept(&peer));
     let mut names: Vec<String> = app.repl.list().into_iter().map(|one| one.label).collect();
     names.sort();
     assert_eq!(names, ["a", "a-2", "agent 0"]);
     exchanges.iter().for_each(|exchange| answer(exchange, "hi"));
-    for run in &runs {
+    for run in &is_running {
         assert_eq!(finish(&mut app, run).run, run.as_str());
         let events = app.repl.take_events(run);
         let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();

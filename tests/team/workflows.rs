@@ -10,7 +10,7 @@ use super::scene::{accept_members, answer, app, ending_names, finish};
 use crate::support::harness::Harness;
 use crate::support::openai::last_user_text;
 use crate::support::peer::Peer;
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 /// Two steps that depend on nothing, one on both of them, and one on the second.
 const STEPS: &str = r#"
@@ -45,7 +45,7 @@ fn steps_of_a_layer_work_at_once_and_the_next_layer_is_given_what_they_answered(
     let [a, b] = accept_members(&mut app, &peer, ["a", "b"]);
     answer(&b, "what b found");
     app.turn_until("b is over", |app| app.repl.players(&run).len() == 1);
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "a layer waits for all of the one before");
     answer(&a, "what a found");
     let [both, second] = accept_members(&mut app, &peer, ["both", "second"]);

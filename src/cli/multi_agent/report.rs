@@ -1,55 +1,50 @@
-//! What a run tells: its answer on standard output and its progress on standard error, or, as JSON, each event on standard
-//! output as it happens.
+//! The output of a run: the answer on standard output and progress on standard error; or, with `--json`, every event on
+//! standard output.
 
 use std::time::Duration;
 
 use crate::base::error::ErrorKind;
 use crate::cli::code;
-use crate::cli::print::streams::Streams;
+use crate::cli::stdio::streams::Streams;
 use crate::team::coordinator::event::{Event, What};
 use crate::team::coordinator::outcome::{Outcome, RunEnding};
 use crate::team::coordinator::result::{Ending, MemberResult};
 
-/// Where a run is told.
 pub struct Report {
-    /// Standard output and error.
     pub streams: Streams,
     is_json: bool,
 }
 
 impl Report {
-    /// One in which nothing stands yet.
     pub fn new(streams: Streams, is_json: bool) -> Self {
         Self { streams, is_json }
     }
 
-    /// Something has happened in this run.
     pub fn on_event(&mut self, run: &str, event: &Event) {
         if self.is_json {
             self.streams.line(event.json_line(run));
         } else if let Some(line) = progress(&event.what) {
-            self.streams.say(&line);
+            self.streams.note(&line);
         }
     }
 
-    /// The answer, and what else there is to say about the run.
-    pub fn conclude(&mut self, outcome: &Outcome) {
+    /// Writes the answer, notes and errors.
+    pub fn finish(&mut self, outcome: &Outcome) {
         if let Some(answer) = outcome.answer.as_ref().filter(|_| !self.is_json) {
             self.streams.answer(answer);
             if !answer.ends_with('\n') {
                 self.streams.answer("\n");
             }
         }
-        // With JSON all of this stands in the last line as well, but not where a person looks.
-        let partial =
-            (outcome.error().is_some() && outcome.answer.is_some()).then_some("the answer is of what there was");
+        // The result object has the error as well, but a person looks at standard error.
+        let partial = (outcome.error().is_some() && outcome.answer.is_some()).then_some("partial answer");
         let last = outcome.error().into_iter().chain(partial);
         let notes = outcome.notes.iter().map(String::as_str).filter(|_| !self.is_json);
-        notes.chain(last).for_each(|words| self.streams.say(words));
+        notes.chain(last).for_each(|message| self.streams.note(message));
     }
 }
 
-/// The line about it on standard error, if it is worth one.
+/// The line for standard error, if the event has one.
 fn progress(what: &What) -> Option<String> {
     match what {
         What::AgentStarted { member, model: Some(model) } => Some(format!("{member} works, on {model}")),
@@ -90,7 +85,6 @@ fn ordinal(number: u32) -> String {
     format!("{number}{end}")
 }
 
-/// The code with which the program ends after such a run.
 pub fn code_of(outcome: &Outcome) -> u8 {
     match &outcome.ending {
         RunEnding::Completed => code::DONE,
@@ -100,7 +94,7 @@ pub fn code_of(outcome: &Outcome) -> u8 {
     }
 }
 
-/// Whether it was our own limit that ran out, and not the provider's patience or a connection's.
+/// Whether the limit of the run ended the first member that failed, and not a timeout of its provider or connection.
 fn is_out_of_time(outcome: &Outcome) -> bool {
     let first = outcome.results.iter().find(|result| result.failure() == Some(ErrorKind::Timeout));
     first.is_some_and(MemberResult::is_timed_out)

@@ -7,9 +7,10 @@
 //! |---|---|
 //! | `request` | conversation -> request |
 //! | `decoder` | the pieces of an answer, and which of them is the last |
-//! | `wire` | the chunks as they stand in the stream |
-//! | `reply` | chunks -> events: texts, calls, bounds |
+//! | `wire` | the chunks of the stream |
+//! | `reply` | chunks -> events: texts, calls, limits |
 
+use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
@@ -30,5 +31,5 @@ pub const OPENAI: ProviderSpec = ProviderSpec {
     }),
     check_thinking: request::check_thinking,
     build_request: request::build,
-    decoder: || Box::new(decoder::ChatDecoder::default()),
+    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
 };

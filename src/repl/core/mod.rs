@@ -99,9 +99,9 @@ impl Core {
 
     /// Writes what `work` writes to the store, or, after an error, nothing. `work` leaves memory as it is.
     pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.store.begin_together()?;
+        self.store.begin()?;
         let outcome = work(self);
-        self.store.end_together(outcome.is_ok())?;
+        self.store.end(outcome.is_ok())?;
         outcome
     }
 

@@ -4,7 +4,7 @@ use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
-use crate::domain::wire::Place;
+use crate::domain::chunk::Position;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::{ViewerId, ViewerOutput};
 
@@ -13,7 +13,7 @@ const PAGE: usize = 256;
 
 impl Core {
     /// See [`crate::repl::Repl::attach`].
-    pub(in crate::repl) fn attach(&mut self, agent: AgentId, from: Option<&Place>) -> Result<ViewerId> {
+    pub(in crate::repl) fn attach(&mut self, agent: AgentId, from: Option<&Position>) -> Result<ViewerId> {
         let (begin, next) = self.bounds(agent)?;
         let start = match from {
             Some(from) if from.epoch == self.viewers.epoch() && (begin..=next).contains(&from.number) => from.number,

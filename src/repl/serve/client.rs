@@ -191,7 +191,7 @@ impl Serving {
             let ClientState::Terminal(at) = client.state else { return 0 };
             terminals.get(at).map_or(0, Terminal::kept)
         };
-        let kept = |client: &Client| client.connection.kept() + typed(client);
+        let kept = |client: &Client| client.connection.buffered() + typed(client);
         let all: usize = self.clients.values().map(kept).sum();
         let greediest = self.clients.iter().max_by_key(|(_, client)| kept(client));
         greediest.filter(|_| all > MOST_KEPT).map(|(number, _)| *number)

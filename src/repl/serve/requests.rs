@@ -10,8 +10,9 @@ use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::TerminalId;
 use crate::commands;
+use crate::domain::chunk::Position;
 use crate::domain::flow::{Change, Origin};
-use crate::domain::wire::{Place, Request, Response};
+use crate::domain::wire::{Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::{Repl, Turn};
 
@@ -58,7 +59,7 @@ impl Repl {
             return Err(usage("a turn is under way for this client: it can be cut, and nothing else"));
         }
         match ask {
-            Request::Keys(_) | Request::Size(..) | Request::Redraw => {
+            Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
                 Err(usage("no terminal is attached here: say \"attach\" first"))
             }
             Request::Attach { agent, is_read_only, terminal } => {
@@ -69,8 +70,8 @@ impl Repl {
                 let state = self.begin_logs(&agent, from.as_ref(), last, follows)?;
                 Ok(self.begin(number, state))
             }
-            Request::Turn { agent, text, most } => {
-                let state = self.begin_turn_for_client(number, &agent, text, most)?;
+            Request::Turn { agent, text, max_requests } => {
+                let state = self.begin_turn_for_client(number, &agent, text, max_requests)?;
                 Ok(self.begin(number, state))
             }
             Request::Wait { agent, seconds } => {
@@ -142,15 +143,14 @@ impl Repl {
     fn begin_logs(
         &mut self,
         agent_id: &str,
-        from: Option<&Place>,
+        from: Option<&Position>,
         last: Option<u64>,
         follows: bool,
     ) -> Result<ClientState> {
         let agent_id = commands::agent_called_by_script(&self.core.roster, agent_id)?;
         let viewer = match (from, last) {
-            (Some(_), Some(_)) => return Err(usage("\"last\" and a place (\"epoch\", \"n\") exclude each other")),
             (None, Some(count)) => self.attach_to_last(agent_id, count)?,
-            (from, None) => self.attach(agent_id, from)?,
+            (from, _) => self.attach(agent_id, from)?,
         };
         let newest = self.core.roster.get(agent_id).map_or(0, |agent| agent.output.next());
         Ok(ClientState::Reading { viewer, until: if follows { u64::MAX } else { newest } })
@@ -173,7 +173,7 @@ impl Repl {
             "name": agent.identity.name,
             "parent": self.core.roster.parent(id).map(|parent| parent.to_string()),
             "status": agent.status().name(),
-            "doing": self.activity_as_json(agent),
+            "activity": self.activity_as_json(agent),
             "model": agent.talk.endpoint.full_name(),
             "unread": agent.unread,
             "queued": agent.queue.len(),

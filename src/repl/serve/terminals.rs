@@ -34,9 +34,10 @@ impl Repl {
         let newest = || self.terminals.ids().pop().and_then(|at| Some(self.terminals.get(at)?.focus));
         let last = named.or(self.serving.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = last.expect("there is at least agent 0");
-        let TerminalFacts { color, attributes, unicode, is_in_tmux, .. } = *terminal;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux } = *terminal;
         let palette = Palette { color, attributes, unicode };
-        let device = RemoteTerminal { size: bounded(terminal.size), palette, is_in_tmux, ..RemoteTerminal::default() };
+        let device =
+            RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
         Ok(self.attach_device(Device::Remote(device), focus, TerminalMode { is_read_only, is_attached: true }))
     }
 
@@ -44,8 +45,8 @@ impl Repl {
     pub(super) fn on_terminal_line(&mut self, at: TerminalId, ask: Request) -> Result<()> {
         let Some(terminal) = self.terminal_at(at) else { return Ok(()) };
         match ask {
-            Request::Keys(keys) => terminal.remote().map(|remote| remote.input.extend(keys)),
-            Request::Size(columns, rows) => terminal.remote().map(|remote| remote.size = bounded((columns, rows))),
+            Request::Keys { keys } => terminal.remote().map(|remote| remote.input.extend(keys)),
+            Request::Size { columns, rows } => terminal.remote().map(|remote| remote.size = bounded((columns, rows))),
             Request::Redraw => {
                 terminal.redraw();
                 None
@@ -92,7 +93,7 @@ impl Repl {
         }
         // Behind the frame; where that was not taken, when it is.
         if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
-            client.tell(&Response::Suspend);
+            client.tell(&Response::Suspend {});
         }
     }
 

@@ -80,7 +80,7 @@ impl Team {
     }
 
     /// This agent is gone, whoever has killed it: it plays no more, and nobody hears of a run that it has asked for.
-    pub(in crate::repl) fn on_buried(&mut self, agent: AgentId, now: Moment) {
+    pub(in crate::repl) fn on_removed(&mut self, agent: AgentId, now: Moment) {
         if let Some(part) = self.parts.remove(&agent) {
             if let Some(run) = self.run_mut(&part.run) {
                 run.agents.remove(&part.agent_id);

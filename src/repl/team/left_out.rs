@@ -54,7 +54,7 @@ impl Team {
 
     pub(super) const fn on_begun(&self, _: AgentId, _: Moment) {}
 
-    pub(super) const fn on_buried(&self, _: AgentId, _: Moment) {}
+    pub(super) const fn on_removed(&self, _: AgentId, _: Moment) {}
 
     pub(super) const fn interrupt_runs_of(&self, _: AgentId, _: Moment) {}
 }

@@ -132,7 +132,7 @@ impl Scene {
         let (attached, next) = match kind {
             0..=2 => {
                 let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
-                let place = Place { epoch, number };
+                let place = Position { epoch, number };
                 (self.repl.attach(said.agent_id, Some(&place)), if is_known { number } else { said.begin })
             }
             3 => (self.repl.attach(said.agent_id, None), said.begin),
@@ -325,7 +325,7 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
         ears.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let place = Place { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
+    let place = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&place), Box::new(tell)).unwrap();
     assert!(!repl.has_unread_callback());
     (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, agent_id, "x"));

@@ -1,4 +1,4 @@
-//! Bytes become keys, however they are cut.
+//! Keys from bytes, however they are cut.
 
 use super::*;
 use crate::base::clock::Clock;
@@ -6,12 +6,12 @@ use crate::domain::key::{KeyCode, Modifiers};
 
 const TABLE: &str = include_str!("../../../fixtures/keys/table");
 
-/// The keys that are there.
+/// The complete keys.
 fn drain(keys: &mut KeyDecoder) -> Vec<Key> {
     std::iter::from_fn(|| keys.next()).collect()
 }
 
-/// The keys of these pieces, which come at once, and what a deadline makes of the end.
+/// The keys of these pieces, which come at once, and of the end after its deadline.
 fn decode(pieces: &[&[u8]]) -> Vec<Key> {
     let clock = Clock::manual();
     let mut keys = KeyDecoder::new();
@@ -19,13 +19,13 @@ fn decode(pieces: &[&[u8]]) -> Vec<Key> {
         keys.feed(piece, clock.now());
         keys.expire(clock.now());
     }
-    clock.advance(SEQUENCE_PATIENCE);
+    clock.advance(SEQUENCE_TIMEOUT);
     keys.expire(clock.now());
     assert_eq!(keys.deadline(), None);
     drain(&mut keys)
 }
 
-/// A key as the table writes it.
+/// A key in the notation of the table.
 fn name(key: &Key) -> String {
     match key {
         Key::Paste(text) => format!("Paste({})", text.escape_default()),
@@ -64,7 +64,7 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_table_holds_whole_and_cut_at_every_byte() {
+fn the_table_holds_for_bytes_cut_anywhere() {
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let (bytes, expected) = line.split_once('|').expect("bytes | keys");
         let (bytes, expected) = (unescape(bytes.trim()), expected.trim());
@@ -83,8 +83,8 @@ fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
     let clock = Clock::manual();
     let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b", clock.now());
-    assert_eq!(keys.deadline(), Some(clock.now() + ESCAPE_PATIENCE));
-    clock.advance(ESCAPE_PATIENCE - Duration::from_millis(1));
+    assert_eq!(keys.deadline(), Some(clock.now() + ESCAPE_TIMEOUT));
+    clock.advance(ESCAPE_TIMEOUT - Duration::from_millis(1));
     keys.expire(clock.now());
     assert_eq!(keys.next(), None);
     clock.advance(Duration::from_millis(1));
@@ -96,7 +96,7 @@ fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
 }
 
 #[test]
-fn waiting_for_the_rest_of_a_paste_or_a_character_keeps_nobody_awake() {
+fn an_unfinished_paste_or_character_has_no_deadline() {
     for bytes in [&b"\x1b[200~abc"[..], b"\x1b[200~abc\x1b[20", b"\xe8\xaa"] {
         let mut keys = KeyDecoder::new();
         keys.feed(bytes, Moment::default());
@@ -105,7 +105,7 @@ fn waiting_for_the_rest_of_a_paste_or_a_character_keeps_nobody_awake() {
 }
 
 #[test]
-fn ten_megabytes_of_paste_arrive_complete_however_they_are_cut() {
+fn a_paste_of_ten_megabytes_is_complete() {
     let text = "0123456789abcde\n".repeat(640 * 1024);
     let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b[200~", Moment::default());
@@ -127,7 +127,7 @@ fn a_paste_without_an_end_is_delivered_in_bounded_pieces_and_never_as_keys() {
 }
 
 #[test]
-fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
+fn a_letter_after_random_bytes_is_decoded() {
     let alphabet = b"\x1b\x1b\x1b[[]OPM<?>;:0123456789~uABmHz\x07\\\xc3\xa9\xe8\xff\r\n\0 ";
     let mut seed = 1_u32;
     for _ in 0..50_000 {
@@ -140,7 +140,7 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
         let clock = Clock::manual();
         let mut keys = KeyDecoder::new();
         keys.feed(&bytes, clock.now());
-        clock.advance(SEQUENCE_PATIENCE);
+        clock.advance(SEQUENCE_TIMEOUT);
         keys.expire(clock.now());
         drain(&mut keys);
         if keys.state == State::Ground {
@@ -151,7 +151,7 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
 }
 
 #[test]
-fn a_paste_that_lost_its_end_gives_the_keyboard_back_to_ctrl_c_after_a_silence() {
+fn ctrl_c_after_a_pause_ends_a_paste_without_end_mark() {
     let mut keys = KeyDecoder::new();
     let start = Moment::default();
     keys.feed(b"\x1b[200~hi\n", start);

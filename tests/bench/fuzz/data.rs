@@ -190,7 +190,7 @@ fn spoil(file: &Path, chance: &mut Chance) {
         "PRAGMA foreign_keys = OFF; PRAGMA synchronous = OFF; BEGIN; DELETE FROM messages; DELETE FROM partials",
     )
     .expect("an empty log");
-    conn.execute("DELETE FROM agents WHERE ordinal > 0", []).expect("nobody but the root");
+    conn.execute("DELETE FROM agents WHERE ordinal > 0", []).expect("only the root is left");
     for _ in 0..chance.below(30) {
         let sql = "INSERT INTO messages (agent, kind, content, data, created_at) VALUES (0, ?1, ?2, ?3, ?4)";
         // What the schema itself refuses never gets in.

@@ -154,7 +154,7 @@ pub fn environments() -> Step {
     })
 }
 
-/// Lines at random and mutated commands, read and completed in a house of a few agents.
+/// Lines at random and mutated commands, read and completed with a few agents.
 pub fn commands() -> Step {
     const LINES: &[&str] = &[
         "/fork",
@@ -180,7 +180,7 @@ pub fn commands() -> Step {
     let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
     let store = Store::in_memory().expect("a store");
     let known = config.clone();
-    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("a house");
+    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("an open program");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
         repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
