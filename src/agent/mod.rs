@@ -141,6 +141,7 @@ pub struct Agent {
     pub makes_worktree: bool,
     /// Tasks that other agents work on for it.
     tasks: usize,
+    members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
     /// What it works for.
@@ -170,6 +171,7 @@ impl Agent {
             helper: None,
             makes_worktree: false,
             tasks: 0,
+            members: (0, 0),
             used: Usage::default(),
             role: Role::Normal,
             retry: None,
@@ -302,9 +304,15 @@ impl Agent {
         self.show_work();
     }
 
-    pub fn set_tasks(&mut self, tasks: usize) {
-        self.tasks = tasks;
+    /// Sets the number of open tasks, and how many of their members are done, of how many.
+    pub fn set_tasks(&mut self, tasks: usize, members: (usize, usize)) {
+        (self.tasks, self.members) = (tasks, members);
         self.show_work();
+    }
+
+    /// How many members are done, of how many; `None` if there are no open tasks.
+    pub fn members_done(&self) -> Option<(usize, usize)> {
+        (self.tasks > 0).then_some(self.members)
     }
 
     /// Whether summaries or tasks are worked on for it; they can be interrupted while it is idle.

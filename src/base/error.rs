@@ -99,10 +99,9 @@ impl Error {
         Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// The operation needs a Cargo feature that the program was built without.
+    /// The request needs a Cargo feature that this program was built without.
     pub fn not_built_in(feature: &str) -> Self {
-        let message = format!("polylogue was built without the {feature}: build it with --features {feature}");
-        Self::new(ErrorKind::Usage, message)
+        Self::new(ErrorKind::Usage, format!("the {feature} is not built in: rebuild with --features {feature}"))
     }
 
     /// The same error with `what: ` before its message.

@@ -14,9 +14,6 @@ mod doctor;
 mod man;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
-#[cfg(not(feature = "coordinator"))]
-#[path = "multi_agent/left_out.rs"]
-mod multi_agent;
 mod print;
 mod process;
 mod scripts;
@@ -91,7 +88,10 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
         Some(Command::Attach { agent, read_only }) => connect::attach(arguments, &env, agent.clone(), *read_only),
+        #[cfg(feature = "coordinator")]
         Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &env),
+        #[cfg(not(feature = "coordinator"))]
+        Some(Command::MultiAgent(_)) => Err(Error::not_built_in("coordinator")),
         Some(command) => scripts::run(command, &data_directory::required(arguments, &env)?),
         None if arguments.print => print::run(arguments, &env),
         None => match connect::instead_of_chat(arguments, &env)? {

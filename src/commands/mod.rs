@@ -24,6 +24,7 @@ mod sessions;
 mod slice;
 mod switch;
 mod system;
+#[cfg(feature = "coordinator")]
 mod team;
 mod tools;
 mod usage;
@@ -41,7 +42,8 @@ pub use agents::agent_tree;
 pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
-pub use team::{TeamOrder, team_order};
+#[cfg(feature = "coordinator")]
+pub use team::{TeamRequest, parse_team_request};
 
 /// The state that commands read.
 pub struct CommandContext<'a> {
@@ -133,6 +135,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &agents::AGENTS,
     &name::NAME,
     &kill::KILL,
+    #[cfg(feature = "coordinator")]
     &team::TEAM,
     &env::ENV,
     &interrupt::INTERRUPT,
@@ -157,6 +160,12 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &sessions::SESSIONS,
     &detach::DETACH,
     &exit::EXIT,
+];
+
+/// Commands of Cargo features that this program was built without, each with its feature.
+const LEFT_OUT: &[(&str, &str)] = &[
+    #[cfg(not(feature = "coordinator"))]
+    ("team", "coordinator"),
 ];
 
 /// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with two.
@@ -203,6 +212,9 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
 }
 
 fn unknown(name: &str, context: &CommandContext) -> Error {
+    if let Some((_, feature)) = LEFT_OUT.iter().find(|(command, _)| *command == name) {
+        return Error::not_built_in(feature);
+    }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
     usage_error(match text::nearest(name, names) {

@@ -1,5 +1,5 @@
-//! `/team`: several children of this agent work on one task. The line is parsed twice: when it is typed, to report
-//! errors, and when the task starts.
+//! `/team`: several forks of this agent work on one task. The line is parsed twice: when it is typed, so that errors appear
+//! at once, and when it is carried out.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
     aliases: &[],
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
-    about: "let several children work on one task",
+    about: "children work on one task together",
     busy: WhenBusy::Runs,
     run,
     complete,
@@ -26,20 +26,20 @@ pub const TEAM: CommandSpec = CommandSpec {
 const DEFAULT_MEMBERS: usize = 3;
 const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--timeout", "--retries"];
 
-/// A task, its members and how they work on it.
+/// A task and the members that work on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TeamOrder {
-    /// What is to be done.
+pub struct TeamRequest {
+    /// The text of the task.
     pub task: String,
-    /// Who does it.
+    /// In order.
     pub members: Vec<Member>,
-    /// How.
+    /// How the task is run.
     pub settings: Settings,
 }
 
-/// The options and names in front of the task.
+/// What precedes the task in the line.
 #[derive(Default)]
-struct TeamArguments {
+struct Options {
     strategy: Option<Strategy>,
     aggregation: Option<Aggregation>,
     members: Option<Vec<Member>>,
@@ -53,35 +53,35 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::ShowTeam, None));
     }
-    let order = team_order(arguments, &context.config.team)?;
-    let count = text::counted(order.members.len(), "member works", "members work");
-    let note = format!("{count} on it: answers arrive as mail, the result as a note (Esc stops them)");
+    let request = parse_team_request(arguments, &context.config.team)?;
+    let members = text::counted(request.members.len(), "member", "members");
+    let note = format!("started {members}: answers arrive as mail, the outcome as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
-/// Parses the arguments of `/team`: options and the names of a strategy and an aggregation in any order, then the task,
-/// quoted or not. A task that begins with one of those names has to be quoted. Defaults come from the configuration.
+/// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A
+/// task that begins with the name of a strategy or aggregation must be quoted. `configured` gives the defaults.
 ///
 /// # Errors
-/// There is no task, an option lacks its value, or a name is unknown; the error suggests the nearest one.
-pub fn team_order(line: &str, configured: &TeamSettings) -> Result<TeamOrder> {
-    let (mut options, mut rest) = (TeamArguments::default(), line.trim());
-    while let Some(after) = options.read(rest)? {
+/// There is no task, an option lacks its value, or a name is unknown; the message gives the nearest.
+pub fn parse_team_request(line: &str, configured: &TeamSettings) -> Result<TeamRequest> {
+    let (mut options, mut rest) = (Options::default(), line.trim());
+    while let Some(after) = options.parse_next(rest)? {
         rest = after.trim_start();
     }
     let task = unquoted(rest.trim_end());
     if task.trim().is_empty() {
-        return Err(usage_error("no task given: add it after the options, as in /team parallel vote \"TASK\""));
+        return Err(usage_error("missing task: put it after the options, as in /team parallel vote \"TASK\""));
     }
-    options.order(task, Settings::of(configured))
+    options.into_request(task, Settings::of(configured))
 }
 
-impl TeamArguments {
-    /// Consumes the first word and returns the rest; `None` if the task begins here.
-    fn read<'a>(&mut self, rest: &'a str) -> Result<Option<&'a str>> {
-        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+impl Options {
+    /// Parses the first word. Returns the rest of the line, or `None` if the task begins here.
+    fn parse_next<'a>(&mut self, line: &'a str) -> Result<Option<&'a str>> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word.starts_with("--") {
-            return self.read_option(word, after.trim_start()).map(Some);
+            return self.parse_option(word, rest.trim_start()).map(Some);
         }
         if let Ok(strategy) = word.parse()
             && self.strategy.is_none()
@@ -92,20 +92,20 @@ impl TeamArguments {
         {
             self.aggregation = Some(aggregation);
         } else {
-            return refuse_misspelt(word, rest).map(|()| None);
+            return refuse_misspelt(word, line).map(|()| None);
         }
-        Ok(Some(after))
+        Ok(Some(rest))
     }
 
-    fn read_option<'a>(&mut self, word: &'a str, after: &'a str) -> Result<&'a str> {
+    fn parse_option<'a>(&mut self, word: &'a str, rest: &'a str) -> Result<&'a str> {
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         if !OPTIONS.contains(&option) {
-            let near = text::nearest(option, OPTIONS.into_iter());
-            let hint = near.map_or_else(|| OPTIONS.join(", "), |near| format!("did you mean {near}?"));
+            let nearest = text::nearest(option, OPTIONS.into_iter());
+            let hint = nearest.map_or_else(|| OPTIONS.join(", "), |nearest| format!("did you mean {nearest}?"));
             return Err(usage_error(format!("unknown option {option} of /team: {hint}")));
         }
-        let (value, after) =
-            value.map_or_else(|| after.split_once(char::is_whitespace).unwrap_or((after, "")), |value| (value, after));
+        let (value, rest) =
+            value.map_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")), |value| (value, rest));
         if value.is_empty() {
             return Err(usage_error(format!("{option} needs a value")));
         }
@@ -119,12 +119,12 @@ impl TeamArguments {
             "--timeout" => self.timeout = Some(Duration::from_secs(number()?.into())),
             _ => self.retries = Some(number()?),
         }
-        Ok(after)
+        Ok(rest)
     }
 
-    fn order(self, task: &str, defaults: Settings) -> Result<TeamOrder> {
+    fn into_request(self, task: &str, defaults: Settings) -> Result<TeamRequest> {
         if self.members.is_some() && self.template.is_some() {
-            return Err(usage_error("--template cannot be combined with --agents or --count"));
+            return Err(usage_error("use only one of --template, --agents and --count"));
         }
         let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
         let (strategy, aggregation) = of_template.unwrap_or_default();
@@ -139,17 +139,17 @@ impl TeamArguments {
         settings.check()?;
         let members = self.members.or(self.template.map(|template| template.members));
         let members = members.map_or_else(|| Member::numbered(DEFAULT_MEMBERS), Ok)?;
-        Ok(TeamOrder { task: task.to_owned(), members, settings })
+        Ok(TeamRequest { task: task.to_owned(), members, settings })
     }
 }
 
-/// Refuses a word that is nearly the name of a strategy or aggregation, if it is long or followed by a quoted task.
-fn refuse_misspelt(word: &str, rest: &str) -> Result<()> {
-    let is_before_quotes = !word.starts_with('"') && rest.ends_with('"') && rest.matches('"').count() == 2;
+/// Refuses a task whose first word is nearly a name, if a quoted task follows or the word is too long to match by chance.
+fn refuse_misspelt(word: &str, line: &str) -> Result<()> {
+    let is_before_quotes = !word.starts_with('"') && line.ends_with('"') && line.matches('"').count() == 2;
     let is_suspect = is_before_quotes || (word.len() >= 6 && !word.starts_with('"'));
     match text::nearest(word, names()).filter(|_| is_suspect) {
-        Some(near) => {
-            Err(usage_error(format!("unknown name {word:?}: did you mean {near}? (otherwise quote the task)")))
+        Some(nearest) => {
+            Err(usage_error(format!("{word:?} is unknown: did you mean {nearest}? (otherwise put the task in quotes)")))
         }
         None => Ok(()),
     }
@@ -177,9 +177,9 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
-        let TeamOrder { task, members, settings } =
-            team_order(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    fn parse(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
+        let TeamRequest { task, members, settings } =
+            parse_team_request(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
         (task, members.into_iter().map(|member| member.name).collect(), settings.strategy, settings.aggregation)
     }
 
@@ -196,40 +196,40 @@ mod tests {
             ("note \"a\" and \"b\"", "note \"a\" and \"b\"", &three, Strategy::Sequential, Aggregation::Concatenate),
         ] {
             let members = members.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(read(line), (task.to_owned(), members, strategy, aggregation), "{line}");
+            assert_eq!(parse(line), (task.to_owned(), members, strategy, aggregation), "{line}");
         }
     }
 
     #[test]
     fn the_line_overrides_the_template() {
         let template = template::built_in().remove(0);
-        let (_, members, strategy, aggregation) = read(&format!("--template {} x", template.name));
+        let (_, members, strategy, aggregation) = parse(&format!("--template {} x", template.name));
         assert_eq!(members.len(), template.members.len());
         assert_eq!((Some(strategy), Some(aggregation)), (template.strategy, template.aggregation));
-        assert_eq!(read(&format!("vote --template {} x", template.name)).3, Aggregation::Vote);
+        assert_eq!(parse(&format!("vote --template {} x", template.name)).3, Aggregation::Vote);
     }
 
     #[test]
-    fn defaults_come_from_the_template_and_then_from_the_configuration() {
+    fn the_line_overrides_the_configuration() {
         let configured = TeamSettings {
             strategy: "parallel",
             aggregation: "vote",
             agent_timeout: Duration::from_secs(7),
             retries: 1,
         };
-        let read = |line: &str| team_order(line, &configured).expect("an order").settings;
-        assert_eq!(read("x"), Settings::of(&configured));
-        let given = read("adaptive merge --timeout 5 --retries 0 x");
-        assert_eq!((given.strategy, given.aggregation), (Strategy::Adaptive, Aggregation::Merge));
-        assert_eq!((given.agent_timeout, given.retry.retries), (Duration::from_secs(5), 0));
-        assert_eq!(read("--template refactor x").strategy, Strategy::Pipeline);
+        let parse = |line: &str| parse_team_request(line, &configured).expect("valid").settings;
+        assert_eq!(parse("x"), Settings::of(&configured));
+        let settings = parse("adaptive merge --timeout 5 --retries 0 x");
+        assert_eq!((settings.strategy, settings.aggregation), (Strategy::Adaptive, Aggregation::Merge));
+        assert_eq!((settings.agent_timeout, settings.retry.retries), (Duration::from_secs(5), 0));
+        assert_eq!(parse("--template refactor x").strategy, Strategy::Pipeline);
     }
 
     #[test]
-    fn missing_and_misspelt_arguments_are_reported_with_the_nearest_name() {
-        for (line, message) in [
-            ("parallel", "no task given"),
-            ("\"\"", "no task given"),
+    fn errors_name_what_is_missing_or_the_nearest_name() {
+        for (line, expected) in [
+            ("parallel", "missing task"),
+            ("\"\"", "missing task"),
             ("paralel \"x\"", "did you mean parallel?"),
             ("vot \"x\"", "did you mean vote?"),
             ("concatanate x", "did you mean concatenate?"),
@@ -239,12 +239,12 @@ mod tests {
             ("--count many x", "needs a number"),
             ("--count 0 x", "at least one member"),
             ("--count 101 x", "at most 100"),
-            ("--count 2 --template testing x", "cannot be combined"),
-            ("--judge a/b vote x", "a judge picks for select_best"),
+            ("--count 2 --template testing x", "use only one of"),
+            ("--judge a/b vote x", "a judge needs the aggregation select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
-            let error = team_order(line, &TeamSettings::default()).expect_err(line);
-            assert!(error.message.contains(message), "{line}: {error}");
+            let error = parse_team_request(line, &TeamSettings::default()).expect_err(line);
+            assert!(error.message.contains(expected), "{line}: {error}");
         }
     }
 }

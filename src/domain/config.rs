@@ -48,7 +48,7 @@ pub struct Config {
     pub trace_stable: bool,
 }
 
-/// How several agents work on one task. Strategy and aggregation are called by their names here.
+/// How several agents work on one task; strategy and aggregation by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TeamSettings {
     /// In which order the members work.
@@ -59,6 +59,13 @@ pub struct TeamSettings {
     pub agent_timeout: Duration,
     /// Retries after a failed attempt.
     pub retries: u32,
+}
+
+impl TeamSettings {
+    /// The names of all strategies.
+    pub const STRATEGIES: [&str; 4] = ["sequential", "parallel", "pipeline", "adaptive"];
+    /// The names of all aggregations.
+    pub const AGGREGATIONS: [&str; 5] = ["concatenate", "vote", "select_best", "merge", "first_success"];
 }
 
 impl Default for TeamSettings {

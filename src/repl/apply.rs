@@ -48,8 +48,10 @@ impl Repl {
         while let Some(event) = self.core.events.pop_front() {
             self.move_terminals(&event);
             if let Event::Removed { agent, .. } = &event {
-                self.team.on_removed(*agent, self.core.clock.now());
                 self.idle_connections.retain(|id| id != agent);
+            }
+            if let Event::TurnStarted { agent, origin, .. } = &event {
+                self.on_turn_begins(*agent, *origin);
             }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
@@ -60,11 +62,16 @@ impl Repl {
         if matches!(effect, Effect::Settled(_)) {
             self.on_turn_ended(agent_id);
         }
-        let is_summary = self.core.roster.get(agent_id).is_some_and(|agent| agent.role == Role::Summary);
-        let Some(effect) = (if is_summary { self.apply_summary_effect(agent_id, effect) } else { Some(effect) }) else {
-            return;
+        let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
+        let effect = match role {
+            Role::Normal => Some(effect),
+            Role::Summary => self.apply_summary_effect(agent_id, effect),
+            #[cfg(feature = "coordinator")]
+            Role::Member => self.coordinator.on_effect(&self.core, agent_id, effect),
+            #[cfg(not(feature = "coordinator"))]
+            Role::Member => Some(effect),
         };
-        let Some(effect) = self.divert_to_team(agent_id, effect) else { return };
+        let Some(effect) = effect else { return };
         match effect {
             Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
             Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
@@ -236,8 +243,16 @@ impl Repl {
                 let staged = stage(&mut self.core, origin, agent_id, &change)?;
                 self.install(agent_id, staged)
             }
-            Change::Team(line) => self.team_by_person(agent_id, &line),
-            Change::ShowTeam => self.show_team(origin, agent_id),
+            #[cfg(feature = "coordinator")]
+            Change::Team(line) => self.coordinator.begin_from_chat(&mut self.core, agent_id, &line),
+            #[cfg(feature = "coordinator")]
+            Change::ShowTeam => {
+                let summary = self.coordinator.summary(&self.core)?;
+                self.tell(origin, agent_id, LineKind::Note, &summary);
+                Ok(())
+            }
+            #[cfg(not(feature = "coordinator"))]
+            Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
             Change::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
             Change::ReadMail(id) => self.show_mail(agent_id, id),
             Change::DeleteMail(id) => self.core.delete_mail(agent_id, id),
@@ -247,9 +262,7 @@ impl Repl {
                 let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
                 let is_idle = agent.state() == State::Idle;
                 self.jobs.cancel(&mut self.core, agent_id, is_idle);
-                if is_idle {
-                    self.team.interrupt_runs_of(agent_id, self.core.clock.now());
-                }
+                self.core.events.push_back(Event::Interrupted { agent: agent_id, was_idle: is_idle });
                 self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
             }
             Change::Answer { question, allowed } => {

@@ -190,8 +190,9 @@ impl Repl {
             has_keys,
         };
         let is_idle = self.core.roster.get(worker).is_some_and(|agent| agent.state() == State::Idle);
-        if let Some(words) = self.team_words(focus).filter(|_| is_idle) {
-            return words;
+        let members = self.core.roster.get(focus).and_then(|agent| agent.members_done()).filter(|_| is_idle);
+        if let Some((done, all)) = members {
+            return format!("team: {done} of {all} done (Esc stops it)");
         }
         let words = self.core.roster.get(worker).map(|agent| activity::words(agent, &around)).unwrap_or_default();
         if worker == focus { words } else { format!("a summary: {words}") }

@@ -14,6 +14,8 @@ pub(super) enum Event {
     Spawned { parent: AgentId, child: AgentId, origin: Origin, is_announced: bool },
     /// An agent is gone from memory: killed, closed, or done.
     Removed { agent: AgentId, adopter: Option<AgentId>, worktree: Option<PathBuf> },
+    /// A person or the program stopped what the agent does, or what is done for it if it is idle.
+    Interrupted { agent: AgentId, was_idle: bool },
     /// A turn begins with the chunk of this number.
     TurnStarted { agent: AgentId, origin: Origin, chunk: u64 },
     /// A turn ended before the chunk of this number.

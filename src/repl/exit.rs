@@ -53,7 +53,12 @@ impl Repl {
         let start = self.core.clock.now();
         let patience = self.core.config.settings.exit_patience;
         self.forsake_turns();
-        self.end_all_runs();
+        #[cfg(feature = "coordinator")]
+        self.coordinator.shutdown(start);
+        // Every turn of an interrupted run brings it nearer to its end; 100 members take two turns.
+        while self.components().iter().any(|component| component.has_work(&self.core)) {
+            self.step_components();
+        }
         for id in self.core.roster.ids() {
             self.jobs.cancel(&mut self.core, id, true);
             self.core.with_agent(id, Agent::exit);

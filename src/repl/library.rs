@@ -135,6 +135,7 @@ impl Repl {
 
     /// Whether a change of this agent waits for something.
     fn is_waited_on(&self, agent_id: AgentId) -> bool {
-        self.jobs.is_pending(agent_id) || self.team.needs(agent_id)
+        let helps = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
+        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(helps)
     }
 }

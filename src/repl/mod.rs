@@ -7,6 +7,8 @@
 mod activity;
 mod apply;
 mod component;
+#[cfg(feature = "coordinator")]
+mod coordinator;
 mod core;
 mod credentials;
 mod device;
@@ -24,11 +26,6 @@ mod queue;
 mod sending;
 mod serve;
 mod staged;
-#[cfg(feature = "coordinator")]
-mod team;
-#[cfg(not(feature = "coordinator"))]
-#[path = "team/left_out.rs"]
-mod team;
 mod terminal;
 mod terminals;
 mod timeout;
@@ -52,9 +49,10 @@ use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Roster};
 pub use crate::team::{ViewerId, ViewerOutput};
+#[cfg(feature = "coordinator")]
+pub use coordinator::RunId;
 pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
-pub use team::RunId;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -96,8 +94,8 @@ pub struct Repl {
     jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
-    /// Tasks on which several agents work.
-    team: team::Team,
+    #[cfg(feature = "coordinator")]
+    coordinator: coordinator::Coordinator,
     tools_polled_at: Moment,
     /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
     serving: serve::Serving,
@@ -110,7 +108,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = 2;
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 3 } else { 2 };
 /// The promise for a wake that is lost: tool threads are looked at this often.
 const TOOL_POLL: Duration = Duration::from_millis(50);
 
@@ -144,7 +142,8 @@ impl Repl {
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
-            team: team::Team::default(),
+            #[cfg(feature = "coordinator")]
+            coordinator: coordinator::Coordinator::default(),
             tools_polled_at,
             serving: serve::Serving::default(),
             external: ExternalHooks::default(),
@@ -219,7 +218,6 @@ impl Repl {
         }
         self.trace.heard(self.core.outbox.take_traced());
         self.apply_effects();
-        self.play_runs();
         self.step_components();
         self.dispatch();
         self.call_back();
@@ -242,8 +240,30 @@ impl Repl {
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
-        let Self { core, jobs, mail_waits, .. } = self;
-        (core, [jobs, mail_waits])
+        let Self {
+            core,
+            jobs,
+            mail_waits,
+            #[cfg(feature = "coordinator")]
+            coordinator,
+            ..
+        } = self;
+        let components: [&mut dyn Component; COMPONENTS] = [
+            jobs,
+            mail_waits,
+            #[cfg(feature = "coordinator")]
+            coordinator,
+        ];
+        (core, components)
+    }
+
+    fn components(&self) -> [&dyn Component; COMPONENTS] {
+        [
+            &self.jobs,
+            &self.mail_waits,
+            #[cfg(feature = "coordinator")]
+            &self.coordinator,
+        ]
     }
 
     /// Lets every component do a bounded amount of its own work, and carries out what it asks for.
@@ -251,10 +271,11 @@ impl Repl {
         let mut commands = Vec::new();
         let (core, components) = self.split();
         components.into_iter().for_each(|component| component.step(core, &mut commands));
-        for Command { origin, agent, change } in commands {
-            drop(self.apply_change(origin, agent, change));
-        }
         self.apply_effects();
+        for Command { origin, agent, change } in commands {
+            self.apply_or_notify(origin, agent, change);
+            self.apply_effects();
+        }
     }
 
     /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.

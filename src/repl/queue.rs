@@ -26,10 +26,7 @@ impl Repl {
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
         }
-        self.core.load(agent_id)?;
-        let message = self.core.store.begin_turn(agent_id, text, self.core.clock.unix_ms())?;
-        self.core.with_agent(agent_id, |agent, context| agent.begin(message, context));
-        Ok(())
+        self.core.begin_turn(origin, agent_id, text)
     }
 
     /// Stores a text or a command behind what is queued, tells the place, and goes on if the agent is idle.
@@ -53,7 +50,7 @@ impl Repl {
             let outcome = if next.is_command {
                 self.run_queued_command(agent_id, &next)
             } else {
-                self.begin_queued_turn(agent_id, &next)
+                self.core.begin_queued_turn(agent_id, &next)
             };
             if let Err(error) = outcome {
                 let at = first_line(&next);
@@ -67,18 +64,6 @@ impl Repl {
 
     fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
         self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
-    }
-
-    /// The turn of a text begins.
-    fn begin_queued_turn(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        self.core.load(agent_id)?;
-        let message = self.core.store.promote(agent_id, next.id, self.core.clock.unix_ms())?;
-        self.on_turn_begins(agent_id, next.origin);
-        self.core.with_agent(agent_id, |agent, context| {
-            agent.queue.pop_front();
-            agent.begin(message, context);
-        });
-        Ok(())
     }
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.

@@ -9,6 +9,7 @@ use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
 use crate::net::Lookup;
 use crate::repl::Repl;
+use crate::repl::event::Event;
 use crate::team::Gate;
 
 /// How many requests are sent in one turn; the others are sent in the next.
@@ -130,7 +131,7 @@ impl Repl {
             },
         };
         self.limiter.on_sent(&endpoint.provider, agent_id, self.core.clock.now());
-        self.team.on_begun(agent_id, self.core.clock.now());
+        self.core.events.push_back(Event::RequestSent { agent: agent_id });
         self.count_request(agent_id);
         self.core.with_agent(agent_id, |agent, context| agent.send_request(key, context));
     }

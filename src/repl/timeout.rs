@@ -60,21 +60,20 @@ impl Repl {
             || self.can_send()
             || self.has_unread_callback()
             || self.has_work_for_clients()
-            || self.team.has_news()
-            || self.mail_waits.has_work(&self.core)
-            || self.jobs.has_work(&self.core)
+            || self.components().iter().any(|component| component.has_work(&self.core))
             || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }
         let agent = self.core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
-        let team = self.team.deadline().map(|at| (at, WakeReason::Team));
+        let components = self.components();
+        let components = components.iter().filter_map(|component| component.deadline(&self.core));
         let gate = self.gate_deadline(now).map(|at| (at, WakeReason::Limiter));
         let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
         let client = self.serving.next_deadline().map(|at| (at, WakeReason::Client));
-        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(team);
+        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(components);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
@@ -85,7 +84,7 @@ impl Repl {
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
         let has_tools = !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty();
-        has_tools || self.credentials.is_running() || !self.lookups.is_empty() || self.jobs.is_git_busy()
+        has_tools || self.credentials.is_running() || !self.lookups.is_empty()
     }
 
     /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes

@@ -1,5 +1,6 @@
-//! Many agents: who there is, how they come to be, and which of them need to be looked at.
+//! Many agents: the roster, how agents are created, environments, rate limits, and tasks for several agents.
 
+#[cfg(feature = "coordinator")]
 pub mod coordinator;
 mod environments;
 mod factory;

@@ -34,8 +34,8 @@ const ROWS: &[Row] = &[
     row("/agents", |app| shows(app, "tokens  echo/echo")),
     row("/name first", |app| app.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |app| app.repl.roster().len() == 1),
-    // Where the coordinator was left out, that is said at once.
-    row("/team hello", |app| app.repl.roster().find("agent-1").is_ok() || shows(app, "--features coordinator")),
+    #[cfg(feature = "coordinator")]
+    row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
     row("/interrupt", |app| app.state(0) == State::Idle),

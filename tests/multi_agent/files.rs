@@ -72,7 +72,7 @@ fn a_faulty_file_is_told_where_it_is_wanted_and_does_not_stop_others() {
     assert_eq!(run(&home, "run-workflow flow hello").code, 0);
     let told = run(&home, "run hello --template bad");
     assert_eq!(told.code, 2, "{told:?}");
-    assert!(told.err.contains("bad.toml:1: description: expected a text"), "{told:?}");
+    assert!(told.err.contains("bad.toml:1: description: expected a string"), "{told:?}");
     let list = run(&home, "list");
     assert_eq!(list.code, 2, "{list:?}");
     assert!(list.out.contains("flow") && list.err.contains("bad.toml:1"), "{list:?}");

@@ -77,7 +77,7 @@ fn a_judge_picks_the_answer_and_is_told_beside_it() {
     answer(&judge, "2");
     let told = program.ends();
     assert_eq!((told.code, &*told.out), (0, "bye\n"), "{told:?}");
-    assert!(told.err.contains("picked by the judge, openai/judge"), "{told:?}");
+    assert!(told.err.contains("chosen by the judge openai/judge"), "{told:?}");
 }
 
 #[test]

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use super::source::Value;
 use crate::cli::arguments::Arguments;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, TeamSettings};
 use crate::domain::thinking::Thinking;
-use crate::team::coordinator::settings::{Aggregation, Strategy};
 
 /// The values of all settings.
 #[derive(Debug, Clone, Default)]
@@ -185,12 +184,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "team.strategy",
         "Order in which several agents work on one task",
-        Kind::Name(|config| &mut config.team.strategy, || Strategy::ALL.map(Strategy::name).to_vec()),
+        Kind::Name(|config| &mut config.team.strategy, || TeamSettings::STRATEGIES.to_vec()),
     ),
     setting(
         "team.aggregation",
         "How their answers are combined",
-        Kind::Name(|config| &mut config.team.aggregation, || Aggregation::ALL.map(Aggregation::name).to_vec()),
+        Kind::Name(|config| &mut config.team.aggregation, || TeamSettings::AGGREGATIONS.to_vec()),
     ),
     setting(
         "team.agent_timeout",

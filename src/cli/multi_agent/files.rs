@@ -143,7 +143,7 @@ mod tests {
             "{words}"
         );
         let words = definitions.workflow("mine-too").unwrap_err().message;
-        assert!(words.starts_with("there is no workflow \"mine-too\" (there are: none)"), "{words}");
+        assert!(words.starts_with("unknown workflow \"mine-too\" (known: none)"), "{words}");
         assert!(definitions.template("refactor").is_ok());
     }
 }

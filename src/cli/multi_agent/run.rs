@@ -17,7 +17,7 @@ use crate::repl::{Repl, RunId, Turn};
 use crate::store::{self, Store};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
-use crate::team::coordinator::settings::MOST_MEMBERS;
+use crate::team::coordinator::settings::MAX_MEMBERS;
 
 /// Returns the exit code.
 ///
@@ -26,7 +26,7 @@ use crate::team::coordinator::settings::MOST_MEMBERS;
 pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     process::prepare();
     // The default is meant for a chat; here all members may work at once.
-    let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MOST_MEMBERS };
+    let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MAX_MEMBERS };
     let config = Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.into_config()? };
     plan.check_models(&config.catalog)?;
     let mut report = Report::new(Streams::of_process()?, is_json);

@@ -1,6 +1,6 @@
 //! Texts and commands that wait for an agent.
 
-use crate::agent::Queued;
+use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::{Origin, QueueEdit};
@@ -12,6 +12,37 @@ use crate::repl::event::Event;
 const MOST_QUEUED: usize = 1_000;
 
 impl Core {
+    /// Stores a text as the agent's next message and begins its turn. The agent is idle.
+    ///
+    /// # Errors
+    /// The conversation cannot be read, or the store refuses; nothing has changed then.
+    pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
+        self.load(agent_id)?;
+        let message = self.store.begin_turn(agent_id, text, self.clock.unix_ms())?;
+        self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
+        Ok(())
+    }
+
+    /// The turn of the first queued text begins.
+    ///
+    /// # Errors
+    /// As for [`Core::begin_turn`].
+    pub(in crate::repl) fn begin_queued_turn(&mut self, agent_id: AgentId, entry: &Queued) -> Result<()> {
+        self.load(agent_id)?;
+        let message = self.store.promote(agent_id, entry.id, self.clock.unix_ms())?;
+        self.start_turn(entry.origin, agent_id, |agent, context| {
+            agent.queue.pop_front();
+            agent.begin(message, context);
+        });
+        Ok(())
+    }
+
+    fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
+        let chunk = self.roster.get(id).map_or(0, |agent| agent.output.next());
+        self.with_agent(id, begin);
+        self.events.push_back(Event::TurnStarted { agent: id, origin, chunk });
+    }
+
     /// Stores a text or a command behind what is queued. Returns its position, counted from 1.
     ///
     /// # Errors

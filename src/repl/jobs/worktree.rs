@@ -69,7 +69,7 @@ impl Jobs {
         if self.is_making_worktree(agent) {
             return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc cancels it"));
         }
-        let root = core.factory.environments.place_for_worktree(AgentId::random())?;
+        let root = core.factory.environments.new_worktree_path(AgentId::random())?;
         let environment = core.factory.environments.usual().environment;
         core.note(agent, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
         let running = worktree::add(directory, root.clone(), environment, Arc::clone(&core.waker))?;

@@ -1,4 +1,4 @@
-//! What scenes with runs are made of.
+//! Shared by the tests of runs.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use polylogue::repl::{RunId, Timeout, WakeReason};
 use polylogue::team::coordinator::member::Member;
 use polylogue::team::coordinator::outcome::Outcome;
-use polylogue::team::coordinator::result::{Ending, MemberResult};
+use polylogue::team::coordinator::result::{MemberOutcome, MemberResult};
 use polylogue::team::coordinator::settings::Settings;
 
 use crate::support::harness::{Harness, Plan};
@@ -17,58 +17,56 @@ pub fn app(peer: &Peer) -> Harness {
     Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) })
 }
 
-/// Members whose roles say who they are: so a request tells whose it is.
+/// Members with their names as roles, so that each request shows which member sent it.
 pub fn members(names: &[&str]) -> Vec<Member> {
     names.iter().map(|name| Member { role: Some(format!("you are {name}")), ..Member::new(*name) }).collect()
 }
 
-/// Agent 0 gives these members a task.
+/// Starts a task for agent 0.
 pub fn start(app: &mut Harness, members: &[Member], text: &str, settings: Settings) -> RunId {
     let root = app.id(0);
     app.repl.run_task(root, members.to_vec(), text, settings).expect("a run")
 }
 
-/// Whose request this is.
+/// The name of the member that sent this request.
 pub fn role_in(exchange: &Exchange) -> String {
     let body = exchange.request().json();
     body["messages"][0]["content"].as_str().unwrap_or_default().trim_start_matches("you are ").to_owned()
 }
 
-/// The requests of these members, in whatever order they come.
+/// The requests of these members, which may arrive in any order.
 pub fn accept_members<const N: usize>(app: &mut Harness, peer: &Peer, names: [&str; N]) -> [Exchange; N] {
     let mut came: Vec<Exchange> = names.iter().map(|_| app.accept(peer)).collect();
     names.map(|name| {
         let at = came.iter().position(|exchange| role_in(exchange) == name);
-        came.swap_remove(at.unwrap_or_else(|| panic!("{name} has not asked")))
+        came.swap_remove(at.unwrap_or_else(|| panic!("no request of {name}")))
     })
 }
 
-/// A whole reply, at the cost of 12 tokens.
+/// Answers with a complete response of 12 tokens.
 pub fn answer(exchange: &Exchange, text: &str) {
     exchange.stream().text(text).finish("stop").usage(10, 2).done();
 }
 
-/// Turns until the run is over.
 pub fn finish(app: &mut Harness, run: &RunId) -> Rc<Outcome> {
     app.turn_until("the end of the run", |app| app.repl.outcome(run).is_some());
-    app.repl.outcome(run).expect("it is over")
+    app.repl.outcome(run).expect("finished")
 }
 
-/// How each member has ended, in order.
-pub fn ending_names(outcome: &Outcome) -> Vec<&'static str> {
-    let name = |result: &MemberResult| match result.ending {
-        Ending::Answered(_) => "answered",
-        Ending::Failed(_) => "failed",
-        Ending::TimedOut(_) => "timed out",
-        Ending::Skipped(_) => "skipped",
-        Ending::Cancelled(_) => "cancelled",
+pub fn outcome_names(outcome: &Outcome) -> Vec<&'static str> {
+    let name = |result: &MemberResult| match result.outcome {
+        MemberOutcome::Answered(_) => "answered",
+        MemberOutcome::Failed(_) => "failed",
+        MemberOutcome::TimedOut(_) => "timed out",
+        MemberOutcome::Skipped(_) => "skipped",
+        MemberOutcome::Cancelled(_) => "cancelled",
     };
     outcome.results.iter().map(name).collect()
 }
 
-/// How long nothing happens but that a moment comes which a run has named. What has come of replies is stored before.
+/// Turns until the loop waits only for a deadline of the run; returns the time left. Checkpoints of replies are written first.
 pub fn time_left(app: &mut Harness) -> Duration {
-    app.turn_until("nothing but the run's own time", |app| {
+    app.turn_until("a deadline of the run", |app| {
         let Timeout { after, why } = app.timeout();
         if matches!(why, WakeReason::Agent(_, "checkpoint")) {
             app.clock.advance(after.expect("a moment"));
@@ -78,7 +76,7 @@ pub fn time_left(app: &mut Harness) -> Duration {
     app.timeout().after.expect("a moment")
 }
 
-/// The server wants to be left alone for so many seconds.
+/// Responds with 429 and this `retry-after`.
 pub fn limit(exchange: &Exchange, seconds: u32) {
     let words = r#"{"error":{"message":"slow down","type":"rate_limit"}}"#;
     let (length, seconds) = (words.len().to_string(), seconds.to_string());
@@ -86,9 +84,9 @@ pub fn limit(exchange: &Exchange, seconds: u32) {
     exchange.head(429, &headers).send(words);
 }
 
-/// Turns until a member is to be asked again, and gives how long it still has to wait: at most so long.
+/// Turns until a retry is scheduled within `most`; returns the time left.
 pub fn wait_for_retry(app: &mut Harness, most: Duration) -> Duration {
-    app.turn_until("a wait", |app| {
+    app.turn_until("a scheduled retry", |app| {
         let Timeout { after, why } = app.timeout();
         why == WakeReason::Team && after.is_some_and(|after| after <= most)
     });
