@@ -36,7 +36,7 @@ fn spec(app: &Harness, n: usize) -> String {
 }
 
 #[test]
-fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
+fn the_current_environment_and_all_environments_are_listed() {
     let mut app = echo();
     app.enter("/env");
     let directory = fs::canonicalize(app.directory()).expect("a directory").display().to_string();
@@ -54,7 +54,7 @@ fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
 }
 
 #[test]
-fn a_child_in_another_environment_knows_what_its_parent_knows_and_has_other_tools() {
+fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let before = converse(&mut app, &peer, 0, "hello", "hi");
@@ -71,7 +71,7 @@ fn a_child_in_another_environment_knows_what_its_parent_knows_and_has_other_tool
 }
 
 #[test]
-fn an_agent_in_no_environment_is_told_of_no_tools() {
+fn an_agent_without_tools_declares_none() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/env none");
@@ -82,7 +82,7 @@ fn an_agent_in_no_environment_is_told_of_no_tools() {
 }
 
 #[test]
-fn a_call_of_a_tool_that_is_not_there_is_answered_with_those_that_are() {
+fn a_call_of_an_unknown_tool_lists_the_known_ones() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/env glob+grep");
@@ -106,7 +106,7 @@ fn the_same_environment_is_no_change_and_says_so() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn invalid_environments_are_refused_without_effect() {
     let mut app = echo();
     for (line, words) in [
         ("/env readonly+coding", "both provide fork: omit readonly"),
@@ -126,7 +126,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn names_are_completed_behind_every_plus() {
+fn names_are_completed_after_every_plus() {
     let mut app = echo();
     app.type_bytes(b"/env reado\t");
     assert_eq!(app.agent(0).view.draft.text(), "/env readonly");
@@ -135,7 +135,7 @@ fn names_are_completed_behind_every_plus() {
 }
 
 #[test]
-fn a_directory_is_searched_from_there_and_its_instructions_are_told() {
+fn tools_work_in_the_given_directory_and_its_instructions_are_sent() {
     let peer = Peer::start();
     let mut app = app(&peer);
     fs::create_dir_all(app.directory().join("other")).expect("a directory");
@@ -154,7 +154,7 @@ fn a_directory_is_searched_from_there_and_its_instructions_are_told() {
 }
 
 #[test]
-fn children_are_born_into_the_environment_of_their_parent_and_a_restart_changes_nothing() {
+fn children_inherit_the_environment_of_their_parent_also_after_a_restart() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/env chat");
@@ -174,7 +174,7 @@ fn children_are_born_into_the_environment_of_their_parent_and_a_restart_changes_
 }
 
 #[test]
-fn while_tools_run_the_child_waits_for_them_and_an_interrupt_takes_it_back() {
+fn a_fork_waits_for_running_tools_and_is_cancelled_by_an_interrupt() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for (is_interrupted, agents) in [(true, 1), (false, 2)] {
@@ -200,7 +200,7 @@ fn while_tools_run_the_child_waits_for_them_and_an_interrupt_takes_it_back() {
 }
 
 #[test]
-fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
+fn an_environment_missing_after_a_restart_is_reported() {
     let mine = |tools: &[&str]| EnvironmentEntry {
         name: "mine".into(),
         tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),

@@ -162,8 +162,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &exit::EXIT,
 ];
 
-/// Commands of Cargo features that this program was built without, each with its feature.
-const LEFT_OUT: &[(&str, &str)] = &[
+/// Commands of Cargo features that the program was built without, each with its feature.
+const NOT_BUILT_IN: &[(&str, &str)] = &[
     #[cfg(not(feature = "coordinator"))]
     ("team", "coordinator"),
 ];
@@ -212,7 +212,7 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
 }
 
 fn unknown(name: &str, context: &CommandContext) -> Error {
-    if let Some((_, feature)) = LEFT_OUT.iter().find(|(command, _)| *command == name) {
+    if let Some((_, feature)) = NOT_BUILT_IN.iter().find(|(command, _)| *command == name) {
         return Error::not_built_in(feature);
     }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());

@@ -17,7 +17,7 @@ pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
     aliases: &[],
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
-    about: "children work on one task together",
+    about: "let several children work on one task",
     busy: WhenBusy::Runs,
     run,
     complete,

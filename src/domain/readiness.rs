@@ -2,20 +2,20 @@
 
 use std::os::fd::RawFd;
 
-/// A change in how one descriptor of a transfer is watched. Requests must be carried out in order, right after the
+/// A change of the events that a transfer waits for on a descriptor. Changes have to be applied in order, right after the
 /// call into libcurl that made them, because descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketRequest {
-    /// Report when it can be read or written.
+    /// Report when it is ready.
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Watch for reading.
+        /// Report when it is readable.
         readable: bool,
-        /// Watch for writing.
+        /// Report when it is writable.
         writable: bool,
     },
-    /// Stop watching it; it may be closed already.
+    /// Report nothing more; the descriptor may be closed already.
     Unwatch {
         /// The descriptor.
         fd: RawFd,
