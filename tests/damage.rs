@@ -1,5 +1,4 @@
-//! A store that was damaged behind the program's back: what cannot be read is said and left out, everything else is
-//! there and can be talked with. Nothing panics.
+//! A damaged store: what cannot be read is reported and left out, everything else works, and nothing panics.
 
 use polylogue::base::clock::Clock;
 use polylogue::base::error::ErrorKind;
@@ -41,7 +40,7 @@ fn damage(directory: &TempDir, sql: &str) {
     conn.execute_batch(&format!("{free} {sql}")).expect("damage can be done");
 }
 
-/// A copy of the house after this was done to it.
+/// An app on a copy of the store, after this SQL.
 fn damaged(prepared: &TempDir, sql: &str) -> Harness {
     let directory = copy_of(prepared.path());
     damage(&directory, sql);
@@ -101,7 +100,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
 ];
 
 #[test]
-fn no_damaged_row_is_fatal_and_all_others_live_on_and_answer() {
+fn no_damaged_row_is_fatal_and_all_other_agents_work() {
     let prepared = prepared();
     for (sql, living, words) in DAMAGE {
         println!("{sql}");
@@ -113,7 +112,7 @@ fn no_damaged_row_is_fatal_and_all_others_live_on_and_answer() {
 }
 
 #[test]
-fn everybody_whose_way_up_is_damaged_is_adopted_by_the_eldest_and_can_be_killed() {
+fn agents_without_a_readable_parent_are_adopted_by_the_eldest_and_can_be_killed() {
     let prepared = prepared();
     for sql in [
         "UPDATE agents SET uuid = 'no uuid' WHERE name = 'a'",
@@ -138,7 +137,7 @@ fn everybody_whose_way_up_is_damaged_is_adopted_by_the_eldest_and_can_be_killed(
 }
 
 #[test]
-fn damaged_messages_are_named_and_left_out_before_the_model_is_told_anything() {
+fn damaged_messages_are_reported_and_not_sent_to_the_model() {
     let prepared = prepared();
     for (sql, why) in [
         ("UPDATE messages SET kind = 'prophecy' WHERE id = 1", "unknown kind `prophecy`"),
@@ -153,7 +152,7 @@ fn damaged_messages_are_named_and_left_out_before_the_model_is_told_anything() {
 }
 
 #[test]
-fn of_a_damaged_queue_and_draft_all_is_kept_that_can_be_read() {
+fn the_readable_part_of_a_damaged_queue_and_draft_is_kept() {
     let sql = "UPDATE queue SET content = x'ff41' WHERE content = 'queued one'; UPDATE drafts SET content = x'ff42'";
     let mut app = damaged(&prepared(), sql);
     let queued: Vec<&str> = app.agent(1).queue.iter().map(|queued| queued.text.as_str()).collect();
@@ -166,7 +165,7 @@ fn of_a_damaged_queue_and_draft_all_is_kept_that_can_be_read() {
 }
 
 #[test]
-fn a_letter_that_cannot_be_read_is_named_and_can_be_thrown_away() {
+fn damaged_mail_is_reported_and_can_be_deleted() {
     let mut app = damaged(&prepared(), "UPDATE mail SET from_uuid = 'nobody' WHERE body = 'first'");
     app.type_bytes(b"\x05\x15");
     for line in ["/check-mail", "/read-mail"] {
@@ -180,7 +179,7 @@ fn a_letter_that_cannot_be_read_is_named_and_can_be_thrown_away() {
 }
 
 #[test]
-fn a_file_that_was_cut_anywhere_opens_or_is_refused_in_words_and_never_panics() {
+fn a_truncated_file_opens_or_is_an_error_and_never_panics() {
     let prepared = prepared();
     let length = std::fs::metadata(prepared.path().join("polylogue.db")).expect("the file").len();
     let mut refused = 0;

@@ -48,7 +48,8 @@ fn the_current_environment_and_all_environments_are_listed() {
         assert_shows(&mut app, words);
     }
     app.enter("/tools");
-    for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Lists lines"] {
+    for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Searches files for lines"]
+    {
         assert_shows(&mut app, words);
     }
 }
@@ -90,9 +91,9 @@ fn a_call_of_an_unknown_tool_lists_the_known_ones() {
     let exchange = app.accept(&peer);
     reply_with_calls(&exchange, &[("bash", &bash("echo no")), ("agents", "{}"), ("dig", "{}")]);
     let results = results_then(&mut app, &peer, 1, "a pity");
-    assert_eq!(results[0], "there is no tool \"bash\" in this environment; there are: glob, grep");
-    assert_eq!(results[1], "there is no tool \"agents\" in this environment; there are: glob, grep");
-    assert_eq!(results[2], "there is no tool \"dig\"; there are: glob, grep");
+    assert_eq!(results[0], "the tool \"bash\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[1], "the tool \"agents\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[2], "the tool \"dig\" is unknown; available tools: glob, grep");
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn invalid_environments_are_refused_without_effect() {
         ("/env coding+", "character 8: name of an environment"),
         ("/env bsh", "unknown environment or tool \"bsh\""),
         ("/env chat@nowhere", "nowhere: no such directory"),
-        ("/env worktree", "is in no git repository"),
+        ("/env worktree", "is not in a git repository"),
     ] {
         if line == "/env worktree" {
             app.enter(line);

@@ -9,7 +9,7 @@ use polylogue::agent::{State, Wait};
 use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::flow::Change;
-use polylogue::tools::supervise;
+use polylogue::tools::supervisor;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
@@ -154,14 +154,14 @@ fn a_key_command_without_a_valid_key_is_reported_without_its_output() {
     assert!(failure("echo '  '; echo locked >&2").ends_with("printed nothing: locked"));
     assert!(failure("head -c 1000000 /dev/zero | tr '\\0' x").ends_with("printed more than 64 KiB"));
     assert!(failure("while :; do echo xxxxxxxxxxxxxxxx; done").ends_with("printed more than 64 KiB"));
-    assert!(failure("echo secret-one; echo secret-two").ends_with("printed something that is no key"));
+    assert!(failure("echo secret-one; echo secret-two").ends_with("printed something that is not a key"));
 }
 
 #[test]
 fn a_hanging_key_command_is_killed_with_its_children() {
     let mark = mark();
     let error = failure_within(&format!("trap '' TERM; sleep {mark} & sleep {mark}"), Duration::from_millis(300));
-    assert!(error.ends_with("did not end within 300ms"), "{error}");
+    assert!(error.ends_with("timed out after 300ms"), "{error}");
     assert!(!is_running(&mark));
 }
 
@@ -255,7 +255,8 @@ fn the_key_command_has_no_input_no_terminal_and_the_inherited_environment() {
     let mut app = Harness::new(plan(&peer.url(), command));
     app.enter("a question");
     assert_eq!(key_of(&app.accept(&peer)), "Bearer none");
-    for (flags, seen) in [(&[supervise::FLAG, supervise::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervise::FLAG], "\n")]
+    for (flags, seen) in
+        [(&[supervisor::FLAG, supervisor::WHOLE_ENVIRONMENT][..], "seen\n"), (&[supervisor::FLAG], "\n")]
     {
         let supervised = Command::new(env!("CARGO_BIN_EXE_polylogue"))
             .args(flags)

@@ -17,7 +17,7 @@ fn threads_called(name: &str) -> usize {
 }
 
 #[test]
-fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
+fn three_hundred_agents_on_one_host_share_a_lookup() {
     // Not localhost: libcurl asks nobody for that name.
     let driving = std::thread::Builder::new().name(LOOP.into()).spawn(|| {
         let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
@@ -38,7 +38,7 @@ fn three_hundred_agents_that_start_on_one_name_start_no_thread_each() {
 }
 
 #[test]
-fn a_name_leads_to_the_server_that_has_it() {
+fn a_resolved_name_is_connected_to() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&format!("http://localhost:{}/v1", peer.address().port())));
     app.fork(0);
@@ -51,7 +51,7 @@ fn a_name_leads_to_the_server_that_has_it() {
 }
 
 #[test]
-fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_they_try_again() {
+fn a_name_without_addresses_fails_all_waiting_agents_and_is_looked_up_again() {
     let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
     app.fork(0);
     (0..2).for_each(|n| app.say(n, "hello"));
@@ -62,7 +62,7 @@ fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_t
 }
 
 #[test]
-fn who_waits_for_a_lookup_can_be_interrupted() {
+fn an_agent_that_waits_for_a_lookup_can_be_interrupted() {
     let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
     app.enter("hello");
     app.escape();

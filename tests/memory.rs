@@ -1,4 +1,4 @@
-//! What an agent remembers: `/mark`, `/rewind` and `/clear`, seen in the request bodies that its server is sent.
+//! `/mark`, `/rewind` and `/clear`, checked in the request bodies.
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;

@@ -1,4 +1,4 @@
-//! `polylogue multi-agent` as a shell and scripts meet it: the real program, with echo and against scripted servers.
+//! `polylogue multi-agent`: the program as a process, with the echo provider and scripted servers.
 
 mod ends;
 mod faults;
@@ -18,21 +18,21 @@ fn run(home: &Home, line: &str) -> Response {
 }
 
 #[test]
-fn a_fresh_home_gets_an_answer_from_real_agents_with_every_strategy_and_every_aggregation() {
+fn every_strategy_and_aggregation_gives_an_answer() {
     for strategy in ["sequential", "parallel", "pipeline", "adaptive"] {
         for aggregation in ["concatenate", "vote", "select_best", "merge", "first_success"] {
             let home = Home::new();
             let told = run(&home, &format!("run --task hello --strategy {strategy} --aggregation {aggregation}"));
             let all = if aggregation == "concatenate" { "hello\n---\nhello\n---\nhello\n" } else { "hello\n" };
             assert_eq!((told.code, &*told.out), (0, all), "{strategy} {aggregation}: {told:?}");
-            assert!(told.err.contains(" has answered after"), "{told:?}");
+            assert!(told.err.contains(" answered after"), "{told:?}");
             assert!(home.data().exists(), "it is kept");
         }
     }
 }
 
 #[test]
-fn each_template_sets_its_own_members_on_the_task() {
+fn each_template_has_its_own_members() {
     for (template, members) in [
         ("code-review", "reviewer security performance"),
         ("refactor", "analyzer planner implementer"),
@@ -43,13 +43,13 @@ fn each_template_sets_its_own_members_on_the_task() {
         assert_eq!(told.code, 0, "{told:?}");
         assert!(told.out.lines().all(|line| line == "look at this" || line == "---"), "{told:?}");
         for member in members.split(' ') {
-            assert!(told.err.contains(&format!("{member} has answered after")), "{member}: {told:?}");
+            assert!(told.err.contains(&format!("{member} answered after")), "{member}: {told:?}");
         }
     }
 }
 
 #[test]
-fn the_task_is_what_stands_behind_the_options_or_what_standard_input_says() {
+fn the_task_comes_from_arguments_or_standard_input() {
     let home = Home::new();
     for (line, input, answer) in [
         ("run one two --count 1", "", "one two\n"),
@@ -78,7 +78,7 @@ fn a_hundred_agents_work_at_once() {
 }
 
 #[test]
-fn runs_are_kept_with_what_became_of_them_and_with_ephemeral_nothing_is() {
+fn runs_are_stored_with_their_outcome_except_with_ephemeral() {
     let home = Home::new();
     assert_eq!(run(&home, "run hello --ephemeral").code, 0);
     assert!(!home.data().exists());
@@ -101,7 +101,7 @@ fn runs_are_kept_with_what_became_of_them_and_with_ephemeral_nothing_is() {
 }
 
 #[test]
-fn the_state_of_a_run_is_told_while_it_goes_on() {
+fn status_shows_a_run_that_is_still_running() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&words("run hello --count 1"));

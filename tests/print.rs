@@ -1,4 +1,4 @@
-//! `polylogue -p` as scripts meet it: the real program with real pipes, against scripted servers.
+//! `polylogue -p`: the program as a process with pipes, against scripted servers.
 
 mod agents;
 mod ends;

@@ -134,7 +134,7 @@ fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_cr
 }
 
 #[test]
-fn drafts_and_queues_are_there_again_after_leaving_in_order() {
+fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     let peer = Peer::start();
     let mut app = app_with_agents(3, &peer);
     app.type_bytes("draft of A, with a 字".as_bytes());

@@ -1,4 +1,4 @@
-//! A reply of which no byte comes for two minutes has stalled: by the loop's own deadline, wherever in the reply it is.
+//! A reply without data for two minutes has stalled, at any point of the reply.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn stalls(app: &mut Harness) {
 }
 
 #[test]
-fn a_server_that_says_nothing_at_all_is_asked_again() {
+fn a_server_without_any_response_is_retried() {
     let peer = Peer::start();
     let (mut app, silent) = asked(&peer);
     stalls(&mut app);
@@ -40,7 +40,7 @@ fn a_server_that_says_nothing_at_all_is_asked_again() {
 }
 
 #[test]
-fn headers_are_bytes_too_and_a_silence_behind_them_is_a_stall_of_its_own() {
+fn headers_count_as_data_and_a_stall_after_them_is_another_one() {
     let peer = Peer::start();
     let (mut app, exchange) = asked(&peer);
     let before = app.agent(0).stalls_at();
@@ -52,7 +52,7 @@ fn headers_are_bytes_too_and_a_silence_behind_them_is_a_stall_of_its_own() {
 }
 
 #[test]
-fn a_silence_in_the_middle_of_text_or_thinking_keeps_what_was_shown_and_is_not_tried_again() {
+fn a_stall_within_text_or_thinking_keeps_the_partial_reply_and_is_not_retried() {
     let sent: [fn(&Exchange); 2] = [
         |one| {
             one.stream().text("half");
@@ -74,7 +74,7 @@ fn a_silence_in_the_middle_of_text_or_thinking_keeps_what_was_shown_and_is_not_t
 }
 
 #[test]
-fn a_silence_in_the_middle_of_a_call_is_tried_again_and_the_pieces_are_forgotten() {
+fn a_stall_within_a_call_is_retried_without_its_pieces() {
     let peer = Peer::start();
     let (mut app, exchange) = asked(&peer);
     let before = app.agent(0).stalls_at();
@@ -91,7 +91,7 @@ fn a_silence_in_the_middle_of_a_call_is_tried_again_and_the_pieces_are_forgotten
 }
 
 #[test]
-fn a_server_that_only_says_that_it_lives_is_not_stalled() {
+fn a_server_that_sends_only_comments_is_not_stalled() {
     let peer = Peer::start();
     let (mut app, exchange) = asked(&peer);
     exchange.stream().thinking("hm");

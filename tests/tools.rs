@@ -15,20 +15,19 @@ mod reading;
 mod searching;
 mod writing;
 
-/// A working directory of a test's own. Everything that its commands start has it as current directory, by which it is
-/// found again.
-struct Room {
+/// The working directory of one test. The processes that its commands start are found by having it as current directory.
+struct Workspace {
     directory: TempDir,
     env: Environment,
 }
 
-/// A call that was started, and the news that it is complete.
+/// A call that was started, and the channel that reports its completion.
 struct Call {
     running: Running,
     wakes: mpsc::Receiver<()>,
 }
 
-impl Room {
+impl Workspace {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let env = Environment {
@@ -51,8 +50,8 @@ impl Room {
     fn start(&self, tool: &str, arguments: &Value) -> Call {
         let prepared = self.prepare(tool, arguments).unwrap();
         let call = ToolCall { id: "call-1".into(), name: tool.into(), arguments: arguments.to_string() };
-        let (woken, wakes) = mpsc::sync_channel(1);
-        let wake = Arc::new(move || woken.send(()).unwrap_or_default());
+        let (sender, wakes) = mpsc::sync_channel(1);
+        let wake = Arc::new(move || sender.send(()).unwrap_or_default());
         let env = Arc::new(self.env.clone());
         let running = Running::start(tools::find(tool).unwrap(), call, prepared, env, wake).unwrap();
         Call { running, wakes }
@@ -70,18 +69,18 @@ impl Room {
         self.start_bash(command).finish()
     }
 
-    /// A pipe by which a command tells the test something: `echo > NAME`.
-    fn bell(&self, name: &str) {
+    /// Creates a named pipe by which a command notifies the test: `echo > NAME`.
+    fn make_fifo(&self, name: &str) {
         assert!(std::process::Command::new("mkfifo").arg(self.path(name)).status().unwrap().success());
     }
 
-    /// Waits until a command rings the bell.
-    fn hear(&self, name: &str) {
+    /// Waits until a command writes to the named pipe.
+    fn wait_for_fifo(&self, name: &str) {
         std::fs::read(self.path(name)).unwrap();
     }
 
-    /// The processes that live in this room, supervisors apart.
-    fn alive(&self) -> Vec<String> {
+    /// The processes in this workspace, except supervisors.
+    fn live_processes(&self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let is_here =
@@ -95,8 +94,8 @@ impl Room {
         found
     }
 
-    fn assert_nothing_is_left(&self) {
-        assert_eq!(self.alive(), Vec::<String>::new());
+    fn assert_no_processes(&self) {
+        assert_eq!(self.live_processes(), Vec::<String>::new());
     }
 }
 

@@ -40,7 +40,7 @@ fn answer_last(app: &mut Harness, peer: &Peer) -> Value {
 }
 
 #[test]
-fn a_call_is_shown_exactly_runs_when_allowed_and_its_result_leads_to_the_answer() {
+fn an_approved_call_is_shown_exactly_and_its_result_is_sent_with_the_next_request() {
     let peer = Peer::start();
     let mut app = app(&peer);
     calls(&mut app, &peer, &[("bash", &bash("echo a-$((20+3))-z; false"))]);
@@ -99,11 +99,11 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
 }
 
 fn write(path: &str, content: &str) -> String {
-    json!({"path": path, "content": content}).to_string()
+    json!({"file_path": path, "content": content}).to_string()
 }
 
 #[test]
-fn what_writes_runs_alone_and_in_order_and_each_call_asks_for_itself() {
+fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let [first, second] = [bash("echo 1 >> order; cat order"), bash("echo 2 >> order; cat order")];
@@ -128,13 +128,13 @@ fn pipe_at(path: &Path) {
 }
 
 #[test]
-fn results_go_back_in_the_order_of_the_calls_and_all_in_one_request() {
+fn all_results_are_sent_in_one_request_in_the_order_of_the_calls() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for name in ["a", "b", "c"] {
         std::fs::write(app.directory().join(name), format!("this is {name}")).expect("a file");
     }
-    let path = |name: &str| json!({ "path": name }).to_string();
+    let path = |name: &str| json!({ "file_path": name }).to_string();
     let (a, b, c, command) = (path("a"), path("b"), path("c"), bash("echo from bash"));
     calls(&mut app, &peer, &[("read_file", &a), ("bash", &command), ("read_file", &b), ("read_file", &c)]);
     app.answer(0, true);
@@ -149,7 +149,7 @@ fn results_go_back_in_the_order_of_the_calls_and_all_in_one_request() {
 }
 
 #[test]
-fn a_call_that_was_cut_by_the_length_limit_is_never_run() {
+fn a_call_cut_by_the_length_limit_is_not_run() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("do it");
@@ -164,14 +164,14 @@ fn a_call_that_was_cut_by_the_length_limit_is_never_run() {
 }
 
 #[test]
-fn an_unknown_tool_and_malformed_arguments_are_answered_in_words_for_the_model() {
+fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let wrong = [("teleport", "{}"), ("read_file", "{\"path\":"), ("bash", "{\"commando\":1}"), ("bash", "[]")];
     calls(&mut app, &peer, &wrong);
     let results = results_in(&answer_last(&mut app, &peer));
     assert_eq!(results.len(), 4, "{results:?}");
-    assert!(results[0].1.contains("there is no tool \"teleport\""), "{results:?}");
+    assert!(results[0].1.contains("the tool \"teleport\" is unknown"), "{results:?}");
     assert!(results[2].1.contains("command"), "{results:?}");
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
 }
@@ -195,7 +195,7 @@ fn the_last_request_of_a_message_has_no_tools_and_a_note_says_so() {
 }
 
 #[test]
-fn an_answer_is_bound_to_its_question() {
+fn an_approval_applies_only_to_its_question() {
     let peer = Peer::start();
     let mut app = app(&peer);
     calls(&mut app, &peer, &[("bash", &bash("touch first")), ("bash", &bash("touch second"))]);
@@ -246,7 +246,7 @@ fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_o
 }
 
 #[test]
-fn an_interrupt_takes_a_waiting_fork_back() {
+fn an_interrupt_cancels_a_waiting_fork() {
     let peer = Peer::start();
     let mut app = app(&peer);
     a_command_that_waits(&mut app, &peer);
@@ -258,14 +258,14 @@ fn an_interrupt_takes_a_waiting_fork_back() {
 }
 
 #[test]
-fn what_only_reads_runs_side_by_side() {
+fn calls_that_only_read_run_concurrently() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let paths: Vec<String> = (0..3).map(|n| format!("file{n}")).collect();
     for path in &paths {
         std::fs::write(app.directory().join(path), format!("content of {path}")).expect("a file");
     }
-    let arguments: Vec<String> = paths.iter().map(|path| json!({ "path": path }).to_string()).collect();
+    let arguments: Vec<String> = paths.iter().map(|path| json!({ "file_path": path }).to_string()).collect();
     let wanted: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
     calls(&mut app, &peer, &wanted);
     answer_last(&mut app, &peer);
@@ -276,19 +276,19 @@ fn what_only_reads_runs_side_by_side() {
 }
 
 #[test]
-fn a_call_that_an_earlier_one_has_made_impossible_is_shown_with_its_answer() {
+fn a_call_that_an_earlier_one_made_impossible_is_shown_with_its_error() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    let write = json!({ "path": "notes", "content": "a" }).to_string();
+    let write = json!({ "file_path": "notes", "content": "a" }).to_string();
     calls(&mut app, &peer, &[("bash", &bash("mkdir notes")), ("write_file", &write)]);
     app.answer(0, true);
-    let told = answer_last(&mut app, &peer);
-    assert!(results_in(&told)[1].1.contains("is a directory"), "{told}");
+    let request = answer_last(&mut app, &peer);
+    assert!(results_in(&request)[1].1.contains("is a directory"), "{request}");
     assert!(app.screen_text().contains("is a directory"), "{}", app.screen_text());
 }
 
 #[test]
-fn a_command_that_does_not_fit_the_screen_is_read_by_scrolling_and_run_only_on_purpose() {
+fn a_command_longer_than_the_screen_can_be_scrolled_and_needs_explicit_approval() {
     let mut app = Harness::new(Plan { size: Some((60, 14)), real_time: true, ..Plan::default() });
     let lines: Vec<String> = (1..=40).map(|n| format!("echo line{n}")).collect();
     app.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
@@ -296,13 +296,13 @@ fn a_command_that_does_not_fit_the_screen_is_read_by_scrolling_and_run_only_on_p
     app.turn();
     assert!(app.screen_text().contains("rows more: PgUp shows them"), "{}", app.screen_text());
     app.type_bytes(b"y");
-    assert_eq!(app.state(0), State::AwaitingApproval, "not all of it was seen");
-    let mut seen = app.screen_text();
+    assert_eq!(app.state(0), State::AwaitingApproval, "not all of it was shown");
+    let mut shown = app.screen_text();
     for _ in 0..60 {
         app.type_bytes(b"\x1b[5~");
-        seen.push_str(&app.screen_text());
+        shown.push_str(&app.screen_text());
     }
-    assert!((1..=40).all(|n| seen.contains(&format!("echo line{n}\n"))), "{seen}");
+    assert!((1..=40).all(|n| shown.contains(&format!("echo line{n}\n"))), "{shown}");
     app.type_bytes(b"\x1by");
     app.turn_until_idle();
     assert!(app.tool_results(0)[0].content.contains("line40"));

@@ -188,7 +188,7 @@ impl Agent {
         self.emit(&chunk);
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
-        if let Run::ByLoop(request) = spec.run {
+        if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));
             call.progress = Progress::ByLoop(None);

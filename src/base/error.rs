@@ -122,6 +122,12 @@ impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::new(ErrorKind::System, error.to_string())
+        Self::new(ErrorKind::System, system_message(&error))
     }
+}
+
+/// The system's message without the number that std appends to it.
+pub fn system_message(error: &impl fmt::Display) -> String {
+    let message = error.to_string();
+    message.split(" (os error ").next().unwrap_or_default().to_owned()
 }

@@ -244,7 +244,6 @@ pub enum MultiAgentCommand {
     /// Print a template or workflow as a file
     Show {
         /// Name, or path of a file (with a / or an extension)
-        #[arg(value_name = "TEMPLATE|WORKFLOW")]
         name: String,
     },
     /// List recent runs

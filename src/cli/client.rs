@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use crate::store;
 
@@ -140,7 +140,7 @@ fn connection_error(error: &std::io::Error) -> Error {
         // Which of the two a socket timeout gives depends on the platform (socket(7), SO_RCVTIMEO).
         IoKind::WouldBlock | IoKind::TimedOut => no_response(),
         IoKind::BrokenPipe | IoKind::ConnectionReset => server_ended(),
-        _ => Error::new(ErrorKind::Network, format!("lost the connection to the server: {error}")),
+        _ => Error::new(ErrorKind::Network, format!("lost the connection to the server: {}", system_message(error))),
     }
 }
 

@@ -13,9 +13,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 /// Set by completion scripts to the name of the shell.
 const VARIABLE: &str = "POLYLOGUE_COMPLETE";
 
-/// If a shell asks for candidates, prints them and exits. Costs one look at the environment otherwise.
+/// If a shell asks for candidates, prints them and exits.
 pub fn answer_shell() {
-    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    // `complete` checks this too, but asks for the working directory first, which every other start would pay for.
+    if std::env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    }
 }
 
 /// The script that makes a shell complete the arguments of polylogue.
@@ -42,7 +45,7 @@ fn command() -> Command {
 }
 
 fn with_candidates(command: Command) -> Command {
-    command.mut_args(|arg| with_values(arg)).mut_subcommands(with_candidates)
+    command.mut_args(with_values).mut_subcommands(with_candidates)
 }
 
 fn with_values(arg: Arg) -> Arg {

@@ -29,7 +29,7 @@ use clap::error::{ContextKind, ContextValue};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
-use crate::tools::supervise;
+use crate::tools::supervisor;
 use arguments::{Arguments, Command};
 use config::ProcessEnvironment;
 
@@ -37,8 +37,8 @@ use config::ProcessEnvironment;
 pub fn main() -> ExitCode {
     // Before anything else: a supervisor must be small and start at once.
     let mut arguments = std::env::args_os().skip(1).peekable();
-    if arguments.next_if(|first| first == supervise::FLAG).is_some() {
-        return supervise::main(arguments);
+    if arguments.next_if(|first| first == supervisor::FLAG).is_some() {
+        return supervisor::main(arguments);
     }
     completions::answer_shell();
     match Arguments::try_parse() {

@@ -1,5 +1,5 @@
 //! The protocol between a server and its clients: one JSON object a line, in both directions. Plain data; the server's side
-//! is in `repl/serve`, the clients' in `cli`.
+//! is in `repl/server`, the clients' in `cli`.
 //!
 //! The client begins. Every request names the version of the protocol:
 //!

@@ -1,5 +1,5 @@
-//! libcurl's callbacks for one transfer: they append received bytes, read headers and hand out the request body. They do
-//! nothing else, because a panic in a callback would stop the callbacks of every agent on the thread.
+//! libcurl's callbacks for one transfer: they append received bytes, read headers and hand out the request body. They
+//! do nothing else, because a panic in a callback would stop the callbacks of every agent on the thread.
 
 use std::io::SeekFrom;
 use std::rc::Rc;

@@ -4,7 +4,7 @@
 use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 
 /// Addresses in libcurl's notation; empty if the name has none.
 pub type Addresses = Vec<String>;
@@ -30,7 +30,10 @@ impl Lookup {
             wake();
         });
         thread.map_err(|error| {
-            Error::new(ErrorKind::System, format!("cannot start a thread to look up {host}: {error}"))
+            Error::new(
+                ErrorKind::System,
+                format!("cannot start a thread to look up {host}: {}", system_message(&error)),
+            )
         })?;
         Ok(Self { host, result })
     }

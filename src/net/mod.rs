@@ -1,8 +1,9 @@
 //! HTTP through libcurl, driven by the event loop. Only this module uses the `curl` crate.
 //!
 //! Each agent has one [`Connection`] with a multi handle of its own. libcurl's callbacks say which descriptors it wants
-//! watched and when it wants to be called again; they only record this, and received bytes are only buffered. The caller
-//! of any method of [`Connection`] must then pass its socket requests to the reactor before anything else is done.
+//! watched and when it wants to be called again; they only record this, and received bytes are only buffered. The
+//! caller of any method of [`Connection`] must then pass its socket requests to the reactor before anything else is
+//! done.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! What all connections share: trusted certificates, and a cache of addresses.
 //!
-//! libcurl resolves names in a thread of each multi handle. With one handle per agent, five hundred agents that start on
-//! one host would start a thousand threads. So a name is looked up once for all ([`Network::wants_lookup`]), and the
+//! libcurl resolves names in a thread of each multi handle. With one handle per agent, five hundred agents that start
+//! on one host would start a thousand threads. So a name is looked up once for all ([`Network::wants_lookup`]), and the
 //! addresses are passed to each transfer.
 
 use std::cell::{OnceCell, RefCell};
@@ -16,7 +16,7 @@ use super::trust::Trust;
 use super::url::name_and_port;
 use crate::base::clock::Moment;
 
-/// How long an address is cached. The system's resolver does not tell the time to live.
+/// How long an address is cached. The system's resolver does not report the time to live.
 const CACHED: Duration = Duration::from_secs(60);
 /// How long it is cached that a name has no address: just long enough for all requests that wait for it.
 const MISSING: Duration = Duration::from_millis(500);

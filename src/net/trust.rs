@@ -1,8 +1,8 @@
 //! Trusted certificates, located once for all agents.
 //!
-//! With OpenSSL, libcurl's default parses the whole bundle for every connection, which takes 36 ms in the loop. A hashed
-//! directory is read certificate by certificate as needed: 1.7 ms. libcurl requires a bundle as well, so it gets one of a
-//! single certificate of that directory.
+//! With OpenSSL, libcurl's default parses the whole bundle for every connection, which takes 36 ms in the loop. A
+//! hashed directory is read certificate by certificate as needed: 1.7 ms. libcurl requires a bundle as well, so it gets
+//! one of a single certificate of that directory.
 
 use std::path::PathBuf;
 

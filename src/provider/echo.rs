@@ -17,8 +17,8 @@
 //! | `!length` | ends the reply at the length limit |
 //!
 //! Reply *k* is segment *k*, counted by the rounds of tool results since that message. After the last segment the reply
-//! repeats the results of the last round. Text comes word by word, at once unless `!slow`; a token is a word. An invalid
-//! directive gives a reply that says so.
+//! repeats the results of the last round. Text comes word by word, at once unless `!slow`; a token is a word. An
+//! invalid directive gives a reply that says so.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ pub(super) fn wait_in(text: &str) -> Option<u32> {
     is_told.then_some(seconds.ceil() as u32)
 }
 
-/// A number with its unit in seconds, and what stands behind them.
+/// A number, its unit in seconds, and the rest of the text.
 fn amount_in(text: &str) -> Option<(f64, f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at(end);
@@ -148,7 +148,8 @@ fn meaning(status: u16) -> (ErrorKind, &'static str) {
     }
 }
 
-/// One line of at most [`MAX_EXCERPT`] characters, without control characters and without what looks like a key.
+/// One line of at most [`MAX_EXCERPT`] characters, without control characters and without anything that looks like a
+/// key.
 pub(super) fn excerpt(text: &str) -> String {
     let mut line = String::new();
     // Enough for four bytes a character and as much white space.

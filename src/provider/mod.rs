@@ -16,6 +16,7 @@
 //! | `turns` | from a log of messages to a conversation that strict servers accept |
 //! | `response` | which kind of response the bytes are, and how it ends |
 //! | `limits` | limits of a reply, and the end of a complete one |
+//! | `partial_call` | a tool call that comes in pieces |
 //! | `request` | URL, headers and JSON of a request |
 //! | `sse` | the splitter of server-sent events |
 //! | `text` | strings in the JSON of servers |
@@ -43,6 +44,7 @@ pub mod google;
 mod limits;
 pub mod openai;
 pub mod openai_responses;
+mod partial_call;
 mod request;
 mod response;
 mod sse;
@@ -134,8 +136,8 @@ pub struct Service {
 /// Turns the bytes of one response into events.
 ///
 /// There is exactly one [`StreamEvent::Done`] for a complete reply, or one [`StreamEvent::Error`] for a failed one, and
-/// nothing after it. How the bytes are cut only affects how text is split. Every size is limited; exceeding a limit fails
-/// this reply alone.
+/// nothing after it. How the bytes are cut only affects how text is split. Every size is limited; exceeding a limit
+/// fails this reply alone.
 pub trait Decoder {
     /// The status line and headers of the final response. Called once, before the bytes.
     fn head(&mut self, head: &HttpHead);

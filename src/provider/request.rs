@@ -1,5 +1,5 @@
-//! Parts of HTTP requests that all providers share: URL, headers, JSON. The configuration of an endpoint and the key are
-//! validated here; bodies are built by each protocol.
+//! Parts of HTTP requests that all providers share: URL, headers, JSON. The configuration of an endpoint and the key
+//! are validated here; bodies are built by each protocol.
 
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -9,8 +9,8 @@ use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
-/// The base URL, extended by `extend`, which gets it without a trailing slash. A query (Azure's `?api-version=`) stays at
-/// the end.
+/// The base URL, extended by `extend`, which gets it without a trailing slash. A query (Azure's `?api-version=`) stays
+/// at the end.
 ///
 /// # Errors
 /// `Usage` if the base URL is invalid.
@@ -120,8 +120,8 @@ fn bare(model: &str) -> &str {
     name.strip_prefix("ft:").unwrap_or(name)
 }
 
-/// Whether a model may reason. False only for OpenAI's models that are known not to, also at resellers; unknown ones may,
-/// because every newer model does (platform.openai.com/docs/models).
+/// Whether a model may reason. False only for OpenAI's models that are known not to, also at resellers; unknown ones
+/// may, because every newer model does (platform.openai.com/docs/models).
 pub(super) fn reasons(model: &str) -> bool {
     let name = bare(model);
     !["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"].iter().any(|family| name.starts_with(family))

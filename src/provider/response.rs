@@ -26,8 +26,18 @@ const STREAM_MARKS: &[&[u8]] = &[b"data:", b"event:", b"id:", b"retry:", b"error
 /// Whether the reply is complete.
 pub(super) type IsComplete = bool;
 
-/// A protocol's interpretation of one response. It holds the reply as far as it was received.
-pub(super) trait ReplyParser: Default {
+/// The reply, as far as it was received.
+pub(super) trait PartialReply: Default {
+    /// Whether any part of the reply was received.
+    fn has_begun(&self) -> bool;
+    /// Whether the reason for the end was received: then the stream may end without its last event.
+    fn is_finished(&self) -> bool;
+    /// Ends a complete reply: appends what was held back, the reason for the end, and `Done`.
+    fn close(&mut self, out: &mut Vec<StreamEvent>);
+}
+
+/// A protocol's interpretation of one response.
+pub(super) trait ReplyParser: PartialReply {
     /// Takes one event of a stream and appends the resulting events. An error ends the reply.
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete>;
     /// Takes a response that is not a stream although one was requested. After `Ok` the reply is complete.
@@ -36,12 +46,6 @@ pub(super) trait ReplyParser: Default {
     fn error(status: u16, body: &str) -> Error {
         error_object::of_response(status, body)
     }
-    /// Whether any part of the reply was received.
-    fn has_begun(&self) -> bool;
-    /// Whether the reason for the end was received: then the stream may end without its last event.
-    fn is_finished(&self) -> bool;
-    /// Ends a complete reply: appends what was held back, and `Done`.
-    fn close(&mut self, out: &mut Vec<StreamEvent>);
 }
 
 /// Decodes one response.
@@ -144,9 +148,9 @@ impl<R: ReplyParser> ResponseDecoder<R> {
     fn append_body(&mut self, bytes: &[u8]) -> Result<IsComplete> {
         let is_error_status = self.is_error_status();
         let Phase::Body(body) = &mut self.phase else { return Ok(false) };
-        let room = if is_error_status { MAX_ERROR_BODY } else { MAX_BODY }.saturating_sub(body.len());
-        body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if bytes.len() <= room {
+        let space = if is_error_status { MAX_ERROR_BODY } else { MAX_BODY }.saturating_sub(body.len());
+        body.extend_from_slice(&bytes[..bytes.len().min(space)]);
+        if bytes.len() <= space {
             return Ok(false);
         }
         let body = std::mem::take(body);

@@ -4,7 +4,8 @@
 //! user in a row, and identifiers as some model wrote them. Servers reject such a conversation. Here each call owns its
 //! result, so that neither can exist without the other.
 //!
-//! The same log always gives the same turns, and a longer log the same ones and more, because providers cache by prefix.
+//! The same log always gives the same turns, and a longer log the same ones and more, because providers cache by
+//! prefix.
 
 use std::collections::HashMap;
 
@@ -196,8 +197,8 @@ fn fit(text: &str, max: usize) -> String {
     text.chars().take(max).map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// The arguments if they are a valid JSON object, else an empty one, because invalid JSON would make every later request
-/// invalid. The result says what was wrong with them.
+/// The arguments if they are a valid JSON object, else an empty one, because invalid JSON would make every later
+/// request invalid. The result says what was wrong with them.
 fn object_or_empty(arguments: &str) -> &str {
     let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok();
     if is_object { arguments } else { "{}" }

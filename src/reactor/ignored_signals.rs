@@ -1,7 +1,7 @@
-//! Whether a signal is ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction) needs
-//! unsafe code.
+//! Whether a signal is ignored by this process. Linux only, through `/proc`: asking the kernel directly (sigaction)
+//! needs unsafe code.
 
-/// False where it cannot be told.
+/// False if it is not known.
 pub(super) fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_mask(&status) >> (signal - 1) & 1 == 1

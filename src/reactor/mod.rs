@@ -159,11 +159,6 @@ impl Reactor {
         self.tokens.contains_key(&source)
     }
 
-    /// Number of watched sources, without the waker.
-    pub fn watched_count(&self) -> usize {
-        self.watched.len()
-    }
-
     /// Waits for events for at most `timeout` (`None` for no limit) and appends them to `ready`.
     ///
     /// # Errors
@@ -236,7 +231,7 @@ mod tests {
         reactor.apply(b, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
-        assert_eq!(reactor.watched_count(), 1);
+        assert_eq!(reactor.watched.len(), 1);
     }
 
     #[test]
@@ -259,6 +254,6 @@ mod tests {
         reactor.unwatch(Source::Signals);
         reactor.unwatch(Source::Signals);
         reactor.rearm(Source::Signals).unwrap();
-        assert_eq!(reactor.watched_count(), 0);
+        assert_eq!(reactor.watched.len(), 0);
     }
 }

@@ -50,9 +50,6 @@ impl Repl {
             if let Event::Removed { agent, .. } = &event {
                 self.idle_connections.retain(|id| id != agent);
             }
-            if let Event::TurnStarted { agent, origin, .. } = &event {
-                self.on_turn_begins(*agent, *origin);
-            }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -60,7 +57,7 @@ impl Repl {
 
     fn apply_effect(&mut self, agent_id: AgentId, effect: Effect) {
         if matches!(effect, Effect::Settled(_)) {
-            self.on_turn_ended(agent_id);
+            self.core.end_turn(agent_id);
         }
         let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
         let effect = match role {
@@ -166,8 +163,6 @@ impl Repl {
         if *outcome == AgentOutcome::Completed {
             self.resume(agent_id);
         }
-        let chunk = self.core.roster.get(agent_id).map_or(0, |agent| agent.output.next());
-        self.core.events.push_back(Event::TurnEnded { agent: agent_id, chunk });
     }
 
     /// Keeps the connections of the agents that became idle last, and closes the others.

@@ -52,7 +52,7 @@ impl Repl {
     pub fn leave(&mut self) -> Result<()> {
         let start = self.core.clock.now();
         let patience = self.core.config.settings.exit_patience;
-        self.forsake_turns();
+        self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
         self.coordinator.shutdown(start);
         // Every turn of an interrupted run brings it nearer to its end; 100 members take two turns.
@@ -84,7 +84,7 @@ impl Repl {
             self.apply_effects();
         }
         self.terminals.iter_mut().for_each(Terminal::suspend);
-        self.dismiss_clients()
+        self.shut_down_server()
     }
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.

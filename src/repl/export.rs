@@ -5,7 +5,7 @@ use std::io::{ErrorKind as IoError, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::base::id::AgentId;
 use crate::domain::flow::Origin;
 use crate::repl::Repl;
@@ -30,7 +30,7 @@ impl Repl {
             let path = path.display();
             let words = match error.kind() {
                 IoError::AlreadyExists => format!("{path} is there already: /export md FILE writes another one"),
-                _ => format!("{path} cannot be written: {error}"),
+                _ => format!("{path} cannot be written: {}", system_message(&error)),
             };
             Error::new(ErrorKind::Usage, words)
         })

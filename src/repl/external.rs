@@ -3,7 +3,6 @@
 
 use std::os::fd::RawFd;
 
-use crate::agent::{PendingQuestion, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::{agent_called, agent_tree};
@@ -18,10 +17,6 @@ use crate::repl::core::agent_gone;
 pub(super) struct ExternalHooks {
     /// News of its descriptors that it has not taken.
     ready: Vec<(RawFd, Readiness)>,
-    /// How many requests may still be made; `None`: as many as agents want.
-    requests_left: Option<u32>,
-    /// How many were made.
-    requests: u32,
 }
 
 impl ExternalHooks {
@@ -33,9 +28,6 @@ impl ExternalHooks {
         }
     }
 }
-
-/// What a model is told of a call that nobody can allow.
-const NOBODY: &str = "refused: this runs unattended, and nobody is there who could allow the call";
 
 impl Repl {
     /// Watches a descriptor of the driver in the loop's poll, from now on for this; for neither, it is forgotten. There is
@@ -58,7 +50,7 @@ impl Repl {
         let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();
         for agent_id in asking {
-            refused.extend(self.refuse_question(agent_id).map(|title| (agent_id, title)));
+            refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
         if !refused.is_empty() {
             self.apply_effects();
@@ -66,43 +58,20 @@ impl Repl {
         refused
     }
 
-    /// Refuses what this agent asks, if it asks anything: its call in one line.
-    pub(super) fn refuse_question(&mut self, agent_id: AgentId) -> Option<String> {
-        let PendingQuestion { number, question, .. } = self.core.roster.get(agent_id)?.question().cloned()?;
-        self.core.with_agent(agent_id, |agent, context| agent.decide(number, Err(NOBODY), context));
-        Some(question.title)
-    }
-
     /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
     /// failed is the same one.
     pub fn limit_requests(&mut self, most: u32) {
-        self.external.requests_left = Some(most);
+        self.core.limits.limit_requests(most);
     }
 
     /// How many requests were made so far, those that were sent again not counted.
     pub fn requests(&self) -> u32 {
-        self.external.requests
+        self.core.limits.requests()
     }
 
     /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
     pub fn is_out_of_requests(&self) -> bool {
-        self.first_in_line().is_some_and(|agent_id| !self.may_request(agent_id))
-    }
-
-    pub(super) fn may_request(&self, agent_id: AgentId) -> bool {
-        self.external.requests_left != Some(0) && !self.serving.is_spent(agent_id) || !self.is_first_try(agent_id)
-    }
-
-    pub(super) fn count_request(&mut self, agent_id: AgentId) {
-        if self.is_first_try(agent_id) {
-            self.external.requests += 1;
-            self.serving.count_request(agent_id);
-            self.external.requests_left = self.external.requests_left.map(|left| left.saturating_sub(1));
-        }
-    }
-
-    pub(super) fn is_first_try(&self, agent_id: AgentId) -> bool {
-        self.core.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
+        self.first_in_line().is_some_and(|agent_id| !self.core.may_request(agent_id))
     }
 
     /// The living agent that a person means by this.
@@ -124,7 +93,7 @@ impl Repl {
 
     /// What this agent is called; where it does not live any more, its id.
     pub fn label_of(&self, agent_id: AgentId) -> String {
-        self.core.roster.get(agent_id).map_or_else(|| agent_id.to_string(), |agent| agent.identity.label())
+        self.core.label_of(agent_id)
     }
 
     /// All agents as `/agents` lists them.

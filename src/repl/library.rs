@@ -10,6 +10,9 @@ use crate::domain::flow::{Change, Origin};
 use crate::repl::Repl;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::load::slots;
+use crate::repl::server::MOST_CLIENTS;
+use crate::socket::Listener;
 
 /// One of those that live, as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,18 @@ pub struct AgentSummary {
 }
 
 impl Repl {
+    /// From now on clients are accepted in every turn, until [`Repl::leave`]. A hang-up of the terminal from which the
+    /// program was started does not end it any more.
+    pub fn serve(&mut self, listener: Listener) {
+        self.slots = slots(self.core.config.working_limit, MOST_CLIENTS as u64);
+        self.server.listen(listener);
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        self.server.client_count()
+    }
+
     /// Everybody who lives and is in memory, by order of birth: the root first.
     pub fn list(&self) -> Vec<AgentSummary> {
         let listed = |agent: &Agent| AgentSummary {
@@ -53,11 +68,7 @@ impl Repl {
     /// # Errors
     /// There never was such an agent, or the store cannot be read.
     pub fn status(&self, agent_id: AgentId) -> Result<Status> {
-        if let Some(agent) = self.core.roster.get(agent_id) {
-            return Ok(agent.status());
-        }
-        let row = self.core.store.agent(agent_id)?.ok_or_else(agent_gone)?;
-        Ok(if row.is_running { Status::Idle } else { Status::Dead })
+        self.core.status(agent_id)
     }
 
     /// A new agent without history: a child of the root, with the root's environment, instructions and thinking, and with

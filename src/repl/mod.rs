@@ -6,6 +6,7 @@
 
 mod activity;
 mod apply;
+mod attached;
 mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
@@ -23,8 +24,9 @@ mod library;
 mod load;
 mod mail_waits;
 mod queue;
+mod requests;
 mod sending;
-mod serve;
+mod server;
 mod staged;
 mod terminal;
 mod terminals;
@@ -64,7 +66,9 @@ use external::ExternalHooks;
 use jobs::Jobs;
 use load::{LoadedAgents, slots};
 use mail_waits::MailWaits;
+use server::Server;
 use terminals::Terminals;
+use timeout::TOOL_POLL;
 use trace::Trace;
 
 /// Whether the loop goes on.
@@ -97,8 +101,8 @@ pub struct Repl {
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     tools_polled_at: Moment,
-    /// Clients at a socket. Closed last: who reads until the end knows that the store is free again.
-    serving: serve::Serving,
+    /// Dropped after the store: a client that reads to the end of its connection knows that the store is free.
+    server: Server,
     external: ExternalHooks,
 }
 
@@ -108,9 +112,7 @@ const IDLE_CONNECTIONS: usize = 16;
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 3 } else { 2 };
-/// The promise for a wake that is lost: tool threads are looked at this often.
-const TOOL_POLL: Duration = Duration::from_millis(50);
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 4 } else { 3 };
 
 impl Repl {
     /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
@@ -145,7 +147,7 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             coordinator: coordinator::Coordinator::default(),
             tools_polled_at,
-            serving: serve::Serving::default(),
+            server: Server::default(),
             external: ExternalHooks::default(),
         };
         if repl.trace.is_open() {
@@ -199,7 +201,7 @@ impl Repl {
         self.trace.begin(&timeout, &ready);
         self.external.hear(&ready);
         let is_leaving = self.handle_signals(&ready)? == Turn::Exit
-            || self.handle_clients(&ready)? == Turn::Exit
+            || self.read_ready(&ready)? == Turn::Exit
             || self.handle_input(&ready)? == Turn::Exit;
         if is_leaving {
             drop(self.trace.end());
@@ -222,7 +224,7 @@ impl Repl {
         self.dispatch();
         self.call_back();
         self.render();
-        self.serve_clients();
+        self.publish();
         if let Some(error) = self.trace.end() {
             self.report_trace_error(&error);
         }
@@ -246,6 +248,7 @@ impl Repl {
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            server,
             ..
         } = self;
         let components: [&mut dyn Component; COMPONENTS] = [
@@ -253,6 +256,7 @@ impl Repl {
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            server,
         ];
         (core, components)
     }
@@ -263,7 +267,15 @@ impl Repl {
             &self.mail_waits,
             #[cfg(feature = "coordinator")]
             &self.coordinator,
+            &self.server,
         ]
+    }
+
+    /// Lets every component read what came for it, then carries out what clients ask for.
+    fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
+        Ok(self.handle_requests())
     }
 
     /// Lets every component do a bounded amount of its own work, and carries out what it asks for.
@@ -288,7 +300,8 @@ impl Repl {
         for terminal in self.terminals.iter_mut() {
             terminal.watch(&mut self.core.reactor)?;
         }
-        self.serving.watch(&mut self.core.reactor)
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
     }
 
     /// Drives the connections whose sockets are ready or whose timer is due. Returns the agents that this concerns.
@@ -339,7 +352,7 @@ impl Repl {
             match signal {
                 Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
-                Signal::Hangup if self.serving.is_open() => {}
+                Signal::Hangup if self.server.is_listening() => {}
                 Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {

@@ -69,7 +69,7 @@ impl Repl {
     }
 
     fn next_in_line(&self) -> Option<AgentId> {
-        self.first_in_line().filter(|agent_id| self.may_request(*agent_id))
+        self.first_in_line().filter(|agent_id| self.core.may_request(*agent_id))
     }
 
     /// Who would be next if there were no limit of requests.
@@ -132,7 +132,7 @@ impl Repl {
         };
         self.limiter.on_sent(&endpoint.provider, agent_id, self.core.clock.now());
         self.core.events.push_back(Event::RequestSent { agent: agent_id });
-        self.count_request(agent_id);
+        self.core.count_request(agent_id);
         self.core.with_agent(agent_id, |agent, context| agent.send_request(key, context));
     }
 }

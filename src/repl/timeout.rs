@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::component::Component as _;
-use crate::repl::{Repl, TOOL_POLL, Terminal, activity};
+use crate::repl::{Repl, Terminal, activity};
+
+/// Tool threads are polled this often, in case the wake of one is lost.
+pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
 
 /// How long a wait lasts, and whose need ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Repl {
             || !self.core.outbox.is_empty()
             || self.can_send()
             || self.has_unread_callback()
-            || self.has_work_for_clients()
+            || self.has_frames()
             || self.components().iter().any(|component| component.has_work(&self.core))
             || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
@@ -72,8 +74,7 @@ impl Repl {
         let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
-        let client = self.serving.next_deadline().map(|at| (at, WakeReason::Client));
-        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(components);
+        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(components);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },

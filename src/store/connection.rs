@@ -10,7 +10,8 @@ use crate::base::error::Result;
 
 const FILE: &str = "polylogue.db";
 
-/// How long a statement waits for another program that holds the file. Short, because the loop stands still meanwhile.
+/// How long a statement waits for another program that holds the file. Short, because the event loop is blocked
+/// meanwhile.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Size of the cache of prepared statements: more than this module has.

@@ -105,8 +105,8 @@ impl Store {
         })
     }
 
-    /// Calls `may_commit` right before each commit; `false` rolls back, as a full disk does. For tests of failed writes.
-    /// Replaces the commit hook of [`Store::on_write`].
+    /// Calls `may_commit` right before each commit; `false` rolls back, as a full disk does. For tests of failed
+    /// writes. Replaces the commit hook of [`Store::on_write`].
     ///
     /// # Errors
     /// SQLite refuses the hook.
@@ -114,8 +114,8 @@ impl Store {
         Ok(self.conn.commit_hook(Some(move || !may_commit()))?)
     }
 
-    /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing. The error of a
-    /// single write counts even if `work` ignores it. A transaction within another is a part of the outer one: it is
+    /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing. The error of
+    /// a single write counts even if `work` ignores it. A transaction within another is a part of the outer one: it is
     /// stored with it, and its error fails the whole.
     ///
     /// # Errors

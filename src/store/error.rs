@@ -1,4 +1,4 @@
-//! Errors of the store: SQLite's result codes in plain words, and errors of our own.
+//! Errors of the store: messages for SQLite's result codes, and errors of our own.
 
 use std::path::Path;
 

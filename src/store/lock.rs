@@ -12,7 +12,7 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
 use super::error::store_error;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, system_message};
 
 const FILE: &str = "polylogue.lock";
 
@@ -102,10 +102,9 @@ fn io_error(path: &Path, error: &std::io::Error) -> Error {
         IoKind::ReadOnlyFilesystem => "the file system is read-only: choose another directory".into(),
         IoKind::StorageFull | IoKind::QuotaExceeded => "the disk is full: free some space and try again".into(),
         IoKind::NotADirectory | IoKind::AlreadyExists => {
-            "a file stands where a directory is needed: choose another path".into()
+            "a part of the path is not a directory: choose another path".into()
         }
-        // Without the number that std appends.
-        _ => error.to_string().split(" (os error ").next().unwrap_or_default().to_owned(),
+        _ => system_message(error),
     };
     store_error(format!("{}: {message}", path.display()))
 }
@@ -140,14 +139,14 @@ mod tests {
     #[test]
     fn common_system_errors_say_what_to_do() {
         let path = Path::new("/data");
-        for (cause, words) in [
+        for (cause, expected) in [
             (Errno::ACCESS, "no permission to write"),
             (Errno::ROFS, "read-only"),
             (Errno::NOSPC, "disk is full"),
-            (Errno::NOTDIR, "a file stands where"),
+            (Errno::NOTDIR, "not a directory"),
         ] {
             let error = io_error(path, &cause.into());
-            assert!(error.message.starts_with("/data: ") && error.message.contains(words), "{error}");
+            assert!(error.message.starts_with("/data: ") && error.message.contains(expected), "{error}");
         }
     }
 }

@@ -38,8 +38,8 @@ impl Store {
         self.append_partials([(agent, text, thinking)])
     }
 
-    /// As [`Store::append_partial`] for pieces of many agents, in one transaction: a transaction costs several times what
-    /// a piece does.
+    /// As [`Store::append_partial`] for pieces of many agents, in one transaction: a transaction costs several times
+    /// what a piece does.
     ///
     /// # Errors
     /// As for [`Store::append`]; none is stored then.

@@ -17,9 +17,9 @@ const NO_RESULT: &str =
 
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns the agents whose turn was interrupted,
-    /// in order of creation. Tool calls without a result get one that says so, in the order of the calls; the pieces of a
-    /// reply become a partial reply; an interruption is recorded; the agent becomes idle; runs end without an outcome. A
-    /// second call finds nothing to do.
+    /// in order of creation. Tool calls without a result get one that says so, in the order of the calls; the pieces of
+    /// a reply become a partial reply; an interruption is recorded; the agent becomes idle; runs end without an
+    /// outcome. A second call finds nothing to do.
     ///
     /// # Errors
     /// The database cannot be written; nothing has changed then.

@@ -91,7 +91,8 @@ impl Store {
     }
 
     /// Finds an agent by its uuid, by its name among the running agents, or by the first 4 or more characters of its
-    /// uuid. A running agent is preferred to killed ones whose uuids begin alike, and a name to the beginning of a uuid.
+    /// uuid. A running agent is preferred to killed ones whose uuids begin alike, and a name to the beginning of a
+    /// uuid.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -78,8 +78,8 @@ impl<'s> Lineage<'s> {
 }
 
 impl Store {
-    /// The agent's history since its newest `clear`, oldest first: each ancestor's own messages up to the fork point, then
-    /// its own. Also a message for each damaged row that was left out.
+    /// The agent's history since its newest `clear`, oldest first: each ancestor's own messages up to the fork point,
+    /// then its own. Also a message for each damaged row that was left out.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
@@ -114,8 +114,8 @@ impl Store {
         Ok((messages, damaged))
     }
 
-    /// The newest `limit` messages of the replay that are older than `before`, oldest first. The cost depends on `limit`
-    /// and the number of visited ancestors, not on the length of the history.
+    /// The newest `limit` messages of the replay that are older than `before`, oldest first. The cost depends on
+    /// `limit` and the number of visited ancestors, not on the length of the history.
     ///
     /// # Errors
     /// As for [`Store::replay`].

@@ -1,14 +1,14 @@
 //! The user's clipboard, set through the terminal, which works over ssh as well.
 //!
 //! OSC 52 (xterm control sequences, "Manipulate Selection Data"): `ESC ] 52 ; c ; BASE64 BEL`. tmux accepts it from a
-//! program inside only with `set-clipboard on`, and passes `ESC P tmux; ... ESC \\`, with every ESC doubled, to the outer
-//! terminal only with `allow-passthrough on`. Which one is set cannot be known, so both are sent.
+//! program inside only with `set-clipboard on`, and passes `ESC P tmux; ... ESC \\`, with every ESC doubled, to the
+//! outer terminal only with `allow-passthrough on`. Which one is set cannot be known, so both are sent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Maximum size of the text in bytes: common terminals accept sequences of up to 100,000 bytes, in base64 (hterm and the
-/// `osc52` scripts of vim and tmux have the same limit).
+/// Maximum size of the text in bytes: common terminals accept sequences of up to 100,000 bytes, in base64 (hterm and
+/// the `osc52` scripts of vim and tmux have the same limit).
 pub const LIMIT: usize = 74_994;
 
 /// The sequence that sets the clipboard to this text; `None` if the text is too long.

@@ -1,8 +1,8 @@
 //! From bytes to keys, however the bytes are cut.
 //!
-//! A state machine splits the bytes into units (a character, a control, an escape sequence, a paste), at a constant cost
-//! per byte, and termina parses each unit. The split is done here because a parser that meets an invalid unit drops the
-//! byte that ended it, which may be the next key.
+//! A state machine splits the bytes into units (a character, a control, an escape sequence, a paste), at a constant
+//! cost per byte, and termina parses each unit. The split is done here because a parser that meets an invalid unit
+//! drops the byte that ended it, which may be the next key.
 
 mod units;
 
@@ -103,8 +103,8 @@ impl KeyDecoder {
         }
     }
 
-    /// A paste without its end mark would take all later keys. Ctrl+C, alone and after a pause, ends it; what was received
-    /// is delivered as text.
+    /// A paste without its end mark would take all later keys. Ctrl+C, alone and after a pause, ends it; what was
+    /// received is delivered as text.
     fn end_lost_paste(&mut self, bytes: &[u8], now: Moment) {
         if bytes == [CTRL_C] && matches!(self.state, State::Paste(_)) && now - self.fed >= PASTE_SILENCE {
             self.deliver_paste();

@@ -1,7 +1,7 @@
 //! The terminal: its modes, bytes in and out, keys from bytes, frames to bytes.
 //!
-//! Only this module uses crossterm and termina. Nothing here waits: the loop watches [`tty::Tty`] and reads it when it is
-//! ready.
+//! Only this module uses crossterm and termina. Nothing here waits: the loop watches [`tty::Tty`] and reads it when it
+//! is ready.
 
 pub mod clipboard;
 pub mod keys;

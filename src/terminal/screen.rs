@@ -1,7 +1,7 @@
 //! From frames to the bytes that draw them.
 //!
-//! The screen stores the frame that the terminal shows and sends only the differences: scrolls where text moved, and the
-//! changed part of a row. Call [`Screen::invalidate`] after something else wrote to the terminal.
+//! The screen stores the frame that the terminal shows and sends only the differences: scrolls where text moved, and
+//! the changed part of a row. Call [`Screen::invalidate`] after something else wrote to the terminal.
 
 mod cells;
 mod pen;
@@ -23,8 +23,8 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// From `NO_COLOR` (<https://no-color.org>: set and not empty), `TERM` (`dumb` has no styles) and the locale. Without a
-    /// locale the terminal is taken to support UTF-8; `C` means ASCII.
+    /// From `NO_COLOR` (<https://no-color.org>: set and not empty), `TERM` (`dumb` has no styles) and the locale.
+    /// Without a locale the terminal is taken to support UTF-8; `C` means ASCII.
     pub fn from_environment(no_color: Option<&str>, term: Option<&str>, locale: Option<&str>) -> Self {
         let attributes = !matches!(term, None | Some("" | "dumb"));
         let is_utf8 = |locale: &str| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
@@ -83,8 +83,8 @@ impl Screen {
         self.shown = None;
     }
 
-    /// Appends the bytes that draw this frame to `out`; none if it is shown already. More than one changed row is sent as
-    /// one synchronized update, so that no partial frame is visible
+    /// Appends the bytes that draw this frame to `out`; none if it is shown already. More than one changed row is sent
+    /// as one synchronized update, so that no partial frame is visible
     /// (<https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>).
     pub fn draw(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let (mut shown, mut changes) = self.begin(frame);

@@ -1,7 +1,7 @@
 //! The terminal device: its modes, input, output and size.
 //!
-//! `/dev/tty` is opened separately, so that non-blocking reads do not affect the descriptor inherited from the shell. Only
-//! leaving may wait for a short time, so that the terminal is restored completely.
+//! `/dev/tty` is opened separately, so that non-blocking reads do not affect the descriptor inherited from the shell.
+//! Only leaving may wait for a short time, so that the terminal is restored completely.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 
-/// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form (xterm
-/// control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together with its
-/// event reader.
+/// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form
+/// (xterm control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together
+/// with its event reader.
 fn enter_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EnterAlternateScreen);
@@ -30,7 +30,8 @@ fn enter_sequence() -> String {
     out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h"
 }
 
-/// Undoes [`enter_sequence`] and what a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden cursor.
+/// Undoes [`enter_sequence`] and what a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden
+/// cursor.
 fn leave_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
@@ -96,8 +97,8 @@ impl Tty {
         Self { fd: Arc::new(fd), entered: None, backlog: Vec::new(), written: 0 }
     }
 
-    /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards the
-    /// screen must be drawn completely.
+    /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards
+    /// the screen must be drawn completely.
     ///
     /// # Errors
     /// [`ErrorKind::Terminal`] if it is not a terminal, or was closed.
@@ -256,17 +257,11 @@ fn write_with_timeout(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> 
 }
 
 fn no_terminal(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", reason(error)))
+    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", system_message(&error)))
 }
 
 fn failed(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("terminal error: {}", reason(error)))
-}
-
-/// The system's message without the number that std appends.
-fn reason(error: Errno) -> String {
-    let message = error.to_string();
-    message.split(" (os error ").next().unwrap_or_default().to_owned()
+    Error::new(ErrorKind::Terminal, format!("terminal error: {}", system_message(&error)))
 }
 
 #[cfg(test)]

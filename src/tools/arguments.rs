@@ -1,39 +1,55 @@
-//! Whether a call's arguments fit the tool's schema, and words for the model where they do not.
+//! Checks the arguments of a call against the tool's schema, and corrects what is clear: aliases, numbers and booleans
+//! written as strings, a string where an array is expected.
 //!
-//! Covers the part of JSON Schema that the built-in tools use: an object of strings, integers and booleans, some of them
-//! required, integers with a least and a greatest value. What a tool's arguments mean is the tool's own affair.
+//! Supports the part of JSON Schema that the built-in tools use: an object of strings, integers, booleans and arrays of
+//! strings, with `required`, `minimum`, `maximum` and `enum`.
 
 use serde_json::{Map, Value};
 
 use crate::domain::tool::ToolDeclaration;
 
-/// The arguments as an object that fits the declared schema. Nulls are dropped (some providers write every optional
-/// argument as null), integers written as `5.0` become `5`, and no text at all is an empty object.
+/// Returns an object that fits the schema. Nulls are dropped (some providers send every optional argument as null), and
+/// an empty text is an empty object.
 ///
 /// # Errors
-/// Words for the model that name every argument that does not fit and what is expected.
-pub fn read(text: &str, declaration: &ToolDeclaration) -> Result<Value, String> {
+/// A message for the model that names every argument that does not fit, and the expected ones.
+pub fn parse(text: &str, declaration: &ToolDeclaration, aliases: &[(&str, &str)]) -> Result<Value, String> {
     let schema: Value = serde_json::from_str(declaration.parameters).expect("a tool's schema is JSON");
-    let mut object = read_object(text).map_err(|wrong| complaint(declaration, &schema, &[wrong]))?;
+    let mut object = parse_object(text).map_err(|problem| error_message(declaration, &schema, &[problem]))?;
     object.retain(|_, value| !value.is_null());
-    let mut wrong: Vec<String> = missing(&object, &schema);
+    resolve_aliases(&mut object, aliases);
+    let mut problems: Vec<String> = missing(&object, &schema);
     for (name, value) in &mut object {
         match schema["properties"].get(name) {
-            None => wrong.push(format!("there is no argument `{name}`")),
-            Some(expected) => wrong.extend(mend(name, value, expected).err()),
+            None => problems.push(format!("unknown argument `{name}`")),
+            Some(expected) => {
+                convert(value, expected);
+                problems.extend(check(value, expected).err().map(|problem| format!("`{name}` must be {problem}")));
+            }
         }
     }
-    if wrong.is_empty() { Ok(Value::Object(object)) } else { Err(complaint(declaration, &schema, &wrong)) }
+    if problems.is_empty() { Ok(Value::Object(object)) } else { Err(error_message(declaration, &schema, &problems)) }
 }
 
-fn read_object(text: &str) -> Result<Map<String, Value>, String> {
+fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err("the arguments are JSON, but not an object".into()),
+        Ok(_) => Err("the arguments are not a JSON object".into()),
         Err(error) => Err(format!("the arguments are not valid JSON ({error})")),
+    }
+}
+
+/// An alias beside the declared name is dropped.
+fn resolve_aliases(object: &mut Map<String, Value>, aliases: &[(&str, &str)]) {
+    for (alias, name) in aliases {
+        if let Some(value) = object.remove(*alias)
+            && !name.is_empty()
+        {
+            object.entry(*name).or_insert(value);
+        }
     }
 }
 
@@ -42,64 +58,89 @@ fn missing(object: &Map<String, Value>, schema: &Value) -> Vec<String> {
     required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{name}` is missing")).collect()
 }
 
-/// Checks one value; a whole number that came as a float is made an integer.
-fn mend(name: &str, value: &mut Value, expected: &Value) -> Result<(), String> {
-    let kind = expected["type"].as_str().unwrap_or_default();
-    if kind == "integer"
-        && let Some(whole) = value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
-    {
-        *value = Value::from(whole as i64);
+/// Converts a value to the expected type where its meaning is clear.
+fn convert(value: &mut Value, expected: &Value) {
+    let converted = match (expected["type"].as_str(), &*value) {
+        (Some("integer"), Value::String(text)) => text.trim().parse().ok().and_then(whole_number),
+        (Some("integer"), Value::Number(number)) => number.as_f64().and_then(whole_number),
+        (Some("boolean"), Value::String(text)) => text.trim().to_ascii_lowercase().parse().ok().map(Value::Bool),
+        (Some("array"), Value::String(text)) => Some(array_in(text)),
+        _ => None,
+    };
+    if let Some(converted) = converted {
+        *value = converted;
     }
+}
+
+fn whole_number(number: f64) -> Option<Value> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then(|| Value::from(number as i64))
+}
+
+/// The array that a string contains as JSON, else its parts between commas.
+fn array_in(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(array @ Value::Array(_)) => array,
+        _ => text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect(),
+    }
+}
+
+/// # Errors
+/// What the value must be, and what it is.
+fn check(value: &Value, expected: &Value) -> Result<(), String> {
+    let kind = expected["type"].as_str().unwrap_or_default();
     let fits = match kind {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_i64(),
+        "array" => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
         _ => true,
     };
     if !fits {
-        let is_whole = kind == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0);
-        let found = if is_whole { "one so large" } else { describe(value) };
-        return Err(format!("`{name}` must be {}, not {found}", article(kind)));
+        return Err(format!("{} (got {})", described_type(kind), describe(value)));
     }
-    within_bounds(name, value, expected)
+    let number = value.as_i64();
+    if let (Some(number), Some(least)) = (number, expected["minimum"].as_i64().filter(|least| number < Some(*least))) {
+        return Err(format!("at least {least} (got {number})"));
+    }
+    if let (Some(number), Some(most)) = (number, expected["maximum"].as_i64().filter(|most| number > Some(*most))) {
+        return Err(format!("at most {most} (got {number})"));
+    }
+    match expected["enum"].as_array() {
+        Some(allowed) if !allowed.contains(value) => {
+            let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
+            Err(format!("one of {} (got {value})", allowed.join(", ")))
+        }
+        _ => Ok(()),
+    }
 }
 
-fn within_bounds(name: &str, value: &Value, expected: &Value) -> Result<(), String> {
-    let Some(number) = value.as_i64() else { return Ok(()) };
-    if let Some(least) = expected["minimum"].as_i64().filter(|least| number < *least) {
-        return Err(format!("`{name}` must be at least {least}, not {number}"));
+fn described_type(kind: &str) -> &'static str {
+    match kind {
+        "string" => "a string",
+        "boolean" => "true or false",
+        "integer" => "an integer",
+        _ => "an array of strings",
     }
-    if let Some(greatest) = expected["maximum"].as_i64().filter(|greatest| number > *greatest) {
-        return Err(format!("`{name}` must be at most {greatest}, not {number}"));
-    }
-    Ok(())
 }
 
-fn article(kind: &str) -> String {
-    format!("{} {kind}", if kind.starts_with('i') { "an" } else { "a" })
-}
-
-fn describe(value: &Value) -> &'static str {
+fn describe(value: &Value) -> String {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() => "a fraction",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
+        Value::Object(_) => "an object".into(),
+        Value::Array(_) => "an array".into(),
+        Value::String(text) if text.chars().count() > 40 => "a string".into(),
+        value => value.to_string(),
     }
 }
 
-/// What does not fit, and a reminder of what would.
-fn complaint(declaration: &ToolDeclaration, schema: &Value, wrong: &[String]) -> String {
-    let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+fn error_message(declaration: &ToolDeclaration, schema: &Value, problems: &[String]) -> String {
+    let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|item| item == name));
     let known = schema["properties"].as_object().into_iter().flatten().map(|(name, expected)| {
         let kind = expected["type"].as_str().unwrap_or("value");
-        format!("{name} ({kind}{})", if required(name) { "" } else { ", optional" })
+        format!("{name} ({kind}{})", if is_required(name) { "" } else { ", optional" })
     });
     let known = known.collect::<Vec<_>>().join(", ");
-    format!("The call of `{}` was not run: {}. Its arguments are: {known}.", declaration.name, wrong.join("; "))
+    let expected = if known.is_empty() { "no arguments".into() } else { known };
+    format!("invalid arguments for {}: {}; expected: {expected}", declaration.name, problems.join("; "))
 }
 
 #[cfg(test)]
@@ -112,47 +153,80 @@ mod tests {
         name: "probe",
         description: "",
         parameters: r#"{"type":"object","properties":{"path":{"type":"string"},"deep":{"type":"boolean"},
-            "limit":{"type":"integer","minimum":1,"maximum":9}},"required":["path"],"additionalProperties":false}"#,
+            "limit":{"type":"integer","minimum":1,"maximum":9},"mode":{"type":"string","enum":["a","b"]},
+            "names":{"type":"array","items":{"type":"string"}}},"required":["path"],"additionalProperties":false}"#,
     };
 
+    const ALIASES: [(&str, &str); 3] = [("file", "path"), ("filePath", "path"), ("note", "")];
+
+    fn parse(text: &str) -> Result<Value, String> {
+        super::parse(text, &PROBE, &ALIASES)
+    }
+
     #[test]
-    fn arguments_that_fit_come_back_as_they_are() {
-        let fitting = r#"{"path":"a","limit":3,"deep":true}"#;
-        assert_eq!(read(fitting, &PROBE), Ok(json!({"path": "a", "limit": 3, "deep": true})));
+    fn valid_arguments_are_returned_unchanged() {
+        let arguments = json!({"path": "a", "limit": 3, "deep": true, "mode": "b", "names": ["x", "y"]});
+        assert_eq!(parse(&arguments.to_string()), Ok(arguments));
     }
 
     #[test]
     fn nulls_are_absent_and_whole_floats_are_integers() {
-        assert_eq!(read(r#"{"path":"a","limit":3.0,"deep":null}"#, &PROBE), Ok(json!({"path": "a", "limit": 3})));
+        assert_eq!(parse(r#"{"path":"a","limit":3.0,"deep":null}"#), Ok(json!({"path": "a", "limit": 3})));
     }
 
     #[test]
-    fn what_does_not_fit_names_the_argument_and_what_is_expected() {
+    fn strings_are_converted_where_another_type_is_expected() {
         for (text, expected) in [
-            ("", "`path` is missing"),
-            ("{}", "`path` is missing"),
-            (r#"{"path":null}"#, "`path` is missing"),
-            (r#"{"path":5}"#, "`path` must be a string, not a number"),
-            (r#"{"path":"a","limit":"3"}"#, "`limit` must be an integer, not a string"),
-            (r#"{"path":"a","limit":3.5}"#, "`limit` must be an integer, not a fraction"),
-            (r#"{"path":"a","limit":1e300}"#, "`limit` must be an integer, not one so large"),
-            (r#"{"path":"a","limit":1e20}"#, "`limit` must be an integer, not one so large"),
-            (r#"{"path":"a","limit":0}"#, "`limit` must be at least 1, not 0"),
-            (r#"{"path":"a","limit":10}"#, "`limit` must be at most 9, not 10"),
-            (r#"{"path":"a","deep":"yes"}"#, "`deep` must be a boolean, not a string"),
-            (r#"{"path":"a","file":"b"}"#, "there is no argument `file`"),
-            (r#"["a"]"#, "not an object"),
-            (r#"{"path":"a"#, "not valid JSON"),
+            (r#"{"path":"a","limit":" 3 "}"#, json!({"path": "a", "limit": 3})),
+            (r#"{"path":"a","deep":"True"}"#, json!({"path": "a", "deep": true})),
+            (r#"{"path":"a","names":"[\"x\",\"y\"]"}"#, json!({"path": "a", "names": ["x", "y"]})),
+            (r#"{"path":"a","names":" x, y,"}"#, json!({"path": "a", "names": ["x", "y"]})),
         ] {
-            let words = read(text, &PROBE).unwrap_err();
-            assert!(words.contains(expected), "{text}: {words}");
-            assert!(words.contains("path (string)") && words.contains("limit (integer, optional)"), "{words}");
+            assert_eq!(parse(text), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn every_argument_that_does_not_fit_is_named_at_once() {
-        let words = read(r#"{"deep":1,"what":2}"#, &PROBE).unwrap_err();
-        assert!(words.contains("`path` is missing") && words.contains("`deep`") && words.contains("`what`"), "{words}");
+    fn aliases_are_renamed_and_the_declared_name_takes_precedence() {
+        for (text, expected) in [
+            (r#"{"file":"a"}"#, json!({"path": "a"})),
+            (r#"{"filePath":"a","note":5}"#, json!({"path": "a"})),
+            (r#"{"file":"a","path":"b"}"#, json!({"path": "b"})),
+            (r#"{"file":"a","path":null}"#, json!({"path": "a"})),
+        ] {
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_argument_and_what_is_expected() {
+        for (text, expected) in [
+            ("", "`path` is missing"),
+            ("{}", "`path` is missing"),
+            (r#"{"path":null}"#, "`path` is missing"),
+            (r#"{"path":5}"#, "`path` must be a string (got 5)"),
+            (r#"{"path":"a","limit":"three"}"#, "`limit` must be an integer (got \"three\")"),
+            (r#"{"path":"a","limit":3.5}"#, "`limit` must be an integer (got 3.5)"),
+            (r#"{"path":"a","limit":1e300}"#, "`limit` must be an integer (got 1e+300)"),
+            (r#"{"path":"a","limit":1e20}"#, "`limit` must be an integer (got 1e+20)"),
+            (r#"{"path":"a","limit":0}"#, "`limit` must be at least 1 (got 0)"),
+            (r#"{"path":"a","limit":10}"#, "`limit` must be at most 9 (got 10)"),
+            (r#"{"path":"a","deep":"yes"}"#, "`deep` must be true or false (got \"yes\")"),
+            (r#"{"path":"a","mode":"c"}"#, "`mode` must be one of \"a\", \"b\" (got \"c\")"),
+            (r#"{"path":"a","names":[1]}"#, "`names` must be an array of strings (got an array)"),
+            (r#"{"path":"a","fil":"b"}"#, "unknown argument `fil`"),
+            (r#"["a"]"#, "not a JSON object"),
+            (r#"{"path":"a"#, "not valid JSON"),
+        ] {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(expected), "{text}: {message}");
+            assert!(message.contains("path (string)") && message.contains("limit (integer, optional)"), "{message}");
+        }
+    }
+
+    #[test]
+    fn all_arguments_that_do_not_fit_are_named_together() {
+        let message = parse(r#"{"deep":1,"what":2}"#).unwrap_err();
+        assert!(message.contains("`path` is missing") && message.contains("`deep`") && message.contains("`what`"));
     }
 }

@@ -1,63 +1,82 @@
-//! The `bash` tool: one command, run supervised with a time limit, both of its outputs read as one.
+//! The `bash` tool: one command with a time limit, stdout and stderr read together.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::supervised::{self, Ending};
+use super::command::{self, Ending};
+use super::file_access::reason;
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "bash",
-        description: "Runs a bash command in the working directory and returns its output (stdout and stderr together) \
-            and its exit code. There is no terminal and no input. Whatever the command started is ended with it: nothing \
-            can be left running in the background. Long output is shortened in the middle and kept whole in a file.",
+        description: "Runs a bash command and returns its output. stdout and stderr are combined; if the exit code is \
+            not 0, it follows in the last line. Each call starts a new shell, without a terminal and without standard \
+            input. When the command returns, all processes that it started are ended, also those in the background. \
+            Long output is shortened in the middle and saved in full to a file that the result names.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "command": {"type": "string", "description": "The command, as for bash -c."},
-                "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 3600000,
-                    "description": "After how many milliseconds it is ended; two minutes if left out."}
+                "command": {"type": "string", "description": "The command to run."},
+                "timeout": {"type": "integer", "minimum": 1, "maximum": 3600000,
+                    "description": "Time limit in milliseconds. Default: 120000 (2 minutes)."},
+                "description": {"type": "string",
+                    "description": "What the command does, in 5 to 10 words, for the user."},
+                "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."}
             },
             "required": ["command"],
             "additionalProperties": false
         }"#,
     },
+    aliases: &[
+        ("cmd", "command"),
+        ("timeout_ms", "timeout"),
+        ("timeoutMs", "timeout"),
+        ("cwd", "workdir"),
+        ("dir_path", "workdir"),
+    ],
     reach: Reach::Writes,
     check,
     run: Run::OnThread(run),
 };
 
-/// The longest command in bytes. The kernel takes 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
-const LONGEST_COMMAND: usize = 100_000;
+/// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
+const MAX_COMMAND_LENGTH: usize = 100_000;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let command = arguments["command"].as_str().unwrap_or_default();
     if command.trim().is_empty() {
-        return Err("`command` is empty.".into());
+        return Err("`command` must not be empty".into());
     }
     if command.contains('\0') {
-        return Err("`command` contains a NUL character, which no command can; write it as \\0 for printf.".into());
+        return Err("`command` must not contain NUL characters; use printf '\\0'".into());
     }
-    if command.len() > LONGEST_COMMAND {
+    if command.len() > MAX_COMMAND_LENGTH {
         return Err(format!(
-            "`command` has {} bytes and may have {LONGEST_COMMAND}: write a script with write_file and run that.",
+            "`command` has {} bytes (at most {MAX_COMMAND_LENGTH}); write a script with write_file and run it",
             command.len()
         ));
     }
     let mut detail: Vec<String> = command.lines().map(visible).collect();
-    detail.push(format!("in {}", visible(&env.working_directory.to_string_lossy())));
+    if let Some(description) = arguments["description"].as_str() {
+        detail.push(format!("description: {}", one_line(description, 200)));
+    }
+    detail.push(format!("in {}", visible(&directory(arguments, env).to_string_lossy())));
     detail.push(format!("for at most {:?}", timeout(arguments, env)));
-    Ok(Question::of(format!("bash: {}", one_line(command, 100)), detail))
+    Ok(Question::new(format!("bash: {}", one_line(command, 100)), detail))
+}
+
+fn directory(arguments: &Value, env: &Environment) -> PathBuf {
+    arguments["workdir"].as_str().map_or_else(|| env.working_directory.clone(), |path| env.resolve(path))
 }
 
 fn timeout(arguments: &Value, env: &Environment) -> Duration {
-    arguments["timeout_ms"].as_u64().map_or(env.bash_timeout, Duration::from_millis)
+    arguments["timeout"].as_u64().map_or(env.bash_timeout, Duration::from_millis)
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -67,24 +86,25 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         return Output::failure("[interrupted before it was started]");
     }
     let (limit, mut capture) = (timeout(arguments, env), Capture::new(env.output_cap, &env.output_directory));
-    match supervised::run(&["bash", "-c", command], &env.working_directory, env, &mut capture, limit, job) {
-        Ok(ending) => answer(capture.finish(), &ending, limit),
+    let directory = directory(arguments, env);
+    match command::run(&["bash", "-c", command], &directory, env, &mut capture, limit, job) {
+        Ok(ending) => output(capture.finish(), &ending, limit),
         Err(error) => {
-            let (supervisor, directory) = (env.supervisor.display(), env.working_directory.display());
-            Output::failure(format!("The command was not run: {error} ({supervisor} in {directory})."))
+            let (supervisor, directory) = (env.supervisor.display(), directory.display());
+            Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
         }
     }
 }
 
-fn answer(mut content: String, ending: &Ending, limit: Duration) -> Output {
+fn output(mut content: String, ending: &Ending, limit: Duration) -> Output {
     let note = match ending {
         Ending::Exited(Some(0)) if content.is_empty() => "[no output]".into(),
         Ending::Exited(Some(0)) => return Output::success(content),
         Ending::Exited(Some(code)) => format!("[exit code {code}]"),
-        Ending::Exited(None) => "[the command was cut off: something killed its supervisor]".into(),
+        Ending::Exited(None) => "[ended: its supervisor process was killed]".into(),
         Ending::TimedOut => format!("[timed out after {limit:?}]"),
-        Ending::Interrupted => "[interrupted]".into(),
-        Ending::Lost(why) => format!("[the command was lost: {why}]"),
+        Ending::Interrupted => super::INTERRUPTED.into(),
+        Ending::Lost(why) => format!("[no exit code: {why}]"),
     };
     if !content.is_empty() && !content.ends_with('\n') {
         content.push('\n');

@@ -1,8 +1,8 @@
-//! A command's output: head and tail for the model, the whole in a file.
+//! The output of a command: its start and end for the model, and all of it in a file.
 //!
 //! ```text
-//!   bytes ─▶ head (half the cap) ─▶ tail (half the cap, the oldest fall out)
-//!        └─▶ file, from the moment that something would fall out
+//!   bytes ─▶ head (half the cap) ─▶ tail (half the cap, the oldest bytes are dropped)
+//!        └─▶ file, created before the first byte would be dropped
 //! ```
 //!
 //! Memory is bounded by the cap, the file by [`FILE_CAP`]; bytes beyond both are counted and dropped.
@@ -15,34 +15,34 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many bytes of one output are kept in its file.
+use super::file_access::reason;
+
+/// How many bytes of one output are written to its file.
 pub const FILE_CAP: u64 = 64 << 20;
 
-/// An output that is being read.
 pub struct Capture {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
     directory: PathBuf,
-    file: Whole,
+    file: FullOutput,
 }
 
-/// The file with the whole output.
-enum Whole {
+/// The file with the full output.
+enum FullOutput {
     NotNeeded,
     Open { file: File, path: PathBuf, bytes: u64 },
     Failed(String),
 }
 
 impl Capture {
-    /// Nothing read yet; the model will get about `cap` bytes, and a file is made in `directory` if that is not all.
+    /// The model gets about `cap` bytes; a file is created in `directory` if there are more.
     pub fn new(cap: usize, directory: &Path) -> Self {
         let (head, tail) = (Vec::new(), VecDeque::new());
-        Self { half: cap / 2, head, tail, total: 0, directory: directory.into(), file: Whole::NotNeeded }
+        Self { half: cap / 2, head, tail, total: 0, directory: directory.into(), file: FullOutput::NotNeeded }
     }
 
-    /// Takes in what was read.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.head.len() + self.tail.len() + bytes.len() > 2 * self.half {
             self.open();
@@ -56,7 +56,7 @@ impl Capture {
         self.tail.drain(..surplus);
     }
 
-    /// The text for the model; where something was left out, a line says how much and where the whole is.
+    /// The text for the model; a line in it says how much was left out and where the full output is.
     pub fn finish(mut self) -> String {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.iter().copied().collect();
@@ -73,24 +73,24 @@ impl Capture {
         self.shortened(&head, &tail)
     }
 
-    /// The start of `head`, the line about what is left out, the end of `tail`.
+    /// The start of `head`, a line about what was left out, the end of `tail`.
     fn shortened(&self, head: &[Character], tail: &[Character]) -> String {
         let (head, tail) = (first(head, self.half), last(tail, self.half));
         let shown: usize = head.iter().chain(tail).map(|c| c.raw).sum();
         let left_out = self.total - shown as u64;
         let gap = if text(head).ends_with('\n') { "" } else { "\n" };
-        let place = self.file.describe(self.total);
-        format!("{}{gap}[{left_out} bytes left out here; {place}]\n{}", text(head), text(tail))
+        let location = self.file.describe(self.total);
+        format!("{}{gap}[{left_out} bytes omitted; {location}]\n{}", text(head), text(tail))
     }
 
-    /// Makes the file and writes to it what is in memory, which is everything so far.
+    /// Creates the file and writes what is in memory, which is everything so far.
     fn open(&mut self) {
-        if !matches!(self.file, Whole::NotNeeded) {
+        if !matches!(self.file, FullOutput::NotNeeded) {
             return;
         }
         self.file = match create(&self.directory) {
-            Ok((file, path)) => Whole::Open { file, path, bytes: 0 },
-            Err(error) => Whole::Failed(error.to_string()),
+            Ok((file, path)) => FullOutput::Open { file, path, bytes: 0 },
+            Err(error) => FullOutput::Failed(reason(&error)),
         };
         self.file.write(&self.head);
         let (older, newer) = self.tail.as_slices();
@@ -99,32 +99,32 @@ impl Capture {
     }
 }
 
-impl Whole {
+impl FullOutput {
     fn write(&mut self, chunk: &[u8]) {
         let Self::Open { file, bytes, .. } = self else { return };
-        let room = usize::try_from(FILE_CAP - *bytes).unwrap_or(usize::MAX);
-        let chunk = &chunk[..chunk.len().min(room)];
+        let remaining = usize::try_from(FILE_CAP - *bytes).unwrap_or(usize::MAX);
+        let chunk = &chunk[..chunk.len().min(remaining)];
         match file.write_all(chunk) {
             Ok(()) => *bytes += chunk.len() as u64,
-            Err(error) => *self = Self::Failed(error.to_string()),
+            Err(error) => *self = Self::Failed(reason(&error)),
         }
     }
 
     fn describe(&self, total: u64) -> String {
         match self {
-            Self::NotNeeded => format!("the whole is {total} bytes"),
+            Self::NotNeeded => format!("the full output is {total} bytes"),
             Self::Open { path, bytes, .. } if *bytes == total => {
-                format!("the whole, {total} bytes, is in {}", path.display())
+                format!("the full output of {total} bytes is in {}", path.display())
             }
             Self::Open { path, bytes, .. } => {
-                format!("the whole is {total} bytes, of which the first {bytes} are in {}", path.display())
+                format!("the full output is {total} bytes, of which the first {bytes} are in {}", path.display())
             }
-            Self::Failed(why) => format!("the whole is {total} bytes and could not be kept in a file: {why}"),
+            Self::Failed(why) => format!("the full output is {total} bytes and could not be saved: {why}"),
         }
     }
 }
 
-/// A new file that only its owner can read, with a name that no other output has.
+/// A new file with a unique name that only its owner can read.
 fn create(directory: &Path) -> io::Result<(File, PathBuf)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -135,14 +135,14 @@ fn create(directory: &Path) -> io::Result<(File, PathBuf)> {
     Ok((file, path))
 }
 
-/// A character of the text for the model, and how many bytes of the output it stands for.
+/// A character of the text for the model, and how many bytes of the output it represents.
 #[derive(Clone, Copy)]
 struct Character {
     shown: char,
     raw: usize,
 }
 
-/// `bytes` as text. Bytes that are no UTF-8 become U+FFFD, and so does NUL, which some providers refuse.
+/// Decodes UTF-8. Invalid bytes become U+FFFD, and so does NUL, which some providers refuse.
 fn characters(bytes: &[u8]) -> Vec<Character> {
     let mut all = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -163,30 +163,30 @@ fn length(characters: &[Character]) -> usize {
     characters.iter().map(|c| c.shown.len_utf8()).sum()
 }
 
-/// How many of these characters fit into `room` bytes.
-fn fitting<'a>(characters: impl Iterator<Item = &'a Character>, room: usize) -> usize {
+/// How many of these characters fit into `max_bytes` bytes.
+fn fitting<'a>(characters: impl Iterator<Item = &'a Character>, max_bytes: usize) -> usize {
     let ends = characters.scan(0, |used, c| {
         *used += c.shown.len_utf8();
         Some(*used)
     });
-    ends.take_while(|end| *end <= room).count()
+    ends.take_while(|end| *end <= max_bytes).count()
 }
 
-/// The first characters that fit into `room` bytes, up to the end of a line if there is one in their second half.
-fn first(all: &[Character], room: usize) -> &[Character] {
-    let fits = &all[..fitting(all.iter(), room)];
+/// The first characters that fit into `max_bytes` bytes, cut after the last line end in their second half, if any.
+fn first(all: &[Character], max_bytes: usize) -> &[Character] {
+    let fits = &all[..fitting(all.iter(), max_bytes)];
     let end = fits.iter().rposition(|c| c.shown == '\n').map_or(0, |newline| newline + 1);
     if end > fits.len() / 2 { &fits[..end] } else { fits }
 }
 
-/// The last characters that fit into `room` bytes, from the start of a line if there is one in their first half.
-fn last(all: &[Character], room: usize) -> &[Character] {
-    let fits = &all[all.len() - fitting(all.iter().rev(), room)..];
+/// The last characters that fit into `max_bytes` bytes, cut before the first line in their first half, if any.
+fn last(all: &[Character], max_bytes: usize) -> &[Character] {
+    let fits = &all[all.len() - fitting(all.iter().rev(), max_bytes)..];
     let start = fits.iter().position(|c| c.shown == '\n').map_or(fits.len(), |newline| newline + 1);
     if start < fits.len() / 2 { &fits[start..] } else { fits }
 }
 
-/// `bytes` without the first bytes of a character whose rest was cut off.
+/// `bytes` without an incomplete character at the end.
 pub fn without_cut_end(bytes: &[u8]) -> &[u8] {
     let cut = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
     let is_incomplete =
@@ -194,7 +194,7 @@ pub fn without_cut_end(bytes: &[u8]) -> &[u8] {
     if is_incomplete { &bytes[..bytes.len() - cut] } else { bytes }
 }
 
-/// `bytes` without the last bytes of a character whose start was cut off.
+/// `bytes` without an incomplete character at the start.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
     let continued = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     &bytes[continued..]
@@ -211,50 +211,50 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_given_whole_and_leaves_no_file() {
+    fn short_output_is_returned_whole_without_a_file() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(capture(10, directory.path(), &[b"0123", b"456789"]), "0123456789");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_does_not_fit_keeps_head_and_tail_and_counts_the_rest_however_it_is_cut() {
-        let whole: Vec<u8> = (0..200).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    fn long_output_keeps_head_and_tail_and_counts_the_rest() {
+        let all: Vec<u8> = (0..200).flat_map(|n| format!("{n}\n").into_bytes()).collect();
         for size in [1, 7, 40, 41, 1000] {
             let directory = tempfile::tempdir().unwrap();
-            let content = capture(40, directory.path(), &whole.chunks(size).collect::<Vec<_>>());
+            let content = capture(40, directory.path(), &all.chunks(size).collect::<Vec<_>>());
             let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
-            assert_eq!(fs::read(&path).unwrap(), whole, "chunks of {size}");
+            assert_eq!(fs::read(&path).unwrap(), all, "chunks of {size}");
             assert!(content.starts_with("0\n1\n2\n") && content.ends_with("\n198\n199\n"), "{content}");
-            assert!(content.contains(&format!("the whole, 690 bytes, is in {}", path.display())), "{content}");
+            assert!(content.contains(&format!("the full output of 690 bytes is in {}", path.display())), "{content}");
             let shown = content.lines().filter(|line| !line.starts_with('[')).map(|line| line.len() + 1).sum::<usize>();
-            assert!(content.contains(&format!("[{} bytes left out", 690 - shown)), "{content}");
+            assert!(content.contains(&format!("[{} bytes omitted", 690 - shown)), "{content}");
         }
     }
 
     #[test]
-    fn a_cut_never_halves_a_character() {
-        let whole = "€".repeat(100);
+    fn a_character_is_never_cut() {
+        let all = "€".repeat(100);
         for cap in 8..30 {
             let directory = tempfile::tempdir().unwrap();
-            let content = capture(cap, directory.path(), &[whole.as_bytes()]);
+            let content = capture(cap, directory.path(), &[all.as_bytes()]);
             assert!(!content.contains('\u{fffd}'), "{cap}: {content}");
         }
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced_and_do_not_swell_beyond_the_cap() {
+    fn invalid_bytes_are_replaced_within_the_cap() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(capture(100, directory.path(), &[b"a\xff\0b\xe2\x82"]), "a\u{fffd}\u{fffd}b\u{fffd}");
         let content = capture(100, directory.path(), &[&[0xff; 90]]);
         let shown = content.chars().filter(|c| *c == '\u{fffd}').count();
-        assert!(shown <= 33 && content.contains(&format!("[{} bytes left out", 90 - shown)), "{content}");
+        assert!(shown <= 33 && content.contains(&format!("[{} bytes omitted", 90 - shown)), "{content}");
     }
 
     #[test]
-    fn a_file_that_cannot_be_made_is_said_and_does_not_stop_the_reading() {
+    fn a_file_that_cannot_be_created_is_reported() {
         let content = capture(4, Path::new("/dev/null/nowhere"), &[b"0123456789"]);
-        assert!(content.starts_with("01\n[6 bytes left out") && content.ends_with("89"), "{content}");
-        assert!(content.contains("could not be kept"), "{content}");
+        assert!(content.starts_with("01\n[6 bytes omitted") && content.ends_with("89"), "{content}");
+        assert!(content.contains("could not be saved"), "{content}");
     }
 }

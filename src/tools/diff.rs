@@ -1,112 +1,64 @@
-//! A short line diff for a person who is asked whether a file may be changed.
-//!
-//! Exact where it is cheap: what both texts start and end with is set aside, and the rest is compared by longest common
-//! subsequence. Where the rest is large, all of it is shown as removed and added, which is true if not minimal.
+//! A short line diff, for the user who approves a change and for the model that made it.
 
-/// How many pairs of lines are compared at most; the question is put together on the loop's thread.
-const COMPARED_PAIRS: usize = 250_000;
+use std::time::Duration;
 
-/// How many unchanged lines stand around a change.
+use similar::{ChangeTag, DiffOp, TextDiff};
+
+/// The diff is computed on the loop's thread; after this time the rest is shown as removed and added.
+const TIME_LIMIT: Duration = Duration::from_millis(50);
+
+/// How many unchanged lines are shown around a change.
 const CONTEXT: usize = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line<'a> {
-    Same(&'a str),
-    Removed(&'a str),
-    Added(&'a str),
+/// The diff of two texts, cut to a number of lines.
+pub struct Summary {
+    pub removed: usize,
+    pub added: usize,
+    /// Lines that start with a space, `-` or `+`; `…` stands for unchanged lines that are left out.
+    pub lines: Vec<String>,
 }
 
-/// How many lines are removed and added from `old` to `new`, and the changes with their surroundings: lines starting with
-/// a blank, `-` or `+`, at most `cap` of them, and a last one that says how many more there are.
-pub fn summary(old: &str, new: &str, cap: usize) -> (usize, usize, Vec<String>) {
-    let script = script(&lines(old), &lines(new));
-    let removed = script.iter().filter(|line| matches!(line, Line::Removed(_))).count();
-    let added = script.iter().filter(|line| matches!(line, Line::Added(_))).count();
-    let shown = with_context(&script);
-    let left_out = shown.len().saturating_sub(cap);
-    let mut shown: Vec<String> = shown.into_iter().take(cap).collect();
-    if left_out > 0 {
-        shown.push(format!("… {left_out} more lines"));
+impl Summary {
+    /// At most `limit` lines and one more that says how many were left out.
+    pub fn new(old: &str, new: &str, limit: usize) -> Self {
+        let (old_lines, new_lines) = (split_lines(old), split_lines(new));
+        let diff = TextDiff::configure().timeout(TIME_LIMIT).diff_slices(&old_lines, &new_lines);
+        let (mut removed, mut added) = (0, 0);
+        for op in diff.ops().iter().filter(|op| !matches!(op, DiffOp::Equal { .. })) {
+            removed += op.old_range().len();
+            added += op.new_range().len();
+        }
+        let mut lines = Vec::new();
+        for group in diff.grouped_ops(CONTEXT) {
+            let is_preceded = group.first().is_some_and(|op| op.old_range().start > 0 && op.new_range().start > 0);
+            lines.extend(is_preceded.then(|| "…".to_owned()));
+            let changes = group.iter().flat_map(|op| diff.iter_changes(op));
+            lines.extend(changes.map(|change| line(change.tag(), change.value())));
+        }
+        let left_out = lines.len().saturating_sub(limit);
+        lines.truncate(limit);
+        if left_out > 0 {
+            lines.push(format!("… {left_out} more lines"));
+        }
+        Self { removed, added, lines }
     }
-    (removed, added, shown)
+
+    /// `-1 +2 lines`.
+    pub fn counts(&self) -> String {
+        format!("-{} +{} lines", self.removed, self.added)
+    }
 }
 
-/// The lines with what ends them, so that a missing last newline or another kind of line end is a difference.
-fn lines(text: &str) -> Vec<&str> {
+/// With their line ends, so that a missing last newline or another kind of line end is a difference.
+fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-fn script<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    let before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let (old_rest, new_rest) = (&old[before..], &new[before..]);
-    let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
-    let (old_rest, new_rest) = (&old_rest[..old_rest.len() - after], &new_rest[..new_rest.len() - after]);
-    let mut script: Vec<Line<'a>> = old[..before].iter().map(|line| Line::Same(line)).collect();
-    if old_rest.len().saturating_mul(new_rest.len()) <= COMPARED_PAIRS {
-        script.extend(compare(old_rest, new_rest));
-    } else {
-        script.extend(old_rest.iter().map(|line| Line::Removed(line)));
-        script.extend(new_rest.iter().map(|line| Line::Added(line)));
+fn line(tag: ChangeTag, text: &str) -> String {
+    match text.strip_suffix('\n') {
+        Some(text) => format!("{tag}{}", super::visible(text)),
+        None => format!("{tag}{} (no newline at end of file)", super::visible(text)),
     }
-    script.extend(old[old.len() - after..].iter().map(|line| Line::Same(line)));
-    script
-}
-
-/// The way from `old` to `new` along a longest common subsequence. `longest[i][j]` is its length from line `i` of the
-/// old and line `j` of the new text on.
-fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    let mut longest = vec![vec![0u32; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i][j] =
-                if old[i] == new[j] { longest[i + 1][j + 1] + 1 } else { longest[i + 1][j].max(longest[i][j + 1]) };
-        }
-    }
-    let (mut i, mut j, mut script) = (0, 0, Vec::new());
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            script.push(Line::Same(old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if i < old.len() && (j == new.len() || longest[i + 1][j] >= longest[i][j + 1]) {
-            script.push(Line::Removed(old[i]));
-            i += 1;
-        } else {
-            script.push(Line::Added(new[j]));
-            j += 1;
-        }
-    }
-    script
-}
-
-/// The changed lines and what stands close to them; a gap is one line with dots.
-fn with_context(script: &[Line<'_>]) -> Vec<String> {
-    let changed: Vec<usize> =
-        script.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Same(_))).map(|(at, _)| at).collect();
-    let mut shown = Vec::new();
-    let mut next = 0;
-    for at in changed {
-        let start = at.saturating_sub(CONTEXT).max(next);
-        if start > next {
-            shown.push("…".into());
-        }
-        let unchanged_after = script[at + 1..].iter().take(CONTEXT).take_while(|line| matches!(line, Line::Same(_)));
-        let end = at + 1 + unchanged_after.count();
-        shown.extend(script[start..end.max(start)].iter().map(show));
-        next = next.max(end);
-    }
-    shown
-}
-
-fn show(line: &Line<'_>) -> String {
-    let (mark, text) = match line {
-        Line::Same(text) => (' ', text),
-        Line::Removed(text) => ('-', text),
-        Line::Added(text) => ('+', text),
-    };
-    let Some(whole) = text.strip_suffix('\n') else {
-        return format!("{mark}{} (no newline at the end)", super::visible(text));
-    };
-    format!("{mark}{}", super::visible(whole))
 }
 
 #[cfg(test)]
@@ -114,62 +66,40 @@ mod tests {
     use super::*;
 
     fn shown(old: &str, new: &str) -> Vec<String> {
-        summary(old, new, 40).2
+        Summary::new(old, new, 40).lines
     }
 
     #[test]
-    fn a_changed_line_stands_between_its_neighbours() {
+    fn a_changed_line_is_shown_with_its_neighbours() {
         let old = "a\nb\nc\nd\ne\nf\ng\n";
         assert_eq!(shown(old, "a\nb\nc\nD\ne\nf\ng\n"), ["…", " b", " c", "-d", "+D", " e", " f"]);
     }
 
     #[test]
-    fn changes_far_apart_are_parted_and_close_ones_are_not_repeated() {
+    fn distant_changes_are_separated_and_shared_context_is_not_repeated() {
         let old = "a\n1\n2\n3\n4\n5\n6\nb\nx\nc\n";
         let new = "A\n1\n2\n3\n4\n5\n6\nB\nx\nC\n";
         assert_eq!(shown(old, new), ["-a", "+A", " 1", " 2", "…", " 5", " 6", "-b", "+B", " x", "-c", "+C"]);
     }
 
     #[test]
-    fn the_script_leads_from_the_old_text_to_the_new_one() {
-        let mut seed = 7u32;
-        let mut text = || {
-            let mut line = || {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                ["a\n", "b\n", "c\n"][(seed >> 24) as usize % 3]
-            };
-            (0..12).map(|_| line()).collect::<String>()
-        };
-        for _ in 0..200 {
-            let (old, new) = (text(), text());
-            let script = script(&lines(&old), &lines(&new));
-            let of_old = |line: &Line<'_>| matches!(line, Line::Same(_) | Line::Removed(_));
-            let of_new = |line: &Line<'_>| matches!(line, Line::Same(_) | Line::Added(_));
-            let words = |line: Line<'_>| match line {
-                Line::Same(text) | Line::Removed(text) | Line::Added(text) => text.to_owned(),
-            };
-            assert_eq!(script.iter().copied().filter(of_old).map(words).collect::<String>(), old);
-            assert_eq!(script.iter().copied().filter(of_new).map(words).collect::<String>(), new);
-        }
-    }
-
-    #[test]
     fn line_ends_are_differences() {
-        assert_eq!(shown("a\n", "a"), ["-a", "+a (no newline at the end)"]);
+        assert_eq!(shown("a\n", "a"), ["-a", "+a (no newline at end of file)"]);
         assert_eq!(shown("a\n", "a\r\n"), ["-a", "+a\\r"]);
     }
 
     #[test]
-    fn a_long_diff_is_cut_and_a_huge_one_is_not_compared_pair_by_pair() {
+    fn a_long_diff_is_cut() {
         let old: String = (0..3000).map(|n| format!("old {n}\n")).collect();
         let new: String = (0..3000).map(|n| format!("new {n}\n")).collect();
-        let (removed, added, shown) = summary(&old, &new, 40);
-        assert_eq!((removed, added, shown.len()), (3000, 3000, 41));
-        assert_eq!(shown[40], "… 5960 more lines");
+        let diff = Summary::new(&old, &new, 40);
+        assert_eq!((diff.removed, diff.added, diff.lines.len()), (3000, 3000, 41));
+        assert_eq!(diff.lines[40], "… 5960 more lines");
     }
 
     #[test]
     fn nothing_changed_shows_nothing() {
-        assert_eq!(summary("a\n", "a\n", 40), (0, 0, Vec::new()));
+        let diff = Summary::new("a\n", "a\n", 40);
+        assert_eq!((diff.counts().as_str(), diff.lines), ("-0 +0 lines", Vec::new()));
     }
 }

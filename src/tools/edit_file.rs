@@ -1,34 +1,56 @@
-//! The `edit_file` tool: one text in a file becomes another.
+//! The `edit_file` tool: replaces text in a file.
 //!
-//! It wants to know where: the old text has to stand there exactly once, or all of its places are meant. And it wants to
-//! be sure that somebody knows the file: it must be as it was when an agent last read or wrote it.
+//! The old text must occur exactly once unless all occurrences are to be replaced, and the file must not have changed
+//! since an agent last read or wrote it.
 
 use serde_json::Value;
 
-use super::opening::open;
-use super::replace::Target;
-use super::seen::{self, LARGEST, Stamp};
-use super::write_file::SHOWN_LINES;
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, diff, visible};
+use super::atomic_write::Target;
+use super::diff::Summary;
+use super::file_access::{open_readable, reason, suggestion};
+use super::file_versions::{self, FileVersion, MAX_FILE_SIZE};
+use super::write_file::MAX_SHOWN_LINES;
+use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "edit_file",
-        description: "Replaces a text in a file that was read before. The old text must stand there exactly once, with all \
-            blanks and line ends; take a few lines around it if it does not. To make a file, use write_file.",
+        description: "Replaces text in a file and returns the diff. The file must have been read with read_file, or \
+            written, and not changed since. old_string must occur exactly once in the file, unless replace_all is \
+            true; include surrounding lines to make it unique. Use write_file to create a file.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "The file; relative paths start in the working directory."},
-                "old_text": {"type": "string", "description": "What is there now, exactly."},
-                "new_text": {"type": "string", "description": "What is to be there instead; may be empty."},
-                "replace_all": {"type": "boolean", "description": "Every place where it stands, not just one."}
+                "file_path": {"type": "string",
+                    "description": "The file to edit, absolute or relative to the working directory."},
+                "old_string": {"type": "string",
+                    "description": "The text to replace, exactly as in the file, including whitespace."},
+                "new_string": {"type": "string", "description": "The text to replace it with. May be empty."},
+                "replace_all": {"type": "boolean",
+                    "description": "Replace all occurrences of old_string. Default: false."}
             },
-            "required": ["path", "old_text", "new_text"],
+            "required": ["file_path", "old_string", "new_string"],
             "additionalProperties": false
         }"#,
+    },
+    aliases: &{
+        let [a, b, c, d] = FILE_PATH_ALIASES;
+        [
+            a,
+            b,
+            c,
+            d,
+            ("old_text", "old_string"),
+            ("oldString", "old_string"),
+            ("old_str", "old_string"),
+            ("new_text", "new_string"),
+            ("newString", "new_string"),
+            ("new_str", "new_string"),
+            ("replaceAll", "replace_all"),
+            ("allow_multiple", "replace_all"),
+        ]
     },
     reach: Reach::Writes,
     check,
@@ -37,78 +59,91 @@ pub const SPEC: ToolSpec = ToolSpec {
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let edit = Edit::plan(arguments, env)?;
-    let path = arguments["path"].as_str().unwrap_or_default();
-    let (removed, added, shown) = diff::summary(&edit.old, &edit.new, SHOWN_LINES);
-    let what = format!("-{removed} +{added} lines");
-    let mut detail = vec![format!("{}: {what}", visible(&edit.target.path.to_string_lossy()))];
-    detail.extend(shown);
-    let basis = Some(Stamp::of_bytes(edit.old.as_bytes()));
-    Ok(Question { title: format!("edit_file: {} ({what})", visible(path)), detail, basis })
+    let path = arguments["file_path"].as_str().unwrap_or_default();
+    let diff = edit.diff();
+    let mut detail = vec![format!("{}: {}", visible(&edit.target.path.to_string_lossy()), diff.counts())];
+    let title = format!("edit_file: {} ({})", visible(path), diff.counts());
+    detail.extend(diff.lines);
+    Ok(Question { title, detail, file_version: Some(FileVersion::of_bytes(edit.old.as_bytes())) })
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() {
-        return Output::failure("[interrupted; nothing was written]");
+        return Output::failure("[interrupted; nothing was changed]");
     }
-    let path = call.arguments["path"].as_str().unwrap_or_default();
+    let path = call.arguments["file_path"].as_str().unwrap_or_default();
     let edited = Edit::plan(&call.arguments, env).and_then(|edit| {
-        edit.target.write(&edit.new, call.question.basis, &env.seen)?;
-        Ok(edit.places)
+        edit.target.write(&edit.new, call.question.file_version, &env.known_files)?;
+        let mut lines = vec![format!("edited {path} ({})", counted(edit.matches, "replacement", "replacements"))];
+        lines.extend(edit.diff().lines);
+        Ok(lines.join("\n"))
     });
     match edited {
-        Ok(1) => Output::success(format!("{path} is changed.")),
-        Ok(places) => Output::success(format!("{path} is changed in {places} places.")),
-        Err(why) => Output::failure(format!("Nothing was changed: {why}")),
+        Ok(content) => Output::success(content),
+        Err(message) => Output::failure(format!("nothing was changed: {message}")),
     }
 }
 
-/// A change to a file that is there.
+/// A change to an existing file.
 struct Edit {
     target: Target,
     old: String,
     new: String,
-    places: usize,
+    matches: usize,
 }
 
 impl Edit {
     /// # Errors
-    /// Words for the model: the file is not known to be what it thinks, or the text does not stand in it just once.
+    /// A message for the model: the file is not in the expected version, or the text does not occur exactly once.
     fn plan(arguments: &Value, env: &Environment) -> Result<Self, String> {
         let text = |name: &str| arguments[name].as_str().unwrap_or_default();
-        let (path, from, to) = (text("path"), text("old_text"), text("new_text"));
+        let (path, from, to) = (text("file_path"), text("old_string"), text("new_string"));
         let target = Target::find(path, env)?;
         if target.old.is_none() {
-            return Err(format!("{path} does not exist; write_file makes files."));
+            let suggestion = suggestion(&target.path, &std::io::ErrorKind::NotFound.into());
+            return Err(format!(
+                "{path}: does not exist{}",
+                if suggestion.is_empty() { "; use write_file to create it" } else { &suggestion }
+            ));
         }
-        if from.is_empty() || from == to {
-            return Err("`old_text` must be a text, and another one than `new_text`.".into());
+        if from.is_empty() {
+            return Err("`old_string` must not be empty; use write_file to write a whole file".into());
         }
-        let old = known_text(path, &target, env)?;
-        let places = old.matches(from).count();
-        let all = arguments["replace_all"] == true;
-        match places {
-            0 => Err(format!("`old_text` does not stand in {path}: it must be the same to the last blank.")),
-            2.. if !all => Err(format!(
-                "`old_text` stands {places} times in {path}: take more of what is around it, or set `replace_all`."
+        if from == to {
+            return Err("`old_string` and `new_string` are the same".into());
+        }
+        let old = known_content(path, &target, env)?;
+        match (old.matches(from).count(), arguments["replace_all"] == true) {
+            (0, _) => Err(format!(
+                "`old_string` not found in {path}; it must match exactly, including whitespace, without line numbers"
             )),
-            _ => Ok(Self { new: old.replace(from, to), target, old, places }),
+            (matches @ 2.., false) => Err(format!(
+                "found {matches} matches of `old_string` in {path}, expected 1; include more surrounding lines or set \
+                 `replace_all`"
+            )),
+            (matches, _) => Ok(Self { new: old.replace(from, to), target, old, matches }),
         }
+    }
+
+    fn diff(&self) -> Summary {
+        Summary::new(&self.old, &self.new, MAX_SHOWN_LINES)
     }
 }
 
-/// What is in the file, if an agent knows.
-fn known_text(path: &str, target: &Target, env: &Environment) -> Result<String, String> {
-    open(&target.path).map_err(|why| format!("{path} {why}."))?;
-    let content = seen::content(&target.path).map_err(|error| format!("{path} cannot be read: {error}."))?;
+/// The content of the file, if it is the version that an agent knows.
+fn known_content(path: &str, target: &Target, env: &Environment) -> Result<String, String> {
+    open_readable(&target.path).map_err(|message| format!("{path}: {message}"))?;
+    let content =
+        file_versions::content(&target.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
     let content = content.ok_or_else(|| {
-        format!("{path} has more than {LARGEST} bytes, which is too much for edit_file: change it with a command.")
+        format!("{path}: larger than {MAX_FILE_SIZE} bytes, too large for edit_file; use bash to change it")
     })?;
-    match env.seen.last(&target.path) {
-        None => return Err(format!("{path} was not read yet: read it with read_file first.")),
-        Some(stamp) if stamp != Stamp::of_bytes(&content) => {
-            return Err(format!("{path} has changed since it was last read: read it again."));
+    match env.known_files.get(&target.path) {
+        None => return Err(format!("{path}: file has not been read yet; read it with read_file first")),
+        Some(version) if version != FileVersion::of_bytes(&content) => {
+            return Err(format!("{path}: file changed since it was last read; read it again"));
         }
         Some(_) => {}
     }
-    String::from_utf8(content).map_err(|_| format!("{path} is no text in UTF-8: change it with a command."))
+    String::from_utf8(content).map_err(|_| format!("{path}: not valid UTF-8; use bash to change it"))
 }

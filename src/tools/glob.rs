@@ -1,101 +1,105 @@
-//! The `glob` tool: files whose names match a pattern.
+//! The `glob` tool: files whose path matches a pattern.
 
+use std::ops::ControlFlow;
+
+use globset::{GlobBuilder, GlobMatcher};
 use serde_json::Value;
 
-use super::walk::{End, Go, Start};
-use super::wildcard::{Braces, Wildcard};
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::walk::{WalkEnd, WalkRoot, is_directory};
+use super::{
+    Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
+};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "glob",
-        description: "Lists files whose path matches a pattern like src/**/*.rs, sorted. A pattern without a slash matches \
-            names in every directory. What ignore files (.gitignore, .ignore) name is left out.",
+        description: "Finds files whose path matches a glob pattern. A pattern with a slash, such as src/**/*.rs, is \
+            matched against the whole path; one without a slash against file names in every directory. Paths are \
+            sorted. Files named in .gitignore or .ignore are left out.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "pattern": {"type": "string", "description": "With *, **, ?, [a-z] and {a,b}; from `path` on."},
-                "path": {"type": "string", "description": "Where to look; the working directory if left out."}
+                "pattern": {"type": "string",
+                    "description": "The glob pattern, relative to `path`: *, **, ?, [a-z] and {a,b} are supported."},
+                "path": {"type": "string", "description": "The directory to search. Default: the working directory."}
             },
             "required": ["pattern"],
             "additionalProperties": false
         }"#,
     },
+    aliases: PATH_ALIASES,
     reach: Reach::Reads,
     check,
     run: Run::OnThread(run),
 };
 
-/// How many files are listed.
-const MOST_FILES: usize = 500;
+const MAX_LISTED: usize = 500;
 
-/// The longest pattern in bytes; what it is compiled to grows with it.
-const LONGEST_PATTERN: usize = 1000;
+/// In bytes. The memory that a compiled pattern takes grows with it.
+const MAX_PATTERN_LENGTH: usize = 1000;
 
 fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     let (pattern, path) = read(arguments);
     matcher(pattern)?;
-    let place = if path == "." { String::new() } else { format!(" in {}", visible(path)) };
-    Ok(Question::of(format!("glob: {}{place}", one_line(pattern, 100)), Vec::new()))
+    let directory = if path == "." { String::new() } else { format!(" in {}", visible(path)) };
+    Ok(Question::new(format!("glob: {}{directory}", one_line(pattern, 100)), Vec::new()))
 }
 
 fn read(arguments: &Value) -> (&str, &str) {
     (arguments["pattern"].as_str().unwrap_or_default(), arguments["path"].as_str().unwrap_or("."))
 }
 
-/// What matches paths from where the walk begins.
+/// Matches paths relative to the start of a walk.
 ///
 /// # Errors
-/// Words for the model: it is no pattern.
-pub fn matcher(pattern: &str) -> Result<Wildcard, String> {
-    if pattern.is_empty() || pattern.len() > LONGEST_PATTERN {
-        return Err(format!("A pattern has between 1 and {LONGEST_PATTERN} bytes."));
+/// A message for the model: the pattern is not valid.
+pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
+    if pattern.is_empty() || pattern.len() > MAX_PATTERN_LENGTH {
+        return Err(format!("a glob pattern must have 1 to {MAX_PATTERN_LENGTH} bytes (got {})", pattern.len()));
     }
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
-        return Err(format!("The pattern {pattern:?} leads out of the directory: say where to look in `path`."));
+        return Err(format!("the pattern {pattern:?} must be relative and without `..`; pass the directory as `path`"));
     }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let anywhere = if pattern.contains('/') { String::new() } else { "**/".into() };
-    Wildcard::new(&format!("{anywhere}{pattern}"), Braces::Alternatives)
-        .map_err(|why| format!("{pattern:?} is no pattern: {why}."))
+    let any_directory = if pattern.contains('/') { "" } else { "**/" };
+    let glob =
+        GlobBuilder::new(&format!("{any_directory}{pattern}")).literal_separator(true).empty_alternates(true).build();
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| format!("{pattern:?} is not a valid glob pattern: {}", error.kind()))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let (pattern, path) = read(&call.arguments);
-    let found = matcher(pattern).and_then(|matcher| Ok((matcher, Start::at(path, env, None)?)));
-    let (matcher, start) = match found {
+    let (matcher, root) = match matcher(pattern).and_then(|matcher| Ok((matcher, WalkRoot::new(path, env, None)?))) {
         Ok(found) => found,
-        Err(why) => return Output::failure(why),
+        Err(message) => return Output::failure(message),
     };
     let mut files = Vec::new();
-    let end = start.walk(job, |entry| {
-        if !entry.kind().is_dir() && matcher.is_match(&start.relative(entry).to_string_lossy()) {
-            files.push(start.shown(entry.path(), env));
+    let end = root.walk(job, |entry| {
+        if !is_directory(entry) && matcher.is_match(root.relative(entry)) {
+            files.push(root.shown(entry.path(), env));
         }
-        if files.len() > MOST_FILES { Go::Stop } else { Go::On }
+        if files.len() > MAX_LISTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    answer(files, end, env)
+    output(files, end, env)
 }
 
-fn answer(mut files: Vec<String>, end: End, env: &Environment) -> Output {
+fn output(mut files: Vec<String>, end: WalkEnd, env: &Environment) -> Output {
     let mut bytes = 0;
     let fitting = files.iter().take_while(|file| {
         bytes += file.len() + 1;
         bytes <= env.output_cap
     });
-    let shown = fitting.count().min(MOST_FILES);
+    let shown = fitting.count().min(MAX_LISTED);
     let is_cut = shown < files.len();
     files.truncate(shown);
     match end {
-        End::Interrupted => return Output::failure("[interrupted]"),
-        End::TooMuch => {
-            files.push("[not everything was looked at, there is too much: look in a directory below]".into())
-        }
-        _ if is_cut => files.push(format!("[there are more than these {shown}: narrow the pattern]")),
-        _ if files.is_empty() => files.push("[no file matches]".into()),
-        End::Complete | End::Enough => {}
+        WalkEnd::Cancelled => return Output::failure(INTERRUPTED),
+        WalkEnd::TooManyEntries => files.push("[too many files, not all were searched; search a subdirectory]".into()),
+        _ if is_cut => files.push(format!("[only the first {shown} files are listed; use a narrower pattern]")),
+        _ if files.is_empty() => files.push("[no files found]".into()),
+        WalkEnd::Complete | WalkEnd::Stopped => {}
     }
     Output::success(files.join("\n"))
 }
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_without_a_slash_matches_at_every_depth_and_one_with_a_slash_from_the_start_on() {
+    fn a_pattern_without_a_slash_matches_in_every_directory_and_one_with_a_slash_from_the_start() {
         for (pattern, path, expected) in [
             ("*.rs", "a.rs", true),
             ("*.rs", "src/deep/a.rs", true),
@@ -115,6 +119,7 @@ mod tests {
             ("src/**/*.rs", "src/a.rs", true),
             ("src/**/*.rs", "src/deep/er/a.rs", true),
             ("**/test_{a,b}.py", "x/test_b.py", true),
+            ("a{,b}.c", "a.c", true),
             ("[ab].c", "c.c", false),
         ] {
             assert_eq!(matcher(pattern).unwrap().is_match(path), expected, "{pattern} {path}");
@@ -122,9 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_in_words() {
-        for pattern in ["", "a[", "{a", "/etc/*", "../*", &"a".repeat(1001)] {
+    fn an_invalid_pattern_is_refused() {
+        for pattern in ["", "a[", "{a", "[z-a]", "/etc/*", "../*", &"a".repeat(1001)] {
             assert!(matcher(pattern).is_err(), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_pattern_full_of_stars_is_matched_quickly() {
+        assert!(!matcher(&"*a".repeat(400)).unwrap().is_match("a".repeat(399)));
+        assert!(!matcher(&format!("{}b", "**/".repeat(300))).unwrap().is_match("a/".repeat(400)));
     }
 }

@@ -1,221 +1,242 @@
-//! The `grep` tool: lines that match a regular expression.
+//! The `grep` tool: a search in files with ripgrep's libraries.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
 
+use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch,
+};
+use ignore::DirEntry;
 use serde_json::Value;
 
-use super::expression::Expression;
+use super::file_access::open_readable;
 use super::glob;
-use super::opening::open;
-use super::walk::{End, Go, Start};
-use super::wildcard::Wildcard;
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::walk::{WalkEnd, WalkRoot};
+use super::{Environment, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "grep",
-        description: "Lists lines that match a regular expression (the syntax of Rust's regex: no look-around, no \
-            backreferences) as path:line:text. What ignore files name and binary files are left out.",
+        description: "Searches files for lines that match a regular expression. The syntax is that of ripgrep, without \
+            look-around and backreferences; each line is matched on its own. Files named in .gitignore or .ignore and \
+            binary files are left out.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "pattern": {"type": "string", "description": "The regular expression; matched line by line."},
-                "path": {"type": "string", "description": "A directory or a file; the working directory if left out."},
-                "glob": {"type": "string", "description": "Only files like this, for example *.rs or src/**/*.c."},
-                "context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines around each match."},
-                "ignore_case": {"type": "boolean", "description": "Upper and lower case are the same."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 1000,
-                    "description": "Matching lines, at most; 100 if left out."}
+                "pattern": {"type": "string", "description": "The regular expression to search for."},
+                "path": {"type": "string",
+                    "description": "The file or directory to search. Default: the working directory."},
+                "glob": {"type": "string",
+                    "description": "Search only files that match this glob, such as *.rs or src/**/*.c."},
+                "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"],
+                    "description": "content (default): path:line:text; files_with_matches: paths; count: path:lines."},
+                "context": {"type": "integer", "minimum": 0, "maximum": 20,
+                    "description": "Lines to show before and after each match. Default: 0."},
+                "ignore_case": {"type": "boolean", "description": "Match upper and lower case alike. Default: false."},
+                "head_limit": {"type": "integer", "minimum": 1, "maximum": 1000,
+                    "description": "Maximum number of matching lines, or of files in the other modes. Default: 100."}
             },
             "required": ["pattern"],
             "additionalProperties": false
         }"#,
     },
+    aliases: &[
+        ("file_path", "path"),
+        ("filePath", "path"),
+        ("directory", "path"),
+        ("dir_path", "path"),
+        ("workdir", "path"),
+        ("query", "pattern"),
+        ("regex", "pattern"),
+        ("include", "glob"),
+        ("include_pattern", "glob"),
+        ("outputMode", "output_mode"),
+        ("-C", "context"),
+        ("-A", "context"),
+        ("-B", "context"),
+        ("-i", "ignore_case"),
+        ("ignoreCase", "ignore_case"),
+        ("limit", "head_limit"),
+        ("headLimit", "head_limit"),
+        // Line numbers are always shown.
+        ("-n", ""),
+    ],
     reach: Reach::Reads,
     check,
     run: Run::OnThread(run),
 };
 
-/// Matching lines, if the model does not say.
-const USUAL_LIMIT: u64 = 100;
-/// Characters of a line that are shown.
-const LINE_WIDTH: usize = 300;
-/// Memory for one line, and for what a pattern is compiled to, in bytes.
-const MEMORY: usize = 8 << 20;
-/// Bytes that are read of a file at a time.
-const BUFFER: usize = 64 << 10;
+const DEFAULT_HEAD_LIMIT: u64 = 100;
+/// In characters.
+const MAX_LINE_WIDTH: usize = 300;
+/// In bytes: for one line of a file, and for the compiled pattern.
+const MEMORY_LIMIT: usize = 8 << 20;
 
 fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
     if pattern.is_empty() {
-        return Err("`pattern` is empty and would match every line.".into());
+        return Err("`pattern` must not be empty".into());
     }
     if let Some(pattern) = arguments["glob"].as_str() {
         glob::matcher(pattern)?;
     }
-    let place = arguments["path"].as_str().map(|path| format!(" in {}", visible(path))).unwrap_or_default();
-    Ok(Question::of(format!("grep: {}{place}", one_line(pattern, 100)), Vec::new()))
+    let path = arguments["path"].as_str().map(|path| format!(" in {}", visible(path))).unwrap_or_default();
+    Ok(Question::new(format!("grep: {}{path}", one_line(pattern, 100)), Vec::new()))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let arguments = &call.arguments;
-    let start = Start::at(arguments["path"].as_str().unwrap_or("."), env, None);
-    let found = start.and_then(|start| Ok((start, Search::of(arguments, job)?)));
-    let (start, mut search) = match found {
+    let root = WalkRoot::new(call.arguments["path"].as_str().unwrap_or("."), env, None);
+    let (root, mut search) = match root.and_then(|root| Ok((root, Search::new(&call.arguments, job)?))) {
         Ok(found) => found,
-        Err(why) => return Output::failure(why),
+        Err(message) => return Output::failure(message),
     };
-    let limit = arguments["limit"].as_u64().unwrap_or(USUAL_LIMIT);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut found = Found { limit, room: env.output_cap, ..Found::default() };
-    let end = start.walk(job, |entry| {
-        let is_wanted = search.glob.as_ref().is_none_or(|glob| glob.is_match(&start.relative(entry).to_string_lossy()));
-        if entry.kind().is_file() && is_wanted {
-            found.path = start.shown(entry.path(), env);
-            search.file(entry.path(), &mut found);
+    let mut results = Results::new(&call.arguments, env);
+    let end = root.walk(job, |entry| {
+        if search.is_wanted(&root, entry) {
+            results.path = root.shown(entry.path(), env);
+            search.search_file(entry, &mut results);
         }
-        if found.is_full { Go::Stop } else { Go::On }
+        if results.is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    // Cancelled in the middle of the last file, the walk has come to its end all the same.
-    if job.is_cancelled() { Output::failure("[interrupted]") } else { found.answer(end) }
+    // The walk is also complete if the job was cancelled during the last file.
+    if job.is_cancelled() { Output::failure(INTERRUPTED) } else { results.output(end) }
 }
 
-fn expression(arguments: &Value) -> Result<Expression, String> {
+fn compile(arguments: &Value) -> Result<RegexMatcher, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
-    let refusal = |why: &str| format!("{pattern:?} is no regular expression that can be searched for: {why}");
-    if pattern.contains('\n') || pattern.contains("\\n") {
-        return Err(refusal("lines are looked at one by one, and none holds a line break"));
-    }
-    Expression::new(pattern, arguments["ignore_case"] == true, MEMORY).map_err(|why| refusal(&why))
+    RegexMatcherBuilder::new()
+        .case_insensitive(arguments["ignore_case"] == true)
+        .line_terminator(Some(b'\n'))
+        .crlf(true)
+        .size_limit(MEMORY_LIMIT)
+        .dfa_size_limit(MEMORY_LIMIT)
+        .build(pattern)
+        .map_err(|error| format!("{pattern:?} is not a valid regular expression for a search by line: {error}"))
 }
 
-/// What is searched for, and how.
 struct Search<'a> {
-    expression: Expression,
-    glob: Option<Wildcard>,
-    /// Lines that are shown around each match.
-    context: usize,
+    matcher: RegexMatcher,
+    glob: Option<GlobMatcher>,
+    searcher: Searcher,
     job: &'a Job,
 }
 
-/// Why a file was not read to its end: what was found in it does not count.
-struct PassedOver;
-
 impl<'a> Search<'a> {
-    fn of(arguments: &Value, job: &'a Job) -> Result<Self, String> {
+    fn new(arguments: &Value, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;
-        Ok(Self { expression: expression(arguments)?, glob, context, job })
+        let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MEMORY_LIMIT))
+            .before_context(context)
+            .after_context(context)
+            .build();
+        Ok(Self { matcher: compile(arguments)?, glob, searcher, job })
     }
 
-    /// A file that cannot be read, is binary, or has a line that no memory is spent on, is passed over.
-    fn file(&mut self, path: &Path, found: &mut Found) {
-        let (lines, matches, room) = (found.lines.len(), found.matches, found.room);
-        let Ok(file) = open(path) else { return };
-        if self.lines(file, found).is_err() {
-            found.lines.truncate(lines);
-            (found.matches, found.room, found.is_full) = (matches, room, false);
-        }
+    fn is_wanted(&self, root: &WalkRoot, entry: &DirEntry) -> bool {
+        entry.file_type().is_some_and(|kind| kind.is_file())
+            && self.glob.as_ref().is_none_or(|glob| glob.is_match(root.relative(entry)))
     }
 
-    fn lines(&mut self, file: File, found: &mut Found) -> Result<(), PassedOver> {
-        let mut reader = BufReader::with_capacity(BUFFER, file);
-        let mut window = Window { size: self.context, ..Window::default() };
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            let read = reader.by_ref().take(MEMORY as u64).read_until(b'\n', &mut line).map_err(|_| PassedOver)?;
-            if read == MEMORY || line.contains(&0) || self.job.is_cancelled() {
-                return Err(PassedOver);
-            }
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            let text = text.strip_suffix(b"\r").unwrap_or(text);
-            if read == 0 || !window.take(number, text, self.expression.is_match(text), found) {
-                return Ok(());
-            }
+    /// Skips a file that cannot be read, is binary, or has a line longer than [`MEMORY_LIMIT`].
+    fn search_file(&mut self, entry: &DirEntry, results: &mut Results) {
+        let Ok(file) = open_readable(entry.path()) else { return };
+        let before = results.checkpoint();
+        let reader = CancellableReader { file, job: self.job };
+        let mut sink = FileSink { results, matches: 0, is_binary: false, has_gap: false };
+        let outcome = self.searcher.search_reader(&self.matcher, reader, &mut sink);
+        if outcome.is_err() || sink.is_binary {
+            results.restore(before)
         }
-        Ok(())
     }
 }
 
-/// The lines around matches.
-#[derive(Default)]
-struct Window {
-    size: usize,
-    /// The newest lines that are not shown, at most `size`.
-    before: VecDeque<(u64, Vec<u8>)>,
-    /// How many lines are still shown although they do not match.
-    after: usize,
-    last_shown: Option<u64>,
+/// Fails as soon as the job is cancelled, so that a search in a large file ends early.
+struct CancellableReader<'a> {
+    file: std::fs::File,
+    job: &'a Job,
 }
 
-impl Window {
-    /// Looks at the next line. Whether more are wanted.
-    fn take(&mut self, number: u64, text: &[u8], is_match: bool, found: &mut Found) -> bool {
-        if is_match {
-            return self.take_match(number, text, found);
-        }
-        if self.after > 0 {
-            self.after -= 1;
-            self.last_shown = Some(number);
-            return found.push('-', number, text);
-        }
-        self.before.push_back((number, text.to_vec()));
-        if self.before.len() > self.size {
-            self.before.pop_front();
-        }
-        true
-    }
-
-    fn take_match(&mut self, number: u64, text: &[u8], found: &mut Found) -> bool {
-        if found.matches >= found.limit {
-            found.is_full = true;
-            return false;
-        }
-        let first = self.before.front().map_or(number, |(first, _)| *first);
-        let is_gap = self.size > 0 && self.last_shown.is_some_and(|last| last + 1 < first);
-        let fits = (!is_gap || found.take("--".into()))
-            && self.before.drain(..).all(|(number, text)| found.push('-', number, &text))
-            && found.push(':', number, text);
-        found.matches += usize::from(fits);
-        (self.after, self.last_shown) = (self.size, Some(number));
-        fits
+impl Read for CancellableReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.job.is_cancelled() { Err(io::Error::other("cancelled")) } else { self.file.read(buffer) }
     }
 }
 
-/// Lines for the model.
-#[derive(Default)]
-struct Found {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputMode {
+    Content,
+    FilesWithMatches,
+    Count,
+}
+
+/// What was found in all files so far.
+struct Results {
+    mode: OutputMode,
     lines: Vec<String>,
+    /// The file that is being searched.
     path: String,
-    matches: usize,
+    /// Matching lines in content mode, else files.
+    count: usize,
     limit: usize,
-    /// Bytes that still fit.
-    room: usize,
+    remaining_bytes: usize,
     is_full: bool,
 }
 
-impl Found {
-    /// Whether there is room for more.
-    fn push(&mut self, mark: char, number: u64, bytes: &[u8]) -> bool {
-        let text = String::from_utf8_lossy(bytes);
-        let mut shown: String = visible(&text).chars().take(LINE_WIDTH + 1).collect();
-        if let Some((cut, _)) = shown.char_indices().nth(LINE_WIDTH) {
-            shown.truncate(cut);
-            shown.push('…');
+/// The lengths to which [`Results`] go back if a file turns out to be binary.
+struct Checkpoint {
+    lines: usize,
+    count: usize,
+    remaining_bytes: usize,
+}
+
+impl Results {
+    fn new(arguments: &Value, env: &Environment) -> Self {
+        let mode = match arguments["output_mode"].as_str() {
+            Some("files_with_matches") => OutputMode::FilesWithMatches,
+            Some("count") => OutputMode::Count,
+            _ => OutputMode::Content,
+        };
+        let limit = arguments["head_limit"].as_u64().unwrap_or(DEFAULT_HEAD_LIMIT);
+        Self {
+            mode,
+            lines: Vec::new(),
+            path: String::new(),
+            count: 0,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            remaining_bytes: env.output_cap,
+            is_full: false,
         }
-        self.take(format!("{}{mark}{}{mark}{shown}", self.path, number))
     }
 
-    fn take(&mut self, line: String) -> bool {
-        match self.room.checked_sub(line.len() + 1) {
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { lines: self.lines.len(), count: self.count, remaining_bytes: self.remaining_bytes }
+    }
+
+    fn restore(&mut self, to: Checkpoint) {
+        self.lines.truncate(to.lines);
+        (self.count, self.remaining_bytes, self.is_full) = (to.count, to.remaining_bytes, false);
+    }
+
+    /// Adds a match or file if the limit allows. Whether it was added.
+    fn push_counted(&mut self, line: impl FnOnce(&str) -> String) -> bool {
+        self.is_full |= self.count >= self.limit;
+        let is_added = !self.is_full && self.push(line(&self.path));
+        self.count += usize::from(is_added);
+        is_added
+    }
+
+    /// Adds a line if it fits. Whether it did.
+    fn push(&mut self, line: String) -> bool {
+        match self.remaining_bytes.checked_sub(line.len() + 1) {
             Some(left) => {
-                self.room = left;
+                self.remaining_bytes = left;
                 self.lines.push(line);
             }
             None => self.is_full = true,
@@ -223,15 +244,89 @@ impl Found {
         !self.is_full
     }
 
-    fn answer(mut self, end: End) -> Output {
-        if end == End::TooMuch {
-            self.lines.push("[not everything was looked at, there is too much: look in a directory below]".into());
-        } else if self.is_full {
-            let words = format!("[stopped after {} matching lines; there may be more]", self.matches);
-            self.lines.push(words);
+    fn output(mut self, end: WalkEnd) -> Output {
+        let (one, many) = if self.mode == OutputMode::Content { ("line", "lines") } else { ("file", "files") };
+        if self.is_full {
+            let matching =
+                if self.count == 1 { format!("matching {one}") } else { format!("{} matching {many}", self.count) };
+            self.lines.push(format!("[only the first {matching}; narrow the search or raise head_limit]"));
+        } else if end == WalkEnd::TooManyEntries {
+            self.lines.push("[too many files, not all were searched; search a subdirectory]".into());
         } else if self.lines.is_empty() {
-            self.lines.push("[no line matches]".into());
+            self.lines.push("[no matches found]".into());
         }
         Output::success(self.lines.join("\n"))
     }
+}
+
+/// Receives the matches in one file.
+struct FileSink<'a> {
+    results: &'a mut Results,
+    matches: u64,
+    is_binary: bool,
+    /// Lines were left out before the next one that is shown.
+    has_gap: bool,
+}
+
+impl FileSink<'_> {
+    fn push_gap(&mut self) -> bool {
+        !std::mem::take(&mut self.has_gap) || self.results.push("--".into())
+    }
+}
+
+impl Sink for FileSink<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        self.matches += 1;
+        match self.results.mode {
+            OutputMode::Count => Ok(true),
+            OutputMode::FilesWithMatches => Ok(false),
+            OutputMode::Content => {
+                let number = found.line_number().unwrap_or_default();
+                let is_within_limit = self.results.count < self.results.limit;
+                Ok((!is_within_limit || self.push_gap())
+                    && self.results.push_counted(|path| shown(path, ':', number, found.bytes())))
+            }
+        }
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
+        let is_full = self.results.count >= self.results.limit;
+        // After the last match that fits, lines before a further match would stand alone.
+        if self.results.mode != OutputMode::Content || is_full && *found.kind() == SinkContextKind::Before {
+            return Ok(true);
+        }
+        let line = shown(&self.results.path, '-', found.line_number().unwrap_or_default(), found.bytes());
+        Ok(self.push_gap() && self.results.push(line))
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.has_gap = self.results.mode == OutputMode::Content;
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.is_binary = finish.binary_byte_offset().is_some();
+        if self.matches > 0 && !self.is_binary {
+            match self.results.mode {
+                OutputMode::Content => {}
+                OutputMode::FilesWithMatches => drop(self.results.push_counted(str::to_owned)),
+                OutputMode::Count => drop(self.results.push_counted(|path| format!("{path}:{}", self.matches))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `path:12:text` for a match, `path-12-text` for a line around it.
+fn shown(path: &str, separator: char, number: u64, line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut text: String = visible(&String::from_utf8_lossy(line)).chars().take(MAX_LINE_WIDTH + 1).collect();
+    if let Some((cut, _)) = text.char_indices().nth(MAX_LINE_WIDTH) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    format!("{path}{separator}{number}{separator}{text}")
 }

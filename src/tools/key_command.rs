@@ -1,33 +1,34 @@
-//! A command of the person's own that prints a credential: a password store, a cloud's tool for short-lived tokens.
+//! Runs a `key_command` from the configuration that prints an API key, such as a password store.
 //!
-//! It runs like a tool's command, on a thread of its own and under [`super::supervise`], but with the whole environment,
-//! where such programs find their sockets and accounts, and with its outputs apart: what it prints is the key and is
-//! shown to nobody, what it complains about is for the person. No model can ask for it.
+//! It runs like a command of the `bash` tool, on its own thread and under [`super::supervisor`], but with the whole
+//! environment, which such programs need, and with stdout and stderr read separately: stdout is the key and is never
+//! shown, stderr is for the user. Models cannot call it.
 
 use std::io::{self, PipeReader};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::supervised::{Ending, Listener, Pipe, Supervised};
-use super::{Environment, Job, Output, Running, supervise};
+use super::command::{Ending, OutputReader, Pipe, Supervised};
+use super::file_access::reason;
+use super::{Environment, Job, Output, Running, supervisor};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::endpoint::Secret;
 use crate::domain::tool::ToolCall;
 
-/// More than this is no key.
-const LONGEST_KEY: usize = 64 << 10;
-/// What is read of its complaints; the first line of them is shown.
-const COMPLAINTS: usize = 4 << 10;
-/// Columns of a complaint that are shown.
-const COMPLAINT_WIDTH: usize = 200;
+/// In bytes.
+const MAX_KEY_LENGTH: usize = 64 << 10;
+/// How much of stderr is read, in bytes. Its first line is shown.
+const MAX_STDERR_LENGTH: usize = 4 << 10;
+/// In columns.
+const STDERR_WIDTH: usize = 200;
 
-/// A key command that runs, or has run and waits to be collected.
+/// A key command that runs, or is complete and not yet collected.
 pub struct KeyRun(Running);
 
 impl KeyRun {
-    /// Starts the command, which may take so long. `wake` is called once it is complete.
+    /// Starts the command with a time limit. `wake` is called once it is complete.
     ///
     /// # Errors
     /// No thread or no descriptor is left.
@@ -42,7 +43,6 @@ impl KeyRun {
         Running::spawn(call, move |job| run(&command, limit, &environment, job), wake).map(Self)
     }
 
-    /// Whether it has ended.
     pub fn is_complete(&self) -> bool {
         self.0.is_complete()
     }
@@ -50,16 +50,16 @@ impl KeyRun {
     /// The key that it printed.
     ///
     /// # Errors
-    /// Words about the command, which end a sentence that begins with it; never with what it printed.
+    /// A message that follows the name of the command; it never contains its stdout.
     ///
     /// # Panics
-    /// Before [`KeyRun::is_complete`].
+    /// If called before [`KeyRun::is_complete`].
     pub fn collect(self) -> std::result::Result<Secret, String> {
         let result = self.0.collect();
         if result.is_error { Err(result.content) } else { Ok(Secret::new(&result.content)) }
     }
 
-    /// Tells it to end, and hands over what is to be joined when it has.
+    /// Cancels the command and returns what must be joined when it has ended.
     pub fn stop(self) -> Running {
         self.0.cancel();
         self.0
@@ -67,90 +67,90 @@ impl KeyRun {
 }
 
 fn run(command: &str, limit: Duration, env: &Environment, job: &Job) -> Output {
-    match Printed::of(command, limit, env, job) {
-        Ok((printed, ending)) => printed.key(&ending, limit).map_or_else(Output::failure, Output::success),
-        Err(error) => Output::failure(format!("cannot be run: {error}")),
+    match Outputs::of(command, limit, env, job) {
+        Ok((outputs, ending)) => outputs.key(&ending, limit).map_or_else(Output::failure, Output::success),
+        Err(error) => Output::failure(format!("cannot be run: {}", reason(&error))),
     }
 }
 
-/// What the command has printed.
-struct Printed {
-    key: Kept,
-    complaints: Kept,
+/// The outputs of the command.
+struct Outputs {
+    stdout: Captured,
+    stderr: Captured,
 }
 
-/// One of its outputs, as far as it is kept.
-struct Kept {
+struct Captured {
     pipe: Pipe,
     bytes: Vec<u8>,
-    most: usize,
+    limit: usize,
     is_cut: bool,
 }
 
-impl Printed {
+impl Outputs {
     fn of(command: &str, limit: Duration, env: &Environment, job: &Job) -> io::Result<(Self, Ending)> {
-        let ((key, into_key), (complaints, into_complaints)) = (io::pipe()?, io::pipe()?);
-        let mut supervisor = Command::new(&env.supervisor);
-        supervisor.args([supervise::FLAG, supervise::WHOLE_ENVIRONMENT, "--", "sh", "-c", command]);
-        supervisor.stdout(into_key).stderr(into_complaints);
-        let mut printed = Self { key: Kept::of(key, LONGEST_KEY)?, complaints: Kept::of(complaints, COMPLAINTS)? };
-        let ending = Supervised::start(supervisor)?.watch(&mut printed, limit, job);
-        Ok((printed, ending))
+        let ((stdout, into_stdout), (stderr, into_stderr)) = (io::pipe()?, io::pipe()?);
+        let mut program = Command::new(&env.supervisor);
+        program.args([supervisor::FLAG, supervisor::WHOLE_ENVIRONMENT, "--", "sh", "-c", command]);
+        program.stdout(into_stdout).stderr(into_stderr);
+        let stdout = Captured::of(stdout, MAX_KEY_LENGTH)?;
+        let mut outputs = Self { stdout, stderr: Captured::of(stderr, MAX_STDERR_LENGTH)? };
+        let ending = Supervised::start(program)?.watch(&mut outputs, limit, job);
+        Ok((outputs, ending))
     }
 
     fn key(&self, ending: &Ending, limit: Duration) -> std::result::Result<String, String> {
-        let printed = String::from_utf8_lossy(&self.key.bytes);
-        let key = printed.trim();
+        let stdout = String::from_utf8_lossy(&self.stdout.bytes);
+        let key = stdout.trim();
         match ending {
-            _ if self.key.is_cut => Err(format!("printed more than {} KiB", LONGEST_KEY >> 10)),
-            Ending::Exited(Some(0)) if key.is_empty() => Err(format!("printed nothing{}", self.complaint(key))),
-            // A header cannot hold anything else; and a page of text is a message, not a key.
+            _ if self.stdout.is_cut => Err(format!("printed more than {} KiB", MAX_KEY_LENGTH >> 10)),
+            Ending::Exited(Some(0)) if key.is_empty() => Err(format!("printed nothing{}", self.stderr_line(key))),
+            // A header cannot contain other characters, and text with spaces is a message, not a key.
             Ending::Exited(Some(0)) if !key.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                Err("printed something that is no key".into())
+                Err("printed something that is not a key".into())
             }
             Ending::Exited(Some(0)) => Ok(key.to_owned()),
-            Ending::Exited(Some(code)) => Err(format!("ended with exit code {code}{}", self.complaint(key))),
-            Ending::Exited(None) => Err("was cut off: something killed its supervisor".into()),
-            Ending::TimedOut => Err(format!("did not end within {limit:?}")),
-            Ending::Interrupted => Err("was stopped".into()),
-            Ending::Lost(why) => Err(format!("was lost: {why}")),
+            Ending::Exited(Some(code)) => Err(format!("ended with exit code {code}{}", self.stderr_line(key))),
+            Ending::Exited(None) => Err("was ended: its supervisor was killed".into()),
+            Ending::TimedOut => Err(format!("timed out after {limit:?}")),
+            Ending::Interrupted => Err("was interrupted".into()),
+            Ending::Lost(why) => Err(format!("failed: {why}")),
         }
     }
 
-    /// The first line of what it complained about, without the key, should that be in it.
-    fn complaint(&self, key: &str) -> String {
-        let complaints = String::from_utf8_lossy(&self.complaints.bytes);
-        let Some(line) = complaints.lines().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
+    /// The first line of stderr, with the key removed if it contains that.
+    fn stderr_line(&self, key: &str) -> String {
+        let stderr = String::from_utf8_lossy(&self.stderr.bytes);
+        let Some(line) = stderr.lines().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
         let line = if key.is_empty() { line.to_owned() } else { line.replace(key, "[key]") };
-        format!(": {}", text::truncate(&text::sanitise(&line), COMPLAINT_WIDTH))
+        format!(": {}", text::truncate(&text::sanitise(&line), STDERR_WIDTH))
     }
 }
 
-impl Listener for Printed {
+impl OutputReader for Outputs {
     fn outputs(&self) -> impl Iterator<Item = &Pipe> {
-        [&self.key.pipe, &self.complaints.pipe].into_iter()
+        [&self.stdout.pipe, &self.stderr.pipe].into_iter()
     }
 
     fn read(&mut self) {
-        self.key.read();
-        self.complaints.read();
+        self.stdout.read();
+        self.stderr.read();
     }
 
     fn has_enough(&self) -> bool {
-        self.key.is_cut
+        self.stdout.is_cut
     }
 }
 
-impl Kept {
-    fn of(reader: PipeReader, most: usize) -> io::Result<Self> {
-        Ok(Self { pipe: Pipe::new(reader)?, bytes: Vec::new(), most, is_cut: false })
+impl Captured {
+    fn of(reader: PipeReader, limit: usize) -> io::Result<Self> {
+        Ok(Self { pipe: Pipe::new(reader)?, bytes: Vec::new(), limit, is_cut: false })
     }
 
     fn read(&mut self) {
         self.pipe.read(|portion| {
-            let room = self.most - self.bytes.len();
-            self.is_cut |= portion.len() > room;
-            self.bytes.extend_from_slice(&portion[..portion.len().min(room)]);
+            let remaining = self.limit - self.bytes.len();
+            self.is_cut |= portion.len() > remaining;
+            self.bytes.extend_from_slice(&portion[..portion.len().min(remaining)]);
         });
     }
 }

@@ -1,37 +1,41 @@
-//! The `list_dir` tool: what is in a directory.
+//! The `list_dir` tool: the entries of a directory.
 
+use std::ops::ControlFlow;
+
+use ignore::DirEntry;
 use serde_json::Value;
 
-use super::walk::{End, Entry, Go, Start};
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::file_access::not_readable;
+use super::walk::{WalkEnd, WalkRoot, is_directory};
+use super::{Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "list_dir",
-        description: "Lists what is in a directory, sorted; directories end with a slash, links show where they lead. What \
-            ignore files (.gitignore, .ignore) name is left out, unless that very directory is asked for.",
+        description: "Lists the entries of a directory, sorted by name. Directories end with a slash; symbolic links \
+            show their target. Entries named in .gitignore or .ignore are left out, unless `path` is such a directory \
+            itself.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "The directory; the working directory if left out."},
+                "path": {"type": "string", "description": "The directory to list. Default: the working directory."},
                 "depth": {"type": "integer", "minimum": 1, "maximum": 3,
-                    "description": "How many levels of directories; 1 if left out."}
+                    "description": "How many levels of directories to list. Default: 1."}
             },
             "additionalProperties": false
         }"#,
     },
+    aliases: PATH_ALIASES,
     reach: Reach::Reads,
     check,
     run: Run::OnThread(run),
 };
 
-/// How many entries are listed.
-const MOST_ENTRIES: usize = 500;
+const MAX_LISTED: usize = 500;
 
 fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
-    Ok(Question::of(format!("list_dir: {}", visible(path(arguments))), Vec::new()))
+    Ok(Question::new(format!("list_dir: {}", visible(path(arguments))), Vec::new()))
 }
 
 fn path(arguments: &Value) -> &str {
@@ -41,45 +45,44 @@ fn path(arguments: &Value) -> &str {
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let path = path(&call.arguments);
     let depth = usize::try_from(call.arguments["depth"].as_u64().unwrap_or(1)).unwrap_or(1);
-    let start = match Start::at(path, env, Some(depth)) {
-        Ok(start) if start.is_directory() => start,
-        Ok(_) => return Output::failure(format!("{path} is no directory; read_file reads files.")),
-        Err(why) => return Output::failure(why),
+    let root = match WalkRoot::new(path, env, Some(depth)) {
+        Ok(root) if root.path().is_dir() => root,
+        Ok(_) => return Output::failure(format!("{path}: not a directory; use read_file")),
+        Err(message) => return Output::failure(message),
     };
-    if let Err(error) = std::fs::read_dir(start.root()) {
-        return Output::failure(format!("{path} cannot be listed: {error}."));
+    if let Err(error) = std::fs::read_dir(root.path()) {
+        return Output::failure(format!("{path}: {}", not_readable(&error)));
     }
-    let (mut lines, mut room) = (Vec::new(), env.output_cap);
-    let end = start.walk(job, |entry| {
-        let line = line(&start, entry);
-        let Some(left) = room.checked_sub(line.len() + 1).filter(|_| lines.len() < MOST_ENTRIES) else {
-            return Go::Stop;
+    let (mut lines, mut remaining) = (Vec::new(), env.output_cap);
+    let end = root.walk(job, |entry| {
+        let line = line(&root, entry);
+        let Some(left) = remaining.checked_sub(line.len() + 1).filter(|_| lines.len() < MAX_LISTED) else {
+            return ControlFlow::Break(());
         };
-        room = left;
+        remaining = left;
         lines.push(line);
-        Go::On
+        ControlFlow::Continue(())
     });
     match end {
-        End::Interrupted => return Output::failure("[interrupted]"),
-        End::Enough | End::TooMuch => {
-            let words = format!("[there are more than these {}: list a directory below, or use glob]", lines.len());
-            lines.push(words);
+        WalkEnd::Cancelled => return Output::failure(INTERRUPTED),
+        WalkEnd::Stopped | WalkEnd::TooManyEntries => {
+            lines.push(format!("[only the first {} entries are listed; list a subdirectory or use glob]", lines.len()));
         }
-        End::Complete if lines.is_empty() => lines.push("[nothing, or nothing that is not ignored]".into()),
-        End::Complete => {}
+        WalkEnd::Complete if lines.is_empty() => lines.push("[empty, or all entries are ignored]".into()),
+        WalkEnd::Complete => {}
     }
     Output::success(lines.join("\n"))
 }
 
-fn line(start: &Start, entry: &Entry) -> String {
-    let name = visible(&start.relative(entry).to_string_lossy());
-    match entry.kind() {
-        kind if kind.is_dir() => format!("{name}/"),
-        kind if kind.is_symlink() => {
-            let end = std::fs::read_link(entry.path()).unwrap_or_default();
-            format!("{name} -> {}", visible(&end.to_string_lossy()))
-        }
-        kind if kind.is_file() => name,
-        _ => format!("{name} (no regular file)"),
+fn line(root: &WalkRoot, entry: &DirEntry) -> String {
+    let name = visible(&root.relative(entry).to_string_lossy());
+    if is_directory(entry) {
+        return format!("{name}/");
     }
+    if entry.path_is_symlink() {
+        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+        return format!("{name} -> {}", visible(&target.to_string_lossy()));
+    }
+    let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+    if is_file { name } else { format!("{name} (not a regular file)") }
 }

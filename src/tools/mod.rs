@@ -1,31 +1,31 @@
-//! Tools: what a model may ask for, each one file, one `const` and one row in [`TOOLS`].
+//! The tools that models may call: one file, one `const` and one row in [`TOOLS`] for each.
 //!
-//! A tool is given its arguments, an [`Environment`] and a [`Job`], and gives back an [`Output`]. It runs on a thread of
-//! its own ([`Running`]) and sees no agent, no store and no terminal. Whether a person is asked first is not decided here:
-//! a tool says how far it reaches, and [`ToolSpec::prepare`] says what a person would be asked.
+//! A tool gets its arguments, an [`Environment`] and a [`Job`], and returns an [`Output`]. It runs on its own thread
+//! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and what the user would
+//! be asked ([`ToolSpec::prepare`]); whether the user is asked is decided elsewhere.
+
+// Public for the integration tests only; the items are documented where their name does not explain them.
+#![allow(missing_docs)]
 
 mod agents;
 pub mod arguments;
+mod atomic_write;
 mod bash;
 mod capture;
+mod command;
 mod diff;
 mod edit_file;
-mod expression;
+mod file_access;
+pub mod file_versions;
 mod glob;
 mod grep;
-mod ignoring;
 pub mod key_command;
+mod linux;
 mod list_dir;
-mod opening;
-mod process_tree;
 mod read_file;
-mod replace;
-pub mod running;
-pub mod seen;
-pub mod supervise;
-mod supervised;
+pub mod supervisor;
+pub mod tool_thread;
 mod walk;
-mod wildcard;
 pub mod worktree;
 mod write_file;
 
@@ -40,10 +40,10 @@ use crate::base::text::is_invisible_format;
 use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-pub use running::{Job, Running};
-use seen::{Seen, Stamp};
+use file_versions::{FileVersion, KnownFiles};
+pub use tool_thread::{Job, Running};
 
-/// Every built-in tool, in the order in which models are told of them.
+/// Every built-in tool, in the order in which they are declared to models.
 pub const TOOLS: &[&ToolSpec] = &[
     &bash::SPEC,
     &read_file::SPEC,
@@ -61,75 +61,86 @@ pub const TOOLS: &[&ToolSpec] = &[
     &agents::AGENTS,
 ];
 
-/// One tool.
+/// What a tool that was cancelled returns.
+const INTERRUPTED: &str = "[interrupted]";
+
+/// Other names for the parameter `path` of a directory.
+const PATH_ALIASES: &[(&str, &str)] =
+    &[("dir_path", "path"), ("directory", "path"), ("file_path", "path"), ("filePath", "path"), ("workdir", "path")];
+
+/// Other names for the parameter `file_path`.
+const FILE_PATH_ALIASES: [(&str, &str); 4] =
+    [("path", "file_path"), ("filePath", "file_path"), ("file", "file_path"), ("filename", "file_path")];
+
 pub struct ToolSpec {
-    /// What a model is told of it.
+    /// What models are told about the tool.
     pub declaration: ToolDeclaration,
-    /// What it may do to the world.
+    /// Pairs of an accepted and a declared parameter name: models know other agents' names too. If the declared name is
+    /// empty, the parameter is ignored.
+    pub aliases: &'static [(&'static str, &'static str)],
     pub reach: Reach,
-    /// Looks at arguments that fit the schema, without changing anything and without blocking: what a person is shown,
-    /// or words for the model about what cannot work.
+    /// Checks arguments that fit the schema, without changing anything and without blocking. Returns what the user
+    /// would be asked, or an error message for the model.
     pub check: fn(&Value, &Environment) -> Result<Question, String>,
-    /// Carries a call out whose arguments went through [`ToolSpec::prepare`].
+    /// Runs a call whose arguments went through [`ToolSpec::prepare`].
     pub run: Run,
 }
 
-/// How a call is carried out.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// On a thread of its own. Blocks; returns soon after the job is cancelled.
+    /// On its own thread. Blocks; returns soon after the job is cancelled.
     OnThread(fn(&Prepared, &Environment, &Job) -> Output),
-    /// By the house: the call is turned into what is asked of it.
-    ByLoop(fn(&Value) -> ToolRequest),
+    /// In the event loop: the arguments become a request to it.
+    InEventLoop(fn(&Value) -> ToolRequest),
 }
 
-/// What a person is shown before a call runs.
+/// What the user is shown before a call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// One line that sums the call up; also how a call is named in a list.
+    /// A summary in one line, also shown in lists of calls.
     pub title: String,
-    /// The exact command, or the path and the change. Control and direction characters are spelled out.
+    /// The exact command, or the path and the change. Control and direction characters are escaped.
     pub detail: Vec<String>,
-    /// What the file was like whose change is shown; the call is not carried out on another.
-    pub basis: Option<Stamp>,
+    /// The version of the file that the shown change applies to; another version is not changed.
+    pub file_version: Option<FileVersion>,
 }
 
 impl Question {
-    /// A question about something that does not depend on what a file contains.
-    pub fn of(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, basis: None }
+    /// A question that does not depend on the content of a file.
+    pub fn new(title: String, detail: Vec<String>) -> Self {
+        Self { title, detail, file_version: None }
     }
 }
 
-/// The world in which an agent's tools run, and which tools those are.
+/// Where an agent's tools run, and which tools it has.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// What the person wrote to get it, in the one form that is stored and compared.
+    /// The specification by which the user chose it, in the normal form that is stored and compared.
     pub spec: String,
-    /// The tools that there are in it, in the order in which models are told of them.
+    /// In the order in which they are declared to models.
     pub tools: Vec<&'static ToolSpec>,
-    /// What a model is told of it before everything.
+    /// The start of the system prompt.
     pub instructions: Arc<str>,
-    /// Where the instructions of the project came from, one line a file, for a person.
+    /// The files that the project's instructions were read from, one line each, for the user.
     pub sources: Vec<String>,
-    /// The git worktree of our own that it lies in.
+    /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
-    /// What agents have seen of files; one for all environments.
-    pub seen: Arc<Seen>,
-    /// Where relative paths start and commands run.
+    /// Shared by all environments.
+    pub known_files: Arc<KnownFiles>,
+    /// Where commands run and relative paths start.
     pub working_directory: PathBuf,
-    /// Where outputs too large for the model are kept whole; made when first needed, files readable by their owner only.
+    /// Where output too long for the model is saved; created when first needed, its files readable by their owner only.
     pub output_directory: PathBuf,
-    /// This program's own binary, which is run again as `--supervise`.
+    /// This program's binary, which is run as `polylogue --supervise`.
     pub supervisor: PathBuf,
-    /// How long a command may run if the model does not say.
+    /// The time limit of a command for which the model sets none.
     pub bash_timeout: Duration,
-    /// How many bytes of a tool's output a model is given.
+    /// How many bytes of a tool's output the model gets.
     pub output_cap: usize,
 }
 
 impl Environment {
-    /// All tools in this directory, with the usual limits; outputs are kept in the directory for temporary files.
+    /// All tools in this directory, with default limits; long output is saved in the directory for temporary files.
     pub fn at(working_directory: PathBuf) -> Self {
         Self {
             spec: String::new(),
@@ -137,7 +148,7 @@ impl Environment {
             instructions: "".into(),
             sources: Vec::new(),
             worktree: None,
-            seen: Arc::default(),
+            known_files: Arc::default(),
             working_directory,
             output_directory: std::env::temp_dir(),
             supervisor: PathBuf::from("/proc/self/exe"),
@@ -146,47 +157,45 @@ impl Environment {
         }
     }
 
-    /// The tool of this name, if there is one here.
+    /// The tool of this name.
     ///
     /// # Errors
-    /// Words for the model: there is none, and which there are.
+    /// A message for the model with the tools that are available here.
     pub fn tool(&self, name: &str) -> Result<&'static ToolSpec, String> {
         if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
             return Ok(spec);
         }
         let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).collect();
-        let known = if known.is_empty() { "none at all".into() } else { known.join(", ") };
-        let place = if find(name).is_some() { " in this environment" } else { "" };
-        Err(format!("there is no tool {name:?}{place}; there are: {known}"))
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let problem = if find(name).is_some() { "not available in this environment" } else { "unknown" };
+        Err(format!("the tool {name:?} is {problem}; available tools: {known}"))
     }
 
-    /// What models are told of the tools here.
     pub fn declarations(&self) -> Vec<ToolDeclaration> {
         self.tools.iter().map(|spec| spec.declaration).collect()
     }
 
-    /// Where a path that a model wrote leads.
+    /// Makes a path from a model absolute.
     fn resolve(&self, path: &str) -> PathBuf {
         self.working_directory.join(Path::new(path))
     }
 }
 
-/// What came of a call, before it is bound to the call's id.
+/// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// What the model is told.
+    /// The text for the model.
     pub content: String,
-    /// The call failed or was cut.
+    /// The call failed or was interrupted.
     pub is_error: bool,
 }
 
 impl Output {
-    /// The call did what it was asked to.
     pub fn success(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: false }
     }
 
-    /// The call failed, with words that let a model mend it.
+    /// The message should let the model correct the call.
     pub fn failure(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: true }
     }
@@ -195,25 +204,24 @@ impl Output {
 /// A call that may run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
-    /// The arguments as [`Running::start`] wants them: fitting the schema, without nulls.
+    /// Fit the schema; without aliases and nulls.
     pub arguments: Value,
-    /// What a person is shown if the policy asks one.
     pub question: Question,
 }
 
 impl ToolSpec {
-    /// Reads the arguments as the model wrote them.
+    /// Checks the arguments as the model wrote them.
     ///
     /// # Errors
-    /// Words for the model: what does not fit and what is expected.
+    /// A message for the model: what is wrong and what is expected.
     pub fn prepare(&self, arguments: &str, env: &Environment) -> Result<Prepared, String> {
-        let arguments = arguments::read(arguments, &self.declaration)?;
+        let arguments = arguments::parse(arguments, &self.declaration, self.aliases)?;
         let question = (self.check)(&arguments, env)?;
         Ok(Prepared { arguments, question })
     }
 }
 
-/// The tool of this name.
+/// The built-in tool of this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }
@@ -224,14 +232,14 @@ impl fmt::Debug for ToolSpec {
     }
 }
 
-/// `text` with every character spelled out that could make a line look like something that it is not: control
-/// characters other than a tab, and what hides or reorders text (Unicode TR 36, "bidirectional text spoofing").
+/// Escapes every character that could make a line look different from what it is: control characters other than a tab,
+/// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing").
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\t' => shown.push(c),
-            // In a command even what emoji and scripts need to join letters may be there to hide something.
+            // Emoji and some scripts need these, but in a command they may hide something.
             '\u{200c}' | '\u{200d}' | '\u{ad}' => shown.extend(c.escape_unicode()),
             c if is_invisible_format(c) => shown.extend(c.escape_unicode()),
             c if c.is_control() => shown.extend(c.escape_default()),
@@ -241,7 +249,7 @@ fn visible(text: &str) -> String {
     shown
 }
 
-/// The first line of `text`, made visible, cut to at most `width` characters, with a mark where something was left out.
+/// The first line of `text`, escaped, at most `width` characters, with an ellipsis if anything was left out.
 fn one_line(text: &str, width: usize) -> String {
     let first = text.trim().lines().next().unwrap_or_default();
     let shown = visible(first);
@@ -260,6 +268,10 @@ mod tests {
             let schema: Value = serde_json::from_str(spec.declaration.parameters).unwrap();
             assert_eq!(schema["type"], "object", "{}", spec.declaration.name);
             assert_eq!(schema["additionalProperties"], false, "{}", spec.declaration.name);
+            for (alias, name) in spec.aliases {
+                assert!(schema["properties"][alias].is_null(), "{alias}");
+                assert!(name.is_empty() || schema["properties"][name].is_object(), "{name}");
+            }
             for required in schema["required"].as_array().into_iter().flatten() {
                 assert!(schema["properties"][required.as_str().unwrap()].is_object());
             }
@@ -269,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn only_looking_is_free_and_everything_else_asks() {
+    fn only_tools_that_change_something_ask() {
         assert_eq!(find("bash").unwrap().reach, Reach::Writes);
         assert_eq!(find("write_file").unwrap().reach, Reach::Writes);
         assert_eq!(find("edit_file").unwrap().reach, Reach::Writes);
@@ -279,28 +291,28 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_elsewhere_is_told_from_one_that_is_nowhere() {
+    fn a_tool_of_another_environment_is_told_from_an_unknown_one() {
         let here =
             Environment { tools: vec![find("glob").unwrap(), find("grep").unwrap()], ..Environment::at("/".into()) };
         assert!(here.tool("grep").is_ok());
         assert_eq!(
             here.tool("bash").unwrap_err(),
-            "there is no tool \"bash\" in this environment; there are: glob, grep"
+            "the tool \"bash\" is not available in this environment; available tools: glob, grep"
         );
-        assert_eq!(here.tool("dig").unwrap_err(), "there is no tool \"dig\"; there are: glob, grep");
-        let nothing = Environment { tools: Vec::new(), ..here };
-        assert!(nothing.tool("dig").unwrap_err().ends_with("there are: none at all"));
+        assert_eq!(here.tool("dig").unwrap_err(), "the tool \"dig\" is unknown; available tools: glob, grep");
+        let empty = Environment { tools: Vec::new(), ..here };
+        assert!(empty.tool("dig").unwrap_err().ends_with("available tools: none"));
     }
 
     #[test]
-    fn characters_that_hide_or_reorder_text_are_spelled_out() {
-        // Tags, the Arabic letter mark and the Mongolian vowel separator take no room either.
+    fn characters_that_hide_or_reorder_text_are_escaped() {
+        // Tags, the Arabic letter mark and the Mongolian vowel separator have no width either.
         assert_eq!(visible("a\u{e0041}b\u{61c}c\u{180e}\u{200d}"), "a\\u{e0041}b\\u{61c}c\\u{180e}\\u{200d}");
         assert_eq!(visible("rm\u{202e} -x\u{1b}[2K\tä"), "rm\\u{202e} -x\\u{1b}[2K\tä");
     }
 
     #[test]
-    fn a_title_is_one_line_and_says_that_there_is_more() {
+    fn a_title_is_one_line_and_shows_that_it_is_cut() {
         assert_eq!(one_line("ls -la\n", 20), "ls -la");
         assert_eq!(one_line("ls\nrm x", 20), "ls …");
         assert_eq!(one_line("abcdef", 3), "abc …");

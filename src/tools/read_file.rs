@@ -1,36 +1,41 @@
-//! The `read_file` tool: some lines of a text file.
+//! The `read_file` tool: lines of a text file, with their numbers.
 //!
-//! Reading is free: nobody is asked. So it opens regular files only, of which none can block or change by being read, and
-//! refuses `/proc/PID`, where environments and memory of processes lie open. It does not know which other files are
-//! secret (keys, our own configuration and data): keeping those from a tool is the sandbox's and the policy's affair.
+//! Reading needs no approval. Therefore only regular files are opened, which neither block nor change when read, and
+//! `/proc/PID` is refused, where the environment and memory of processes are. Which other files are secret (keys, the
+//! program's own configuration and data) is for sandbox and policy to decide.
 
-use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 
 use serde_json::Value;
 
 use super::capture::without_cut_end;
-use super::opening::open;
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::file_access::{open_readable, reason};
+use super::{Environment, FILE_PATH_ALIASES, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "read_file",
-        description: "Returns lines of a text file as they are. The last line of the answer, in brackets, says where to go \
-            on if that is not all.",
+        description: "Reads a text file. Each line is returned as its number, a tab and its text; the number and the \
+            tab are not part of the file. Lines longer than 2000 characters are cut. If only part of the file is \
+            returned, the last line says which lines of how many these are and with which offset to continue.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "The file; relative paths start in the working directory."},
-                "offset": {"type": "integer", "minimum": 1, "description": "The first line wanted; 1 if left out."},
-                "limit": {"type": "integer", "minimum": 1, "description": "How many lines; 2000 if left out."}
+                "file_path": {"type": "string",
+                    "description": "The file to read, absolute or relative to the working directory."},
+                "offset": {"type": "integer", "minimum": 1, "description": "The first line to read. Default: 1."},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read. Default: 2000."}
             },
-            "required": ["path"],
+            "required": ["file_path"],
             "additionalProperties": false
         }"#,
+    },
+    aliases: &{
+        let [a, b, c, d] = FILE_PATH_ALIASES;
+        [a, b, c, d, ("absolute_path", "file_path"), ("start_line", "offset")]
     },
     reach: Reach::Reads,
     check,
@@ -39,147 +44,182 @@ pub const SPEC: ToolSpec = ToolSpec {
 
 const DEFAULT_LIMIT: u64 = 2000;
 
+/// In characters.
+const MAX_LINE_WIDTH: usize = 2000;
+
+/// How far a file is read beyond the wanted lines to count all of its lines, in bytes.
+const MAX_COUNTED: usize = 64 << 20;
+
 fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     let (path, offset, limit) = read(arguments);
     if path.is_empty() || path.contains('\0') {
-        return Err("`path` must be the path of a file: it is empty or contains a NUL character.".into());
+        return Err("`file_path` must not be empty or contain a NUL character".into());
     }
     let lines = format!(", lines {offset} to {}", offset.saturating_add(limit) - 1);
     let is_default = arguments.get("offset").is_none() && arguments.get("limit").is_none();
     let title = format!("read_file: {}{}", visible(path), if is_default { "" } else { &lines });
-    Ok(Question::of(title, Vec::new()))
+    Ok(Question::new(title, Vec::new()))
 }
 
 fn read(arguments: &Value) -> (&str, u64, u64) {
-    let path = arguments["path"].as_str().unwrap_or_default();
+    let path = arguments["file_path"].as_str().unwrap_or_default();
     (path, arguments["offset"].as_u64().unwrap_or(1), arguments["limit"].as_u64().unwrap_or(DEFAULT_LIMIT))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let (path, offset, limit) = read(&call.arguments);
-    let file = match open(&env.resolve(path)) {
+    let file = match open_readable(&env.resolve(path)) {
         Ok(file) => file,
-        Err(why) => return Output::failure(format!("{path} {why}.")),
+        Err(message) => return Output::failure(format!("{path}: {message}")),
     };
-    // Before the model is told: should the file change meanwhile, it counts as changed.
-    env.seen.look(&env.resolve(path));
-    let mut part = Part::of(file);
-    match part.read(offset, limit, env.output_cap, job) {
-        Ok(end) => part.answer(path, &end),
-        Err(error) => Output::failure(format!("{path} could not be read: {error}.")),
+    // Before reading: if the file changes meanwhile, it counts as changed.
+    env.known_files.record_current(&env.resolve(path));
+    let mut excerpt = Excerpt::new(file, offset, job);
+    match excerpt.read(limit, env.output_cap) {
+        Ok(()) => Output::success(excerpt.finish()),
+        Err(ReadError::Cancelled) => Output::failure(INTERRUPTED),
+        Err(ReadError::Binary) => Output::failure(format!("{path}: not a text file (contains NUL bytes)")),
+        Err(ReadError::PastEnd { lines }) => {
+            let lines = counted(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
+            Output::failure(format!("{path}: offset {offset} is past the end of the file ({lines})"))
+        }
+        Err(ReadError::Io(error)) => Output::failure(format!("{path}: cannot be read: {}", reason(&error))),
     }
 }
 
-/// Why reading stopped.
-enum End {
-    OfFile,
-    OfLines,
-    OfRoom,
-    InsideLine,
-    NoText,
-    Interrupted,
+enum ReadError {
+    Cancelled,
+    Binary,
+    PastEnd { lines: u64 },
+    Io(io::Error),
 }
 
-/// The part of a file that was asked for.
-struct Part {
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The wanted lines of a file.
+struct Excerpt<'a> {
     file: BufReader<File>,
-    /// How many lines were passed over.
-    before: u64,
-    /// How many lines are in the text, a cut one included.
-    lines: u64,
-    text: Vec<u8>,
+    job: &'a Job,
+    first: u64,
+    /// How many lines are in `text`.
+    shown: u64,
+    text: String,
+    has_invalid_utf8: bool,
+    /// Of the whole file; unknown if counting them takes too long.
+    total: Option<u64>,
 }
 
-impl Part {
-    fn of(file: File) -> Self {
-        Self { file: BufReader::new(file), before: 0, lines: 0, text: Vec::new() }
+impl<'a> Excerpt<'a> {
+    fn new(file: File, first: u64, job: &'a Job) -> Self {
+        let (file, text) = (BufReader::new(file), String::new());
+        Self { file, job, first, shown: 0, text, has_invalid_utf8: false, total: None }
     }
 
-    /// Passes over the lines before `first`, then takes up to `limit` lines and about `cap` bytes.
-    fn read(&mut self, first: u64, limit: u64, cap: usize, job: &Job) -> io::Result<End> {
-        while self.before + 1 < first {
-            match self.pass_line(job)? {
-                Some(0) => return Ok(End::OfFile),
-                Some(_) => self.before += 1,
-                None => return Ok(End::Interrupted),
+    /// Reads up to `limit` lines and about `cap` bytes, at least one line.
+    fn read(&mut self, limit: u64, cap: usize) -> Result<(), ReadError> {
+        for skipped in 0..self.first - 1 {
+            if self.skip_line()? == 0 {
+                return Err(ReadError::PastEnd { lines: skipped });
             }
         }
-        while self.lines < limit {
-            let start = self.text.len();
-            if self.take_line(cap)? == 0 {
-                return Ok(End::OfFile);
+        let mut consumed = self.first - 1;
+        while self.shown < limit {
+            let Some(line) = self.next_line(cap)? else { break };
+            consumed += 1;
+            if self.shown > 0 && self.text.len() + line.len() > cap {
+                break;
             }
-            if self.text[start..].contains(&0) {
-                return Ok(End::NoText);
-            }
-            if self.text.len() > cap {
-                return Ok(self.cut(start, cap));
-            }
-            self.lines += 1;
+            self.text.push_str(&line);
+            self.shown += 1;
         }
-        Ok(if self.file.fill_buf()?.is_empty() { End::OfFile } else { End::OfLines })
+        if self.shown == 0 && self.first > 1 {
+            return Err(ReadError::PastEnd { lines: consumed });
+        }
+        self.total = self.count_rest()?.map(|rest| consumed + rest);
+        Ok(())
     }
 
-    /// Passes over one line, however long: how many bytes it had, or nothing if the job was cancelled.
-    fn pass_line(&mut self, job: &Job) -> io::Result<Option<usize>> {
-        let mut passed = 0;
-        while !job.is_cancelled() {
+    /// The next line with its number, or `None` at the end of the file. It is cut to [`MAX_LINE_WIDTH`] and to `cap`.
+    fn next_line(&mut self, cap: usize) -> Result<Option<String>, ReadError> {
+        let mut bytes = Vec::new();
+        let max_bytes = cap.min(4 * MAX_LINE_WIDTH);
+        if self.file.by_ref().take(max_bytes as u64).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(None);
+        }
+        if bytes.contains(&0) {
+            return Err(ReadError::Binary);
+        }
+        let is_cut = bytes.len() == max_bytes && !bytes.ends_with(b"\n") && self.skip_line()? > 0;
+        let text = String::from_utf8_lossy(if is_cut { without_cut_end(&bytes) } else { &bytes });
+        self.has_invalid_utf8 |= matches!(text, std::borrow::Cow::Owned(_));
+        let number = self.first + self.shown;
+        let content = text.trim_end_matches(['\r', '\n']);
+        Ok(Some(match content.char_indices().nth(MAX_LINE_WIDTH) {
+            Some((end, _)) => format!("{number}\t{}… [line cut]\n", &content[..end]),
+            None if is_cut => format!("{number}\t{content}… [line cut]\n"),
+            None => format!("{number}\t{text}"),
+        }))
+    }
+
+    /// Skips the rest of a line, however long, and returns its length in bytes.
+    fn skip_line(&mut self) -> Result<usize, ReadError> {
+        let mut skipped = 0;
+        loop {
+            if self.job.is_cancelled() {
+                return Err(ReadError::Cancelled);
+            }
             let buffer = self.file.fill_buf()?;
             let newline = buffer.iter().position(|byte| *byte == b'\n');
-            let (length, is_end) = (newline.map_or(buffer.len(), |at| at + 1), newline.is_some() || buffer.is_empty());
+            let is_end = newline.is_some() || buffer.is_empty();
+            let length = newline.map_or(buffer.len(), |index| index + 1);
             self.file.consume(length);
-            passed += length;
+            skipped += length;
             if is_end {
-                return Ok(Some(passed));
+                return Ok(skipped);
+            }
+        }
+    }
+
+    /// How many lines follow, unless there are more than [`MAX_COUNTED`] bytes.
+    fn count_rest(&mut self) -> Result<Option<u64>, ReadError> {
+        let mut bytes = 0;
+        for lines in 0.. {
+            match self.skip_line()? {
+                0 => return Ok(Some(lines)),
+                length => bytes += length,
+            }
+            if bytes > MAX_COUNTED {
+                break;
             }
         }
         Ok(None)
     }
 
-    /// Takes one line, or as much of it as shows that it does not fit. How many bytes came.
-    fn take_line(&mut self, cap: usize) -> io::Result<usize> {
-        let room = (cap + 1).saturating_sub(self.text.len()) as u64;
-        io::Read::take(&mut self.file, room).read_until(b'\n', &mut self.text)
-    }
-
-    /// Takes back the line from `start` on, which did not fit; if it is the first, as much as fits is left.
-    fn cut(&mut self, start: usize, cap: usize) -> End {
-        if start > 0 {
-            self.text.truncate(start);
-            return End::OfRoom;
+    fn finish(self) -> String {
+        let mut notes = Vec::new();
+        let last = self.first + self.shown - 1;
+        if self.shown == 0 {
+            notes.push("the file is empty".to_owned());
+        } else if self.total != Some(last) {
+            let total = self.total.map_or_else(|| "more".into(), |total| total.to_string());
+            notes.push(format!("lines {}-{last} of {total}; continue with offset {}", self.first, last + 1));
+        } else if self.first > 1 {
+            notes.push(format!("lines {}-{last} of {last}", self.first));
         }
-        self.text.truncate(cap);
-        let length = without_cut_end(&self.text).len();
-        self.text.truncate(length);
-        self.lines += 1;
-        End::InsideLine
+        if self.has_invalid_utf8 {
+            notes.push("bytes that are not valid UTF-8 are shown as \u{fffd}".to_owned());
+        }
+        let mut content = self.text;
+        if !notes.is_empty() {
+            if !content.is_empty() && !content.ends_with('\n') {
+                content.push('\n');
+            }
+            content.push_str(&format!("[{}]", notes.join("; ")));
+        }
+        content
     }
-
-    fn answer(self, path: &str, end: &End) -> Output {
-        let (first, last) = (self.before + 1, self.before + self.lines);
-        let next = last + 1;
-        let note = match end {
-            End::Interrupted => return Output::failure("[interrupted]"),
-            End::NoText => return Output::failure(format!("{path} is no text: it contains NUL bytes.")),
-            End::OfFile if self.lines == 0 && last == 0 => "the file is empty".into(),
-            End::OfFile if self.lines == 0 => return Output::failure(format!("{path} has only {last} lines.")),
-            End::OfFile => String::new(),
-            End::InsideLine => format!("line {last} is too long and cut here; the next one is at offset {next}"),
-            End::OfLines | End::OfRoom => format!("lines {first} to {last}; go on with offset {next}"),
-        };
-        Output::success(with_note(&self.text, &note))
-    }
-}
-
-/// The text, and below it in brackets what there is to say of it.
-fn with_note(text: &[u8], note: &str) -> String {
-    let text = String::from_utf8_lossy(text);
-    let replaced = matches!(text, Cow::Owned(_)).then_some("bytes that are not UTF-8 are shown as \u{fffd}");
-    let notes: Vec<&str> = [note].into_iter().filter(|note| !note.is_empty()).chain(replaced).collect();
-    let mut content = text.into_owned();
-    if !notes.is_empty() {
-        let gap = if content.is_empty() || content.ends_with('\n') { "" } else { "\n" };
-        content.push_str(&format!("{gap}[{}]", notes.join("; ")));
-    }
-    content
 }

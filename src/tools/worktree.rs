@@ -1,12 +1,12 @@
-//! Git worktrees of our own: one for an agent that is to work beside the others, not between them.
+//! Creates and removes a git worktree for an agent.
 //!
 //! ```text
 //!   WORKTREES/AGENT/             the working tree; its name is the agent's id
-//!   branch polylogue/AGENT       begins at the commit that was checked out; AGENT is the beginning of the id
+//!   branch polylogue/AGENT       starts at the current commit; AGENT is the first characters of the id
 //! ```
 //!
-//! Git runs as a command does, supervised and on a thread, and runs nothing of the repository's itself: no hooks, no file
-//! system monitor. What was begun and not finished is undone; what holds work of anybody is never removed.
+//! Git runs like a command, supervised and on a thread, without hooks or the file system monitor of the repository. A
+//! worktree that could not be completed is removed; one with changes or commits of its own is never removed.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,18 +15,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::capture::Capture;
-use super::supervised::{self, Ending};
+use super::command::{self, Ending};
+use super::file_access::reason;
 use super::{Environment, Job, Output, Running};
-use crate::base::error::Result as HouseResult;
+use crate::base::error::Result as StartResult;
 use crate::domain::tool::ToolCall;
 
-/// How long one run of git may take. Checking out a large repository takes minutes.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// For one run of git. Checking out a large repository takes minutes.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// How much of git's words is kept, in bytes.
-const WORDS: usize = 8 << 10;
+/// How much of git's output is kept, in bytes.
+const MAX_OUTPUT: usize = 8 << 10;
 
-/// What makes git run programs of the repository's choice, and what would lead it elsewhere (git(1)).
+/// Git without variables that select another repository, and without programs that the repository configures (git(1)).
 const GIT: [&str; 14] = [
     "env",
     "-u",
@@ -50,8 +51,8 @@ pub fn branch_of(root: &Path) -> String {
     format!("polylogue/{name}")
 }
 
-/// Makes a worktree at `root`, of the repository around `directory`. The result is the directory in it that is to the
-/// worktree what `directory` is to the repository, or words about why there is no worktree.
+/// Adds a worktree at `root` of the repository that contains `directory`. The result is the directory in the worktree
+/// that corresponds to `directory`, or why there is no worktree.
 ///
 /// # Errors
 /// No thread or no descriptor is left.
@@ -60,32 +61,32 @@ pub fn add(
     root: PathBuf,
     env: Arc<Environment>,
     wake: Arc<dyn Fn() + Send + Sync>,
-) -> HouseResult<Running> {
-    Running::spawn(call("worktree add"), move |job| added(&directory, &root, &Git { env: &env, job }), wake)
+) -> StartResult<Running> {
+    Running::spawn(call("worktree add"), move |job| run_add(&directory, &root, &Git { env: &env, job }), wake)
 }
 
-/// Removes the worktree at `root` if nothing in it would be lost. The result is words for a person.
+/// Removes the worktree at `root` unless work would be lost. The result is a message for the user.
 ///
 /// # Errors
 /// No thread or no descriptor is left.
-pub fn remove(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> HouseResult<Running> {
-    Running::spawn(call("worktree remove"), move |job| removed(&root, &Git { env: &env, job }), wake)
+pub fn remove(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
+    Running::spawn(call("worktree remove"), move |job| run_remove(&root, &Git { env: &env, job }), wake)
 }
 
 fn call(name: &str) -> ToolCall {
     ToolCall { id: String::new(), name: name.into(), arguments: String::new() }
 }
 
-fn added(directory: &Path, root: &Path, git: &Git) -> Output {
+fn run_add(directory: &Path, root: &Path, git: &Git) -> Output {
     let prefix = match prefix_in_repository(directory, git) {
         Ok(prefix) => prefix,
         Err(why) => return Output::failure(why),
     };
     let branch = branch_of(root);
     let parent = root.parent().unwrap_or(Path::new("/"));
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| error.to_string());
-    let words = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
-    match made.and_then(|()| git.run(directory, &words)) {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
+    let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
+    match created.and_then(|()| git.run(directory, &arguments)) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             Output::success(inside.unwrap_or(root.into()).to_string_lossy())
@@ -97,96 +98,96 @@ fn added(directory: &Path, root: &Path, git: &Git) -> Output {
     }
 }
 
-/// The line in which git says why it failed: the first that says so, for hints may follow (`Stopping at filesystem
-/// boundary`), else the last.
-fn reason_in(said: &str) -> Option<&str> {
-    said.lines().find(|line| line.starts_with("fatal: ")).or_else(|| said.lines().last())
+/// The line in which git reports why it failed: the first that starts with `fatal: `, because hints may follow, else
+/// the last.
+fn error_line(output: &str) -> Option<&str> {
+    output.lines().find(|line| line.starts_with("fatal: ")).or_else(|| output.lines().last())
 }
 
-/// Where a directory lies in its repository, if a worktree can be made of that.
+/// The path of a directory relative to the root of its repository, if that can have worktrees.
 fn prefix_in_repository(directory: &Path, git: &Git) -> Result<String, String> {
-    let place = directory.display();
+    let shown = directory.display();
     match git.run(directory, &["rev-parse", "--is-inside-work-tree"]) {
         Ok(answer) if answer.ends_with("true") => {}
-        Ok(_) => return Err(format!("{place} is in a bare repository or inside .git: start in files of a project")),
-        Err(why) if why.contains("not a git repository") => return Err(format!("{place} is in no git repository")),
+        Ok(_) => return Err(format!("{shown} is in a bare repository or inside .git; use the directory of a project")),
+        Err(why) if why.contains("not a git repository") => return Err(format!("{shown} is not in a git repository")),
         Err(why) => return Err(why),
     }
-    let around = git.run(directory, &["rev-parse", "--show-superproject-working-tree"])?;
-    if !around.is_empty() {
-        return Err(format!("{place} is in a submodule of {around}: worktrees of submodules are not made"));
+    let superproject = git.run(directory, &["rev-parse", "--show-superproject-working-tree"])?;
+    if !superproject.is_empty() {
+        return Err(format!("{shown} is in a submodule of {superproject}; worktrees of submodules are not supported"));
     }
     git.run(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
-        .map_err(|_| format!("the repository of {place} has no commit yet: a worktree begins at one"))?;
+        .map_err(|_| format!("the repository of {shown} has no commits; a worktree needs one to start from"))?;
     git.run(directory, &["rev-parse", "--show-prefix"])
 }
 
-/// Nobody has worked there yet: whatever is there goes. Also after an interrupt, which has no say in this.
+/// Removes a worktree in which no agent has worked yet. Runs also if the job was cancelled.
 fn undo(directory: &Path, root: &Path, env: &Environment) {
     let Ok(job) = Job::new() else { return };
     let git = Git { env, job: &job };
-    // Each step is for the case that the one before it found nothing, or too little to do.
+    // Each step handles what the one before it may have left.
     drop(git.run(directory, &["worktree", "remove", "--force", "--force", &root.to_string_lossy()]));
     drop(std::fs::remove_dir_all(root));
     drop(git.run(directory, &["worktree", "prune"]));
     drop(git.run(directory, &["branch", "-D", &branch_of(root)]));
 }
 
-fn removed(root: &Path, git: &Git) -> Output {
-    let (place, branch) = (root.display(), branch_of(root));
-    match what_would_be_lost(root, &branch, git) {
+fn run_remove(root: &Path, git: &Git) -> Output {
+    let (shown, branch) = (root.display(), branch_of(root));
+    match unsaved_work(root, &branch, git) {
         Ok(None) => {}
-        Ok(Some(what)) => return Output::success(format!("the worktree {place} (branch {branch}) is kept: {what}")),
-        Err(why) => return Output::failure(format!("the worktree {place} (branch {branch}) is kept: {why}")),
+        Ok(Some(what)) => return Output::success(format!("kept the worktree {shown} (branch {branch}): {what}")),
+        Err(why) => return Output::failure(format!("kept the worktree {shown} (branch {branch}): {why}")),
     }
-    let gone = git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).and_then(|common| {
+    let outcome = git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).and_then(|common| {
         let common = PathBuf::from(common);
-        // Not forced: git looks once more whether something has changed.
+        // Without --force, so that git checks for changes again.
         git.run(&common, &["worktree", "remove", &root.to_string_lossy()])?;
         git.run(&common, &["branch", "-D", &branch])
     });
-    match gone {
-        Ok(_) => Output::success(format!("the worktree {place} had nothing new in it and is removed")),
-        Err(why) => Output::failure(format!("the worktree {place} could not be removed: {why}")),
+    match outcome {
+        Ok(_) => Output::success(format!("removed the worktree {shown}, which had no changes")),
+        Err(why) => Output::failure(format!("cannot remove the worktree {shown}: {why}")),
     }
 }
 
-/// What there is in a worktree and nowhere else. What git ignores does not count.
-fn what_would_be_lost(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static str>, String> {
+/// What would be lost with a worktree. Ignored files do not count.
+fn unsaved_work(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static str>, String> {
     if !git.run(root, &["status", "--porcelain"])?.is_empty() {
-        return Ok(Some("it has changes"));
+        return Ok(Some("it has uncommitted changes"));
     }
     let (exclude, branch) = (format!("--exclude={branch}"), format!("refs/heads/{branch}"));
     let elsewhere = ["--not", &exclude, "--branches", "--tags", "--remotes"];
-    let words = [&["rev-list", "-n", "1", "HEAD", &branch][..], &elsewhere].concat();
-    Ok((!git.run(root, &words)?.is_empty()).then_some("it has commits that are nowhere else"))
+    let arguments = [&["rev-list", "-n", "1", "HEAD", &branch][..], &elsewhere].concat();
+    Ok((!git.run(root, &arguments)?.is_empty()).then_some("it has commits that are on no other branch"))
 }
 
-/// Git, as long as the job is not cancelled.
+/// Runs git unless the job is cancelled.
 struct Git<'a> {
     env: &'a Environment,
     job: &'a Job,
 }
 
 impl Git<'_> {
-    /// What git says, without the last line end.
+    /// The output of git without the last line end.
     ///
     /// # Errors
-    /// What git says if it fails, or what kept it from running.
-    fn run(&self, directory: &Path, words: &[&str]) -> Result<String, String> {
+    /// The reason that git prints, or why it could not be run.
+    fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, String> {
         if self.job.is_cancelled() {
             return Err("interrupted".into());
         }
-        let words = [&GIT[..], words].concat();
-        let mut capture = Capture::new(WORDS, &self.env.output_directory);
-        let ending = supervised::run(&words, directory, self.env, &mut capture, PATIENCE, self.job)
-            .map_err(|error| format!("git could not be started: {error}"))?;
-        let said = capture.finish().trim_end_matches('\n').to_owned();
+        let arguments = [&GIT[..], arguments].concat();
+        let mut capture = Capture::new(MAX_OUTPUT, &self.env.output_directory);
+        let ending = command::run(&arguments, directory, self.env, &mut capture, TIME_LIMIT, self.job)
+            .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
+        let output = capture.finish().trim_end_matches('\n').to_owned();
         match ending {
-            Ending::Exited(Some(0)) => Ok(said),
+            Ending::Exited(Some(0)) => Ok(output),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
-            Ending::Exited(_) => Err(reason_in(&said).unwrap_or("git failed without words").to_owned()),
-            Ending::TimedOut => Err(format!("git took longer than {PATIENCE:?}")),
+            Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
+            Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
             Ending::Lost(why) => Err(why),
         }
@@ -198,11 +199,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_is_the_line_that_says_so_and_not_a_hint_behind_it() {
-        let said = "fatal: not a git repository (or any parent up to mount point /mnt)\nStopping at filesystem boundary \
+    fn the_error_line_is_not_the_hint_after_it() {
+        let output = "fatal: not a git repository (or any parent up to mount point /mnt)\nStopping at filesystem boundary \
                     (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).";
-        assert!(reason_in(said).is_some_and(|why| why.contains("not a git repository")));
-        assert_eq!(reason_in("Preparing\nerror: no"), Some("error: no"));
-        assert_eq!(reason_in(""), None);
+        assert!(error_line(output).is_some_and(|why| why.contains("not a git repository")));
+        assert_eq!(error_line("Preparing\nerror: no"), Some("error: no"));
+        assert_eq!(error_line(""), None);
     }
 }

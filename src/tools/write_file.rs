@@ -1,66 +1,77 @@
-//! The `write_file` tool: a whole file, in place of the old one.
+//! The `write_file` tool: creates or overwrites a file.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::replace::Target;
-use super::seen::{self, Stamp};
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, diff, visible};
+use super::atomic_write::Target;
+use super::diff::Summary;
+use super::file_access::reason;
+use super::file_versions::{self, FileVersion};
+use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// The row in the table of tools.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "write_file",
-        description: "Writes a whole file, in place of the old one if there is one, and makes the directories that lead to it.",
+        description: "Creates a file or overwrites it completely. Missing directories are created. Use edit_file to \
+            change part of a file.",
         parameters: r#"{
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "The file; relative paths start in the working directory."},
-                "content": {"type": "string", "description": "All that the file is to contain."}
+                "file_path": {"type": "string",
+                    "description": "The file to write, absolute or relative to the working directory."},
+                "content": {"type": "string", "description": "The complete new content of the file."}
             },
-            "required": ["path", "content"],
+            "required": ["file_path", "content"],
             "additionalProperties": false
         }"#,
+    },
+    aliases: &{
+        let [a, b, c, d] = FILE_PATH_ALIASES;
+        [a, b, c, d, ("text", "content"), ("contents", "content")]
     },
     reach: Reach::Writes,
     check,
     run: Run::OnThread(run),
 };
 
-/// How many lines of a change a person is shown.
-pub const SHOWN_LINES: usize = 40;
+/// How many lines of a diff are shown.
+pub const MAX_SHOWN_LINES: usize = 40;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let (path, content) = read(arguments);
     let target = Target::find(path, env)?;
-    let basis = Stamp::of(&target.path).map_err(|error| format!("{path} cannot be looked at: {error}."))?;
-    let lines = content.lines().count();
-    let size = format!("{lines} lines, {} bytes", content.len());
-    let (what, shown) = match &target.old {
-        None => (format!("new, {size}"), diff::summary("", content, SHOWN_LINES).2),
-        Some(old) => compare(&target.path, old, content, &size),
+    let version =
+        FileVersion::of(&target.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
+    let size = format!("{}, {}", counted(content.lines().count(), "line", "lines"), byte_count(content));
+    let (change, shown) = match &target.old {
+        None => (format!("new, {size}"), Summary::new("", content, MAX_SHOWN_LINES).lines),
+        Some(old) => describe_change(&target.path, old, content, &size),
     };
-    let mut detail = vec![format!("{}: {what}", visible(&target.path.to_string_lossy()))];
+    let mut detail = vec![format!("{}: {change}", visible(&target.path.to_string_lossy()))];
     detail.extend(shown);
-    Ok(Question { title: format!("write_file: {} ({what})", visible(path)), detail, basis: Some(basis) })
+    Ok(Question { title: format!("write_file: {} ({change})", visible(path)), detail, file_version: Some(version) })
 }
 
 fn read(arguments: &Value) -> (&str, &str) {
-    (arguments["path"].as_str().unwrap_or_default(), arguments["content"].as_str().unwrap_or_default())
+    (arguments["file_path"].as_str().unwrap_or_default(), arguments["content"].as_str().unwrap_or_default())
 }
 
-/// What a person is shown of the change to a file that is there.
-fn compare(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (String, Vec<String>) {
-    let Some(text) = seen::content(path).ok().flatten().and_then(|text| String::from_utf8(text).ok()) else {
-        let shown = diff::summary("", content, SHOWN_LINES).2;
+fn byte_count(content: &str) -> String {
+    counted(content.len(), "byte", "bytes")
+}
+
+/// A summary of the change to an existing file, and its diff.
+fn describe_change(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (String, Vec<String>) {
+    let Some(text) = file_versions::content(path).ok().flatten().and_then(|text| String::from_utf8(text).ok()) else {
+        let shown = Summary::new("", content, MAX_SHOWN_LINES).lines;
         return (format!("{size}, replaces {} bytes that are not shown", old.len()), shown);
     };
-    let (removed, added, shown) = diff::summary(&text, content, SHOWN_LINES);
-    let what = if text == content { "unchanged".into() } else { format!("-{removed} +{added} lines") };
-    (what, shown)
+    let diff = Summary::new(&text, content, MAX_SHOWN_LINES);
+    (if text == content { "unchanged".into() } else { diff.counts() }, diff.lines)
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -68,9 +79,12 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() {
         return Output::failure("[interrupted; nothing was written]");
     }
-    let written = Target::find(path, env).and_then(|target| target.write(content, call.question.basis, &env.seen));
+    let written = Target::find(path, env).and_then(|target| {
+        target.write(content, call.question.file_version, &env.known_files)?;
+        Ok(if target.old.is_some() { "overwrote" } else { "created" })
+    });
     match written {
-        Ok(()) => Output::success(format!("{path} is written: {} bytes.", content.len())),
-        Err(why) => Output::failure(format!("Nothing was written: {why}")),
+        Ok(verb) => Output::success(format!("{verb} {path} ({})", byte_count(content))),
+        Err(message) => Output::failure(format!("nothing was written: {message}")),
     }
 }

@@ -112,7 +112,7 @@ fn an_unchanged_worktree_is_removed_with_its_last_agent() {
     app.ask(0, Change::Kill { agent_id, cascade: false });
     turn_a_while(&mut app);
     assert_eq!(app.timeout().why, WakeReason::Nothing, "the other still works there, so git has nothing to do");
-    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
+    kill_and_wait(&mut app, 1, "which had no changes");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
 }
 
@@ -126,10 +126,10 @@ fn a_worktree_whose_agents_are_killed_together_is_removed_once() {
     let agent_id = app.id(1);
     app.ask(0, Change::Kill { agent_id, cascade: true });
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
-    assert_shows(&mut app, "had nothing new");
+    assert_shows(&mut app, "removed the worktree");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
     let screen = app.screen_text();
-    assert!(!screen.contains("is kept") && !screen.contains("could not be"), "{screen}");
+    assert!(!screen.contains("kept the worktree") && !screen.contains("cannot remove"), "{screen}");
 }
 
 #[test]
@@ -138,13 +138,13 @@ fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
     let changed = in_worktree(&mut app);
     fs::write(changed.join("new"), "work").unwrap();
     app.switch(0);
-    kill_and_wait(&mut app, 1, "is kept: it has changes");
+    kill_and_wait(&mut app, 1, "it has uncommitted changes");
     let committed = in_worktree(&mut app);
     fs::write(committed.join("new"), "work").unwrap();
     git(&committed, &["add", "."]);
     git(&committed, &["commit", "-q", "-m", "second"]);
     app.switch(0);
-    kill_and_wait(&mut app, 1, "is kept: it has commits that are nowhere else");
+    kill_and_wait(&mut app, 1, "it has commits that are on no other branch");
     assert_eq!((worktrees(&app).len(), branches(&app).lines().count()), (2, 2));
     // What is merged is somewhere else.
     let merged = in_worktree(&mut app);
@@ -154,7 +154,7 @@ fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
     let branch = git(&merged, &["rev-parse", "--abbrev-ref", "HEAD"]);
     git(&app.directory().join("repo"), &["merge", "-q", &branch]);
     app.switch(0);
-    kill_and_wait(&mut app, 1, "had nothing new in it and is removed");
+    kill_and_wait(&mut app, 1, "which had no changes");
     assert!(!merged.exists());
 }
 
@@ -168,8 +168,8 @@ fn a_failed_worktree_is_reported_and_leaves_nothing() {
     git(&top.join("outer"), &["submodule", "--quiet", "add", "../repo", "inner"]);
     fs::create_dir(top.join("plain")).unwrap();
     for (place, words) in [
-        ("plain", "is in no git repository"),
-        ("empty", "has no commit yet"),
+        ("plain", "is not in a git repository"),
+        ("empty", "has no commits"),
         ("bare", "is in a bare repository"),
         ("outer/inner", "is in a submodule of"),
     ] {
@@ -244,7 +244,7 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let mut app = app.crash_and_restart();
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
     let screen = app.screen_text().replace("\n  ", " ");
-    for words in ["had nothing new in it and is removed", "it has changes", "it has commits that are nowhere else"] {
+    for words in ["which had no changes", "it has uncommitted changes", "it has commits that are on no other branch"] {
         assert!(screen.contains(words), "{words}\n{screen}");
     }
     assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|place| place.exists()));

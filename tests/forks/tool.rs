@@ -115,7 +115,7 @@ fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
         (fork_call("scout", "go"), "another running agent is called `scout`"),
         (no_model, "unknown provider"),
         (fork_call("12", "go"), "invalid name"),
-        (fork_call("fine", " "), "`prompt` is empty"),
+        (fork_call("fine", " "), "`prompt` must not be empty"),
         (json!({"name": "fine"}).to_string(), "prompt"),
     ];
     let listed: Vec<(&str, &str)> = wanted.iter().map(|(arguments, _)| ("fork", arguments.as_str())).collect();

@@ -1,5 +1,5 @@
-//! Conversations with a Messages server. The peer looks at every request by the rules of that API: so each scene in which
-//! a reply is cut ends with one more request.
+//! Conversations with a Messages server. The peer validates every request by the rules of that API, so each test in
+//! which a reply is cut ends with one more request.
 
 use polylogue::agent::State;
 use polylogue::domain::endpoint::{Endpoint, Secret};
@@ -17,8 +17,8 @@ fn app(peer: &Peer, model: &str) -> Harness {
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
 }
 
-/// Agent 0 with a model that thinks at most so much, as the person chose before a restart.
-fn thinking_house(peer: &Peer, model: &str, thinking: &str) -> Harness {
+/// Agent 0 with a thinking level that was set before a restart.
+fn app_with_thinking(peer: &Peer, model: &str, thinking: &str) -> Harness {
     let app = app(peer, model);
     app.repl.store().set_thinking(app.id(0), Some(thinking)).expect("it is stored");
     app.crash_and_restart()
@@ -62,7 +62,7 @@ fn asked(app: &mut Harness, peer: &Peer) -> Exchange {
 #[test]
 fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     let peer = Peer::start();
-    let mut app = thinking_house(&peer, "claude-haiku-4-5", "medium");
+    let mut app = app_with_thinking(&peer, "claude-haiku-4-5", "medium");
     let exchange = asked(&mut app, &peer);
     assert_eq!(exchange.request().header("x-api-key"), Some("sk-ant-test"));
     assert_eq!(exchange.request().header("anthropic-version"), Some("2023-06-01"));
@@ -88,7 +88,7 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
 #[test]
 fn reasoning_survives_a_restart() {
     let peer = Peer::start();
-    let mut app = thinking_house(&peer, "claude-haiku-4-5", "low");
+    let mut app = app_with_thinking(&peer, "claude-haiku-4-5", "low");
     let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("", "c2ln").text("Done.").end("end_turn");
     app.turn_until_idle();
@@ -111,7 +111,7 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
     for (model, thinking) in [("claude-haiku-4-5", "high"), ("claude-opus-5", "low"), ("claude-opus-4-6", "2048")] {
         for (cut, seen, blocks) in cuts {
             let peer = Peer::start();
-            let mut app = thinking_house(&peer, model, thinking);
+            let mut app = app_with_thinking(&peer, model, thinking);
             let exchange = asked(&mut app, &peer);
             cut(&Message::begin(&exchange));
             app.turn_until("what was said is shown", |app| app.screen_text().contains(seen));
@@ -129,7 +129,7 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
 fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
     for is_running in [true, false] {
         let peer = Peer::start();
-        let mut app = thinking_house(&peer, "claude-haiku-4-5", "high");
+        let mut app = app_with_thinking(&peer, "claude-haiku-4-5", "high");
         let exchange = asked(&mut app, &peer);
         let message = Message::begin(&exchange);
         message.thinking("Yes.", "c2ln").call("toolu_1", "bash", &bash("touch up; sleep 60"));
@@ -153,7 +153,7 @@ fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
 #[test]
 fn an_error_within_a_reply_keeps_the_partial_text() {
     let peer = Peer::start();
-    let mut app = thinking_house(&peer, "claude-haiku-4-5", "high");
+    let mut app = app_with_thinking(&peer, "claude-haiku-4-5", "high");
     let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("Yes.", "c2ln").open_text("I was ab").fail("overloaded_error", "Overloaded");
     app.turn_until_idle();
@@ -165,7 +165,7 @@ fn an_error_within_a_reply_keeps_the_partial_text() {
 #[test]
 fn signatures_of_a_failed_attempt_are_not_sent() {
     let peer = Peer::start();
-    let mut app = thinking_house(&peer, "claude-opus-5", "high");
+    let mut app = app_with_thinking(&peer, "claude-opus-5", "high");
     let exchange = asked(&mut app, &peer);
     Message::begin(&exchange).thinking("", "Zmlyc3Q=").fail("overloaded_error", "Overloaded");
     let exchange = app.accept(&peer);

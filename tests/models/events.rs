@@ -1,5 +1,5 @@
-//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all, with
-//! the real loop. Each protocol has a peer of its own, which looks at its requests.
+//! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all,
+//! with the real loop. Each protocol has a peer of its own, which looks at its requests.
 
 use polylogue::agent::{Agent, State};
 use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};
@@ -168,7 +168,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     };
 }
 
-/// A house in which every protocol is configured, each with a peer of its own.
+/// An app in which every protocol is configured, each with a peer of its own.
 struct Scene {
     app: Harness,
     peers: [Peer; 4],

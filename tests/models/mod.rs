@@ -1,4 +1,5 @@
-//! Whole conversations with each kind of model: the real loop, a scripted peer that looks whether each request is valid.
+//! Whole conversations with each kind of model: the real loop, a scripted peer that looks whether each request is
+//! valid.
 
 mod anthropic;
 mod events;

@@ -1,5 +1,5 @@
-//! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and whatever
-//! cuts a turn, the next request is valid. The peer looks at each request.
+//! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and
+//! whatever cuts a turn, the next request is valid. The peer looks at each request.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;
@@ -11,14 +11,14 @@ use crate::support::responses::{Script, kinds_in, reasoning};
 use crate::support::scene::bash;
 
 /// Agent 0 alone with a model of OpenAI; tools take real time.
-fn house_with(peer: &Peer, model: &str) -> Harness {
+fn app_with_model(peer: &Peer, model: &str) -> Harness {
     let endpoint = endpoint("openai-responses", model, &peer.url());
     Harness::new(Plan { endpoint, real_time: true, ..Plan::default() })
 }
 
 /// The same with one that reasons.
 fn app(peer: &Peer) -> Harness {
-    house_with(peer, "gpt-5")
+    app_with_model(peer, "gpt-5")
 }
 
 /// The agent is told something; the request that follows.
@@ -158,7 +158,7 @@ fn an_error_after_a_partial_reply_keeps_the_partial_reply() {
 #[test]
 fn a_model_that_does_not_reason_is_not_asked_to() {
     let peer = Peer::start();
-    let mut app = house_with(&peer, "gpt-4o");
+    let mut app = app_with_model(&peer, "gpt-4o");
     let request = asked(&mut app, &peer, "hello").request().json();
     assert_eq!((request.get("include"), request.get("reasoning")), (None, None));
 }

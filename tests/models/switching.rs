@@ -1,5 +1,5 @@
-//! A model is changed in the middle of a conversation with thinking and tool calls: from each protocol to each other, and
-//! back. What the first provider gave for itself alone stays with it.
+//! A model is changed in the middle of a conversation with thinking and tool calls: from each protocol to each other,
+//! and back. What the first provider gave for itself alone stays with it.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, find};
 
 use crate::support::validity;
 
-/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the text, and
-/// the piece itself, in which `ROUND` stands for a number of its own.
+/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the
+/// text, and the piece itself, in which `ROUND` stands for a number of its own.
 type Signed = &'static [(usize, &'static str)];
 
 /// A protocol with a model that thinks.

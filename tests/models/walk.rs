@@ -1,5 +1,5 @@
-//! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them. However
-//! that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
+//! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them.
+//! However that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How a run ends: codes, signals, and what there is to say where it has failed.
+//! How a run ends: exit codes, signals and errors.
 
 use rustix::process::Signal;
 
@@ -7,9 +7,9 @@ use crate::support::peer::Peer;
 use crate::support::program::{Home, Program};
 
 #[test]
-fn exit_codes_are_those_of_the_table() {
+fn exit_codes_are_those_of_the_documentation() {
     for (line, code, told) in [
-        ("run hello", 0, "agent-3 has answered"),
+        ("run hello", 0, "agent-3 answered"),
         ("run --retries 0 !fail 400 no such thing", 3, "none of 3 members answered"),
         ("run --retries 0 --count 1 !fail 401", 3, "agent-1 did not answer"),
         ("run --retries 0 --count 2 !hang --timeout 0.2", 4, "agent-1"),
@@ -22,18 +22,18 @@ fn exit_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn who_fails_stands_apart_and_the_answer_is_of_the_others() {
+fn a_failed_member_is_reported_and_the_others_make_the_answer() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&words("run hello --agents ann:echo,bob,eve:echo --retries 0"));
     peer.accept().error(400, "invalid_request", "not like this");
     let told = program.ends();
     assert_eq!((told.code, &*told.out), (0, "hello\n---\nhello\n"), "{told:?}");
-    assert!(told.err.contains("bob has failed after") && told.err.contains("not like this"), "{told:?}");
+    assert!(told.err.contains("bob failed after") && told.err.contains("not like this"), "{told:?}");
 }
 
 #[test]
-fn a_signal_stops_the_members_and_what_there_is_of_an_answer_is_written() {
+fn a_signal_stops_the_members_and_writes_a_partial_answer() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let peer = Peer::start();
         let home = Home::with_server(&peer.url());
@@ -44,14 +44,14 @@ fn a_signal_stops_the_members_and_what_there_is_of_an_answer_is_written() {
         exchange.wait_for_close();
         let told = program.ends();
         assert_eq!((told.code, &*told.out), (code, "hello\n"), "{told:?}");
-        for words in ["bob: stopped: interrupted", "eve is skipped: not started: interrupted", "partial answer"] {
+        for words in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
             assert!(told.err.contains(words), "{words}: {told:?}");
         }
     }
 }
 
 #[test]
-fn a_signal_with_json_ends_with_the_result_as_well() {
+fn a_signal_with_json_still_writes_the_result() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&words("run hello --count 2 --strategy parallel --json"));
@@ -69,7 +69,7 @@ fn a_signal_with_json_ends_with_the_result_as_well() {
 }
 
 #[test]
-fn a_store_that_another_polylogue_holds_is_told_with_the_ways_out() {
+fn a_store_held_by_another_process_is_refused_with_what_to_do() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let other = home.start(&["-p", "hello"]);
@@ -85,7 +85,7 @@ fn a_store_that_another_polylogue_holds_is_told_with_the_ways_out() {
 }
 
 #[test]
-fn nobody_works_on_for_a_reader_that_has_gone() {
+fn a_closed_reader_ends_the_run() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let script = "\"$0\" multi-agent run hello --agents ann:echo,bob --json | head -n 1; exit ${PIPESTATUS[0]}";

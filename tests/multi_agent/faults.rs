@@ -1,4 +1,4 @@
-//! What cannot be carried out: clear words, the nearest name, code 2, and nothing has happened.
+//! Invalid arguments and files: a message, the nearest name, exit code 2, and no side effects.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::{run, words};
 use crate::support::program::Home;
 
 #[test]
-fn a_wrong_line_is_refused_before_anything_runs() {
+fn invalid_arguments_are_refused_before_anything_runs() {
     for (line, told) in [
         ("run", "no task: "),
         ("run --task", "a value is required for '--task"),
@@ -30,7 +30,7 @@ fn a_wrong_line_is_refused_before_anything_runs() {
         ("run-workflow", "NAME"),
         ("run-workflow nothing", "unknown workflow \"nothing\""),
         ("list more", "unexpected argument 'more'"),
-        ("show", "NAME"),
+        ("show", "WORKFLOW"),
         ("show testin", "did you mean testing?"),
         ("status more", "unexpected argument 'more'"),
         ("stat", "unrecognized subcommand 'stat'"),
@@ -44,7 +44,7 @@ fn a_wrong_line_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
+fn an_invalid_workflow_is_refused_with_the_position_of_the_error() {
     let step = |name: &str, more: &str| format!("[[steps]]\nname = \"{name}\"\n{more}\n");
     for (file, text, told) in [
         (
@@ -80,5 +80,5 @@ fn a_faulty_workflow_is_refused_with_the_place_of_its_fault() {
     }
     let found = run(&Home::new(), "run-workflow missing.toml do");
     assert_eq!(found.code, 2, "{found:?}");
-    assert!(found.err.contains("missing.toml: there is no such file"), "{found:?}");
+    assert!(found.err.contains("missing.toml: no such file"), "{found:?}");
 }

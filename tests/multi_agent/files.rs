@@ -1,4 +1,4 @@
-//! Templates and workflows in files: the person's own, and a project's once it is trusted.
+//! Templates and workflows in files of the user, and of a trusted project.
 
 use std::fs;
 
@@ -17,13 +17,13 @@ fn template(members: &[&str]) -> String {
 }
 
 #[test]
-fn a_template_in_a_file_stands_in_for_the_built_in_one_and_can_be_shown_and_listed() {
+fn a_template_file_replaces_the_built_in_one() {
     let home = Home::new();
     write(&home, ".config/polylogue/templates/testing.toml", &template(&["ann", "bob"]));
     write(&home, ".config/polylogue/templates/duo.json", r#"{"members": [{"name": "eve"}], "strategy": "parallel"}"#);
     let told = run(&home, "run hello --template testing");
     assert_eq!((told.code, &*told.out), (0, "hello\n---\nhello\n"), "{told:?}");
-    assert!(told.err.contains("ann has answered") && told.err.contains("bob has answered"), "{told:?}");
+    assert!(told.err.contains("ann answered") && told.err.contains("bob answered"), "{told:?}");
     assert_eq!(run(&home, "run hello --template duo").out, "hello\n");
     let list = run(&home, "list");
     assert_eq!(list.code, 0, "{list:?}");
@@ -36,24 +36,23 @@ fn a_template_in_a_file_stands_in_for_the_built_in_one_and_can_be_shown_and_list
 }
 
 #[test]
-fn what_is_shown_of_a_built_in_template_is_a_file_that_can_be_used() {
+fn a_built_in_template_can_be_printed_and_used_as_a_file() {
     let home = Home::new();
     let shown = run(&home, "show code-review").out.replace("name = \"security\"", "name = \"safety\"");
     write(&home, ".config/polylogue/templates/code-review.toml", &shown);
     let told = run(&home, "run hello --template code-review");
     assert_eq!((told.code, &*told.out), (0, "hello\n"), "{told:?}");
-    assert!(told.err.contains("safety has answered"), "{told:?}");
+    assert!(told.err.contains("safety answered"), "{told:?}");
 }
 
 #[test]
-fn the_projects_files_are_used_once_they_are_trusted_and_not_when_one_has_changed() {
+fn files_of_a_project_are_used_only_while_trusted_and_unchanged() {
     let home = Home::new();
     write(&home, ".git/HEAD", "");
     write(&home, ".config/polylogue/templates/duo.toml", &template(&["ann"]));
     write(&home, ".polylogue/templates/duo.toml", &template(&["bob"]));
     write(&home, ".polylogue/workflows/flow.toml", "[[steps]]\nname = \"one\"\n");
-    let answers =
-        |agent_id: &str| run(&home, "run hello --template duo").err.contains(&format!("{agent_id} has answered"));
+    let answers = |agent_id: &str| run(&home, "run hello --template duo").err.contains(&format!("{agent_id} answered"));
     assert!(answers("ann"));
     assert_eq!(run(&home, "run-workflow flow hello").code, 2);
     let trusted = home.run(&["config", "trust"]);
@@ -65,7 +64,7 @@ fn the_projects_files_are_used_once_they_are_trusted_and_not_when_one_has_change
 }
 
 #[test]
-fn a_faulty_file_is_told_where_it_is_wanted_and_does_not_stop_others() {
+fn an_invalid_file_is_an_error_only_for_its_own_name() {
     let home = Home::new();
     write(&home, ".config/polylogue/templates/bad.toml", "description = 3\n");
     write(&home, ".config/polylogue/workflows/flow.toml", "[[steps]]\nname = \"one\"\n");
@@ -79,7 +78,7 @@ fn a_faulty_file_is_told_where_it_is_wanted_and_does_not_stop_others() {
 }
 
 #[test]
-fn steps_of_a_workflow_are_given_the_answers_on_which_they_depend_and_its_description_is_the_usual_task() {
+fn steps_get_the_answers_they_depend_on_and_the_description_is_the_default_task() {
     let home = Home::new();
     let flow = "description = \"Count to two\"\naggregation = \"concatenate\"\n\
         [[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"\ndepends_on = [\"one\"]\n";
@@ -107,7 +106,7 @@ fn the_example_in_the_help_is_a_workflow() {
 }
 
 #[test]
-fn what_the_command_line_and_the_template_do_not_say_is_as_it_is_configured() {
+fn settings_without_an_option_come_from_the_configuration() {
     let home = Home::new();
     let team =
         "[team]\nstrategy = \"pipeline\"\naggregation = \"first-success\"\nagent_timeout = 0.2\nagent_retries = 0\n";

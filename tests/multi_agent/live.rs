@@ -1,4 +1,4 @@
-//! A run while it goes on: what is told when, and who is asked.
+//! Events and requests during a run.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn answer(exchange: &Exchange, text: &str) {
 }
 
 #[test]
-fn each_event_is_a_line_of_json_when_it_happens_while_others_still_work() {
+fn each_event_is_written_as_json_when_it_happens() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&words("run hello --agents ann,bob --strategy parallel --json"));
@@ -35,7 +35,7 @@ fn each_event_is_a_line_of_json_when_it_happens_while_others_still_work() {
 }
 
 #[test]
-fn the_working_limit_that_is_said_holds() {
+fn the_working_limit_option_applies() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&words("run hello --count 2 --strategy parallel --working-limit 1 --json"));
@@ -52,7 +52,7 @@ fn the_working_limit_that_is_said_holds() {
 }
 
 #[test]
-fn members_talk_to_the_model_that_is_said_whatever_the_root_has_come_to_talk_to() {
+fn members_use_the_model_option_and_not_the_model_of_the_root() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     assert_eq!(home.run(&words("run hello --count 1 --model echo")).out, "hello\n");
@@ -66,7 +66,7 @@ fn members_talk_to_the_model_that_is_said_whatever_the_root_has_come_to_talk_to(
 }
 
 #[test]
-fn a_judge_picks_the_answer_and_is_told_beside_it() {
+fn the_judge_picks_the_answer_and_is_named_in_a_note() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let line = "run hello --agents ann:echo,bob --aggregation select_best --judge openai/judge";
@@ -81,7 +81,7 @@ fn a_judge_picks_the_answer_and_is_told_beside_it() {
 }
 
 #[test]
-fn a_call_that_a_person_would_have_to_allow_is_refused_at_once() {
+fn a_call_that_needs_approval_is_refused_at_once() {
     let home = Home::new();
     let told =
         home.run(&["multi-agent", "run", "--count", "1", "!tool bash {\"command\":\"touch made\"}\n!next\nwell"]);

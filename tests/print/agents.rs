@@ -1,4 +1,4 @@
-//! Whom a run speaks to, and what is kept of it.
+//! Which agent a run uses, and what is stored.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn told_to(request: &Value) -> Vec<String> {
 }
 
 #[test]
-fn each_run_is_a_new_agent_that_knows_nothing_unless_one_is_gone_on_with() {
+fn each_run_is_a_new_agent_unless_it_continues_one() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let say = |words: &[&str], reply: &str| {
@@ -35,7 +35,7 @@ fn each_run_is_a_new_agent_that_knows_nothing_unless_one_is_gone_on_with() {
 }
 
 #[test]
-fn a_model_is_that_of_the_new_agent_and_stays_where_another_one_is_gone_on_with() {
+fn the_model_option_applies_to_the_agent_of_the_run_and_is_stored() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let asked = |words: &[&str]| {
@@ -53,7 +53,7 @@ fn a_model_is_that_of_the_new_agent_and_stays_where_another_one_is_gone_on_with(
 }
 
 #[test]
-fn the_chat_goes_on_with_them_too() {
+fn the_chat_continues_agents_of_earlier_runs() {
     let home = Home::new();
     assert_eq!(home.run(&["-p", "the first one"]).code, 0);
     assert_eq!(home.run(&["-p", "the second one"]).code, 0);

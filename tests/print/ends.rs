@@ -1,4 +1,4 @@
-//! How a run ends, and what is kept then.
+//! How a run ends, its exit code, and what is stored.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use super::{Home, texts};
 use crate::support::peer::Peer;
 
 #[test]
-fn exit_codes_are_those_of_the_table() {
+fn exit_codes_are_those_of_the_documentation() {
     for (words, code, told) in [
         (&["-p", "hello"][..], 0, ""),
         (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "calls read_file"),
@@ -40,7 +40,7 @@ fn exit_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn a_key_that_is_refused_is_a_matter_of_the_provider_and_is_told_on_standard_error() {
+fn a_refused_key_has_the_exit_code_of_provider_errors() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "hello", "--output-format", "json"]);
@@ -52,7 +52,7 @@ fn a_key_that_is_refused_is_a_matter_of_the_provider_and_is_told_on_standard_err
 }
 
 #[test]
-fn a_signal_cuts_the_turn_keeps_what_had_come_and_is_told_by_the_code() {
+fn a_signal_interrupts_the_turn_stores_the_partial_reply_and_sets_the_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let peer = Peer::start();
         let home = Home::with_server(&peer.url());
@@ -86,7 +86,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn the_time_that_is_over_cuts_the_turn_and_keeps_what_had_come() {
+fn a_timeout_interrupts_the_turn_and_stores_the_partial_reply() {
     // On a machine that is busy the shorter times may be over before anything was said.
     for seconds in ["0.5", "3", "15"] {
         let home = Home::new();
@@ -102,7 +102,7 @@ fn the_time_that_is_over_cuts_the_turn_and_keeps_what_had_come() {
 }
 
 #[test]
-fn no_more_requests_are_made_than_were_allowed_and_one_that_is_sent_again_is_one() {
+fn max_turns_limits_the_requests_and_does_not_count_retries() {
     let peer = Peer::start();
     let mut home = Home::with_server(&peer.url());
     home.variables.push(("POLYLOGUE_RETRY_BASE".into(), "0".into()));
@@ -119,7 +119,7 @@ fn no_more_requests_are_made_than_were_allowed_and_one_that_is_sent_again_is_one
 }
 
 #[test]
-fn a_call_that_a_person_would_have_to_allow_is_refused_and_the_model_is_told_why() {
+fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let file = home.directory.path().join("made");
@@ -128,7 +128,7 @@ fn a_call_that_a_person_would_have_to_allow_is_refused_and_the_model_is_told_why
     let exchange = peer.accept();
     let body = exchange.request().json();
     let answer = body["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
-    assert!(answer["content"].as_str().is_some_and(|words| words.contains("nobody is there")), "{answer}");
+    assert!(answer["content"].as_str().is_some_and(|words| words.contains("this runs unattended")), "{answer}");
     exchange.stream().text("then not").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
@@ -138,7 +138,7 @@ fn a_call_that_a_person_would_have_to_allow_is_refused_and_the_model_is_told_why
 }
 
 #[test]
-fn children_that_are_still_at_work_are_cut_kept_and_counted() {
+fn children_still_at_work_are_interrupted_stored_and_counted() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "get help"]);

@@ -1,4 +1,4 @@
-//! The formats: what is read, and what is written.
+//! The formats of input and output.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Home, texts};
 use crate::support::peer::Peer;
 
 #[test]
-fn only_the_answer_is_on_standard_output_and_replies_stand_on_lines_of_their_own() {
+fn only_the_answer_is_on_standard_output_and_each_reply_ends_with_a_newline() {
     let home = Home::new();
     let told = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
     assert_eq!(told.out, "I look\nit is not there\n", "{told:?}");
@@ -14,7 +14,7 @@ fn only_the_answer_is_on_standard_output_and_replies_stand_on_lines_of_their_own
 }
 
 #[test]
-fn what_a_model_says_is_written_as_it_is() {
+fn the_text_of_a_model_is_written_unchanged() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "draw"]);
@@ -67,7 +67,7 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
 }
 
 #[test]
-fn json_is_one_object_with_what_the_run_came_to() {
+fn json_is_one_object_with_the_result_of_the_run() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "tell", "--output-format", "json"]);
@@ -86,7 +86,7 @@ fn json_is_one_object_with_what_the_run_came_to() {
 }
 
 #[test]
-fn each_line_of_the_input_is_a_turn_and_a_bad_one_is_told_and_skipped() {
+fn each_input_line_is_a_turn_and_a_bad_one_is_skipped_with_a_note() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json"];
@@ -111,7 +111,7 @@ fn each_line_of_the_input_is_a_turn_and_a_bad_one_is_told_and_skipped() {
 }
 
 #[test]
-fn a_line_can_cut_the_turn_that_is_under_way_and_the_next_one_follows() {
+fn an_input_line_can_interrupt_the_current_turn() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "one"];
@@ -129,7 +129,7 @@ fn a_line_can_cut_the_turn_that_is_under_way_and_the_next_one_follows() {
 }
 
 #[test]
-fn more_lines_than_can_wait_are_all_turns_in_order() {
+fn more_lines_than_fit_the_queue_are_processed_in_order() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json"]);
     let lines = |n: usize| format!("{{\"type\":\"user\",\"text\":\"turn {n}\"}}\n");
@@ -139,7 +139,7 @@ fn more_lines_than_can_wait_are_all_turns_in_order() {
 }
 
 #[test]
-fn a_run_whose_last_turn_was_cut_ends_like_one_that_was_interrupted() {
+fn a_run_whose_last_turn_was_interrupted_has_the_exit_code_of_an_interrupt() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "!hang"]);
     program.write("{\"type\":\"interrupt\"}\n");

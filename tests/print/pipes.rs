@@ -1,10 +1,10 @@
-//! Pipes, files and nothing at all at the three ends of the program.
+//! Standard input, output and error as pipes, files, or closed.
 
 use super::{Home, PROGRAM, Program, texts};
 use crate::support::peer::Peer;
 
 #[test]
-fn what_is_piped_in_is_joined_to_the_prompt() {
+fn piped_input_is_appended_to_the_prompt() {
     let home = Home::new();
     for (script, out) in [
         ("printf 'a\\nb\\n' | \"$0\" -p explain", "explain\n\na\nb\n"),
@@ -20,7 +20,7 @@ fn what_is_piped_in_is_joined_to_the_prompt() {
 }
 
 #[test]
-fn an_input_without_an_end_is_a_limit_and_ends_the_program_at_once() {
+fn an_endless_input_is_refused_at_its_limit() {
     let home = Home::new();
     for script in ["yes | \"$0\" -p -", "yes | \"$0\" -p explain", "\"$0\" -p - < /dev/zero"] {
         let told = home.shell(script);
@@ -31,7 +31,7 @@ fn an_input_without_an_end_is_a_limit_and_ends_the_program_at_once() {
 }
 
 #[test]
-fn an_input_that_says_nothing_is_waited_for_no_longer_than_the_time_that_is_given() {
+fn waiting_for_input_ends_at_the_timeout() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--timeout", "0.2", "explain"]);
     let held = program.input.take();
@@ -41,7 +41,7 @@ fn an_input_that_says_nothing_is_waited_for_no_longer_than_the_time_that_is_give
 }
 
 #[test]
-fn it_needs_no_terminal_and_none_of_its_three_ends() {
+fn a_run_needs_neither_a_terminal_nor_standard_streams() {
     let home = Home::new();
     for (script, out) in [
         ("setsid --wait \"$0\" -p hello < /dev/null", "hello\n"),
@@ -61,7 +61,7 @@ fn it_needs_no_terminal_and_none_of_its_three_ends() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_it_quietly_although_nothing_more_comes_and_the_turn_is_kept() {
+fn a_reader_that_closes_the_pipe_ends_the_run_quietly_and_the_turn_is_stored() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let script = "exec 3>&1; { \"$0\" -p hello < /dev/null; echo \"code $?\" >&3; } | head -n 1";
@@ -77,7 +77,7 @@ fn a_reader_that_leaves_ends_it_quietly_although_nothing_more_comes_and_the_turn
 }
 
 #[test]
-fn a_reader_that_was_never_there_ends_it_too() {
+fn a_pipe_without_a_reader_ends_the_run() {
     let home = Home::new();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -88,7 +88,7 @@ fn a_reader_that_was_never_there_ends_it_too() {
 }
 
 #[test]
-fn a_reader_that_takes_nothing_holds_up_no_other_agent_and_loses_nothing() {
+fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
@@ -120,7 +120,7 @@ fn a_reader_that_takes_nothing_holds_up_no_other_agent_and_loses_nothing() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_passed_on_is_no_success() {
+fn an_incomplete_answer_is_a_failure() {
     let told = Home::new().shell(r#"head -c 10000000 /dev/zero | tr "\0" y | "$0" -p -"#);
     assert_eq!(told.code, 1, "{}", told.err);
     assert!(told.err.contains("it arrived faster than it could be written"), "{}", told.err);

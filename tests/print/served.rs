@@ -1,4 +1,4 @@
-//! Runs where somebody else holds the data directory: at a server, and where there is none.
+//! Runs while another process holds the data directory: a server, a chat or another run.
 
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -48,7 +48,7 @@ fn agent(home: &Home, number: usize) -> Value {
 }
 
 #[test]
-fn the_text_is_written_as_it_streams_and_the_agent_is_the_servers() {
+fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let server = Server::at(&home);
@@ -69,7 +69,7 @@ fn the_text_is_written_as_it_streams_and_the_agent_is_the_servers() {
 }
 
 #[test]
-fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent_and_is_the_servers() {
+fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
@@ -98,7 +98,7 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent_and_is_the_ser
 }
 
 #[test]
-fn exit_codes_are_those_of_a_run_of_its_own() {
+fn exit_codes_are_those_of_a_run_without_a_server() {
     let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
     let _server = Server::at(&home);
     for (words, code, out, told) in [
@@ -125,7 +125,7 @@ fn exit_codes_are_those_of_a_run_of_its_own() {
 }
 
 #[test]
-fn a_run_goes_on_with_the_last_agent_or_a_named_one_and_with_the_model_that_it_says() {
+fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
@@ -148,14 +148,14 @@ fn a_run_goes_on_with_the_last_agent_or_a_named_one_and_with_the_model_that_it_s
 }
 
 #[test]
-fn a_question_of_its_turn_is_refused_and_the_model_is_told_why() {
+fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
     let program = home.start(&["-p", "make it"]);
     peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
     let exchange = peer.accept();
-    assert!(exchange.request().json()["messages"].to_string().contains("nobody is there"));
+    assert!(exchange.request().json()["messages"].to_string().contains("this runs unattended"));
     exchange.stream().text("then not").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
@@ -184,7 +184,7 @@ fn a_signal_interrupts_the_turn_and_not_the_server() {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_its_turn_to_the_server() {
+fn the_turn_of_a_killed_run_continues_in_the_server() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
@@ -201,7 +201,7 @@ fn a_run_that_is_killed_leaves_its_turn_to_the_server() {
 }
 
 #[test]
-fn a_server_that_is_lost_is_told_behind_what_had_come() {
+fn a_lost_server_is_an_error_after_the_partial_answer() {
     let peer = Peer::start();
     for (signal, kind) in [(Signal::KILL, "system"), (Signal::TERM, "system")] {
         let home = Home::with_server(&peer.url());
@@ -219,7 +219,7 @@ fn a_server_that_is_lost_is_told_behind_what_had_come() {
 }
 
 #[test]
-fn ten_runs_at_once_have_an_agent_each() {
+fn ten_concurrent_runs_have_an_agent_each() {
     let home = Home::new();
     let _server = Server::at(&home);
     let is_running: Vec<Program> = (0..10).map(|n| home.start(&["-p", &format!("I am {n}")])).collect();
@@ -231,7 +231,7 @@ fn ten_runs_at_once_have_an_agent_each() {
 }
 
 #[test]
-fn ten_runs_at_once_with_one_agent_are_told_their_own_turn_each_even_if_others_are_cut_or_fail() {
+fn ten_concurrent_runs_with_one_agent_get_their_own_turns_only() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
@@ -277,7 +277,7 @@ fn queued(home: &Home, count: usize) {
 }
 
 #[test]
-fn lines_of_the_input_are_turns_that_can_be_cut_and_the_limit_is_that_of_all() {
+fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
@@ -298,7 +298,7 @@ fn lines_of_the_input_are_turns_that_can_be_cut_and_the_limit_is_that_of_all() {
 }
 
 #[test]
-fn where_a_chat_or_another_run_holds_the_directory_that_is_said_with_what_to_do() {
+fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
     let home = Home::new();
     let is_refused = |pid: String| {
         let told = home.run(&["-p", "hello"]);
@@ -325,7 +325,7 @@ fn text_of(path: &Path) -> &str {
 }
 
 #[test]
-fn a_run_that_waits_for_its_server_wakes_nobody() {
+fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);

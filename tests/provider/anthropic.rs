@@ -1,5 +1,5 @@
-//! Golden request bodies in `fixtures/requests/anthropic`, and what is sent besides: bytes that the provider caches by must
-//! not change by accident.
+//! Golden request bodies in `fixtures/requests/anthropic`, headers and URLs. Providers cache by bytes, which must not
+//! change by accident.
 
 use std::fs;
 use std::path::Path;
@@ -26,10 +26,9 @@ const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration { name: "bash", description: "Runs \"it\".", parameters: r#"{"type":"object"}"# },
 ];
 
-/// What the API says of a cached prefix.
+/// The mark of a cached prefix.
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-/// A request in the making.
 #[derive(Clone)]
 struct Asked<'a> {
     endpoint: Endpoint,
@@ -102,7 +101,7 @@ fn result(id: &str, content: &str, is_error: bool) -> Body {
 const SIGNED: &str = r#"{"type":"thinking","thinking":"Hm }","signature":"c2ln"}"#;
 const REDACTED: &str = r#"{"type":"redacted_thinking","data":"eA=="}"#;
 
-/// A conversation as it grows, with everything in it that a good day has.
+/// A conversation with every kind of turn.
 fn long_talk(model: &str) -> Vec<Body> {
     vec![
         user("What is in \"a\\b\"?\nAnd c?"),
@@ -194,7 +193,7 @@ fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one_apart_from_the
 }
 
 #[test]
-fn where_one_request_ended_the_next_one_has_a_mark() {
+fn the_next_request_has_a_mark_at_the_end_of_the_previous_one() {
     let (asked, talk) = (asked("claude-haiku-4-5"), long_talk("claude-haiku-4-5"));
     for (before, after) in [(1, 6), (6, 9), (9, 11)] {
         let ends_with = asked.json(&talk[..before])["messages"].as_array().unwrap().last().unwrap().clone();
@@ -204,7 +203,7 @@ fn where_one_request_ended_the_next_one_has_a_mark() {
 }
 
 #[test]
-fn how_long_a_reply_may_be_is_what_is_known_of_the_model_and_has_room_for_thinking() {
+fn max_tokens_is_that_of_the_model_with_room_for_thinking() {
     let max_tokens = |asked: Asked| asked.json(&[user("hi")])["max_tokens"].as_u64().unwrap();
     assert_eq!(max_tokens(asked("claude-3-haiku-20240307")), 4_096);
     assert_eq!(max_tokens(asked("claude-haiku-4-5")), 32_000);
@@ -216,7 +215,7 @@ fn how_long_a_reply_may_be_is_what_is_known_of_the_model_and_has_room_for_thinki
 }
 
 #[test]
-fn headers_have_the_version_and_the_key_and_the_endpoint_s_own_win() {
+fn headers_have_version_and_key_and_configured_ones_win() {
     let names = |request: &HttpRequest| request.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let mut asked = asked("claude-opus-5");
     let keyless = asked.open(&[user("hi")]).unwrap();
@@ -242,7 +241,7 @@ fn headers_have_the_version_and_the_key_and_the_endpoint_s_own_win() {
 }
 
 #[test]
-fn the_base_url_may_end_with_its_version_or_without() {
+fn the_base_url_may_end_with_or_without_a_version() {
     let bases = [
         ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
         ("https://api.anthropic.com/", "https://api.anthropic.com/v1/messages"),
@@ -259,7 +258,7 @@ fn the_base_url_may_end_with_its_version_or_without() {
 }
 
 #[test]
-fn where_nothing_was_said_nothing_is_sent() {
+fn an_empty_conversation_is_an_error() {
     for log in
         [vec![], vec![user(" ")], vec![signed("claude-opus-5", " ", &[(0, 0, SIGNED)])], vec![result("a", "x", true)]]
     {

@@ -1,4 +1,4 @@
-//! Golden request bodies in `fixtures/requests/google`, and what else a request to the Gemini API is made of.
+//! Golden request bodies in `fixtures/requests/google`, headers and URLs of the Gemini API.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,6 @@ fn endpoint() -> Endpoint {
     harness::endpoint("google", "gemini-3.8-flash", "https://host/v1beta")
 }
 
-/// What is asked: everything but the log.
 struct Asked<'a> {
     endpoint: Endpoint,
     thinking: Thinking,
@@ -65,7 +64,7 @@ fn user(text: &str) -> Body {
     Body::User(text.into())
 }
 
-/// A reply of the model that is asked, with a signature on the call that comes next.
+/// A reply of the same model, with a signature on the next call.
 fn reply(text: &str, signature: &str) -> Body {
     let json = format!("{{\"thoughtSignature\":{signature:?}}}");
     let signatures = vec![Signature { text: text.len(), calls: 0, json }];
@@ -91,7 +90,7 @@ fn result(id: &str, content: &str, is_error: bool) -> Body {
     Body::ToolResult(ToolResult { call_id: id.into(), name, content, is_error, duration: Duration::ZERO })
 }
 
-/// Two steps of one turn, then another person's word.
+/// Two steps of one turn, then another message of the user.
 fn long_talk() -> Vec<Body> {
     vec![
         user("What is in \"a\"?\nAnd c?"),
@@ -154,7 +153,7 @@ fn bodies_are_the_golden_ones_and_valid() {
 }
 
 #[test]
-fn a_model_that_demands_signatures_gets_one_on_the_first_call_of_each_step_of_the_turn() {
+fn a_model_that_requires_signatures_gets_one_on_the_first_call_of_each_step() {
     let asked = Asked::default();
     let mut log = vec![user("go")];
     for (id, by) in [("a", of_another("first")), ("b", reply("second", "bWluZQ==")), ("c", of_another("third"))] {
@@ -179,7 +178,7 @@ fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
 }
 
 #[test]
-fn the_key_stands_in_its_header_and_nowhere_else() {
+fn the_key_is_only_in_its_header() {
     let keyless = Asked::default().open(&[user("hi")]).expect("a request");
     let names: Vec<&str> = keyless.headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Content-Type", "Accept"]);
@@ -191,7 +190,7 @@ fn the_key_stands_in_its_header_and_nowhere_else() {
 }
 
 #[test]
-fn the_name_of_a_model_cannot_change_the_address() {
+fn the_name_of_a_model_cannot_change_the_path() {
     let url = |model: &str, base_url: &str| {
         let endpoint = Endpoint { model: model.into(), base_url: base_url.into(), ..endpoint() };
         Asked { endpoint, ..Asked::default() }.open(&[user("hi")]).map(|request| request.url)
@@ -213,7 +212,7 @@ fn the_name_of_a_model_cannot_change_the_address() {
 }
 
 #[test]
-fn where_nothing_can_be_sent_nothing_is() {
+fn invalid_requests_are_errors() {
     let asked = Asked::default();
     for log in [vec![], vec![user(" ")], vec![reply("", "x")], vec![result("a", "x", false)]] {
         assert_eq!(asked.open(&log).unwrap_err().kind, ErrorKind::BadRequest);

@@ -1,4 +1,4 @@
-//! Providers from outside: recorded bytes, golden bodies, and conversations that no log should break.
+//! Providers: recorded responses, golden request bodies, and random conversations.
 
 mod anthropic;
 mod google;

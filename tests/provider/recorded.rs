@@ -1,5 +1,5 @@
-//! Wire bytes in `fixtures/sse/<kind>/<case>.sse` and, beside them, the head they came with and the events
-//! they mean. Each case is decoded whole, byte by byte, and cut in two at every position.
+//! Recorded bytes in `fixtures/sse/<kind>/<case>.sse` with a JSON file of the head and the expected events. Each case
+//! is decoded as a whole, byte by byte, and cut in two at every position.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use polylogue::provider::{PROVIDERS, find};
 use serde_json::{Value, json};
 
 #[test]
-fn recorded_answers_mean_the_same_however_they_are_cut() {
+fn recorded_responses_give_the_same_events_however_they_are_cut() {
     for kind in kinds() {
         let cases = cases(kind);
         assert!(cases.len() >= 15, "the recordings of {kind} are there");
@@ -27,7 +27,7 @@ fn recorded_answers_mean_the_same_however_they_are_cut() {
 }
 
 #[test]
-fn a_recorded_answer_that_ends_too_early_ends_in_exactly_one_done_or_error() {
+fn a_truncated_response_ends_with_exactly_one_done_or_error() {
     for kind in kinds() {
         for (name, head, bytes, _) in cases(kind) {
             for end in 0..bytes.len() {
@@ -39,7 +39,7 @@ fn a_recorded_answer_that_ends_too_early_ends_in_exactly_one_done_or_error() {
     }
 }
 
-/// Every provider that reads bytes.
+/// All providers except echo.
 fn kinds() -> impl Iterator<Item = &'static str> {
     PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| *kind != "echo")
 }
@@ -81,7 +81,7 @@ fn decode(kind: &str, head: &HttpHead, pieces: &[&[u8]]) -> Vec<Value> {
     merged
 }
 
-/// Adds an event in the fixtures' own notation; text that goes on is joined with what it goes on with.
+/// Adds an event in the notation of the fixtures; pieces of text are joined.
 fn add(merged: &mut Vec<Value>, event: StreamEvent) {
     let last = merged.last_mut();
     match event {

@@ -1,4 +1,4 @@
-//! Golden request bodies in `fixtures/requests/openai`: bytes that providers cache by must not change by accident.
+//! Golden request bodies in `fixtures/requests/openai`. Providers cache by bytes, which must not change by accident.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub fn result(id: &str, content: &str) -> Body {
     Body::ToolResult(ToolResult { call_id: id.into(), name, content, is_error: false, duration: Duration::ZERO })
 }
 
-/// A conversation as it grows, with everything in it that a good day has.
+/// A conversation with every kind of turn.
 pub fn long_talk() -> Vec<Body> {
     vec![
         user("What is in \"a\\b\"?\nAnd c?"),
@@ -171,7 +171,7 @@ fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
 }
 
 #[test]
-fn headers_have_the_key_only_if_there_is_one_and_the_endpoint_s_own_win() {
+fn headers_have_a_key_only_if_there_is_one_and_configured_ones_win() {
     let names = |request: &HttpRequest| request.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let keyless = open(&endpoint(), "", &[user("hi")], &[]).unwrap();
     assert_eq!(names(&keyless), ["Content-Type", "Accept"]);
@@ -189,7 +189,7 @@ fn headers_have_the_key_only_if_there_is_one_and_the_endpoint_s_own_win() {
 }
 
 #[test]
-fn what_cannot_stand_in_a_header_is_an_error_that_does_not_repeat_it() {
+fn an_invalid_header_is_an_error_that_does_not_repeat_it() {
     let key = Endpoint { key: Some(Secret::new("sk-se\ncret")), ..endpoint() };
     let error = open(&key, "", &[user("hi")], &[]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Auth);
@@ -202,7 +202,7 @@ fn what_cannot_stand_in_a_header_is_an_error_that_does_not_repeat_it() {
 }
 
 #[test]
-fn the_address_is_the_base_url_with_the_path_before_any_query() {
+fn the_url_is_the_base_url_with_the_path_before_a_query() {
     let bases = [
         ("http://localhost:8080/v1", "http://localhost:8080/v1/chat/completions"),
         ("https://host/v1/", "https://host/v1/chat/completions"),
@@ -217,9 +217,9 @@ fn the_address_is_the_base_url_with_the_path_before_any_query() {
     assert_eq!(open(&endpoint, "", &[user("hi")], &[]).unwrap_err().kind, ErrorKind::Usage);
 }
 
-/// What OpenAI says of it stands in `src/provider/openai/request.rs`.
+/// OpenAI's message is quoted in `src/provider/openai/request.rs`.
 #[test]
-fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refused_with_the_way_out() {
+fn a_model_that_supports_tools_only_without_thinking_gets_effort_none() {
     let log = [Message { id: MessageId(0), body: user("go"), created_at: 0 }];
     let messages: Vec<_> = log.iter().collect();
     let open = |model: &str, thinking, tools| -> Result<Value> {
@@ -249,7 +249,7 @@ fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refu
 }
 
 #[test]
-fn where_nothing_was_said_nothing_is_sent() {
+fn an_empty_conversation_is_an_error() {
     for log in [vec![], vec![user(" ")], vec![reply("")], vec![result("a", "x")]] {
         assert_eq!(open(&endpoint(), "Be brief.", &log, TOOLS).unwrap_err().kind, ErrorKind::BadRequest);
     }

@@ -1,5 +1,4 @@
-//! Golden request bodies in `fixtures/requests/openai-responses`: where reasoning stands in them, and what is said of it to
-//! which model.
+//! Golden request bodies in `fixtures/requests/openai-responses`: positions of reasoning, and its parameters by model.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +41,7 @@ fn text_of(request: &HttpRequest) -> String {
     String::from_utf8(request.body.to_vec()).unwrap()
 }
 
-/// The body for a model that reasons and is asked nothing in particular about it.
+/// The body for a reasoning model with the default thinking level.
 fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
     text_of(&open(&endpoint("gpt-5"), Thinking::Unspecified, system, bodies, tools).unwrap())
 }
@@ -51,14 +50,14 @@ fn body_thinking(model: &str, thinking: Thinking) -> String {
     text_of(&open(&endpoint(model), thinking, "", &[user("Hello")], &[]).unwrap())
 }
 
-/// Reasoning with this number, before so many bytes of text and so many calls have come.
+/// Reasoning with this number, after this many bytes of text and this many calls.
 fn signature(number: usize, text: usize, calls: usize) -> Signature {
     let json =
         format!(r#"{{"encrypted_content":"gAAAA-{number}","id":"rs_{number}","summary":[],"type":"reasoning"}}"#);
     Signature { text, calls, json }
 }
 
-/// The phase of a message that ends after so many bytes of text.
+/// The phase of a message that ends after this many bytes of text.
 fn phase(name: &str, text: usize) -> Signature {
     Signature { text, calls: 0, json: format!(r#"{{"phase":"{name}"}}"#) }
 }
@@ -198,7 +197,7 @@ fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
 }
 
 #[test]
-fn an_amount_of_thinking_that_the_model_would_reject_is_refused_before_it_is_sent() {
+fn an_unsupported_thinking_level_is_an_error() {
     let check = find("openai-responses").unwrap().check_thinking;
     for model in ["gpt-4o", "openai/gpt-4.1", "ft:gpt-3.5-turbo:org::1", "gpt-5-chat-latest"] {
         assert_eq!(check(model, Thinking::Low).unwrap_err().kind, ErrorKind::Usage, "{model}");
@@ -212,7 +211,7 @@ fn an_amount_of_thinking_that_the_model_would_reject_is_refused_before_it_is_sen
 }
 
 #[test]
-fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
+fn the_url_and_the_key_follow_the_protocol() {
     for (base_url, url) in [
         ("https://host/v1/", "https://host/v1/responses"),
         ("https://host/v1/responses", "https://host/v1/responses"),
@@ -227,7 +226,7 @@ fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
 }
 
 #[test]
-fn where_nothing_was_said_nothing_is_sent() {
+fn an_empty_conversation_is_an_error() {
     for log in [vec![], vec![user(" ")], vec![signed("", vec![signature(1, 0, 0)])]] {
         let refused = open(&endpoint("gpt-5"), Thinking::Unspecified, "Be brief.", &log, TOOLS).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::BadRequest);

@@ -1,4 +1,4 @@
-//! Whatever a log holds, the request that is made of it is valid: for every provider, and for logs that no agent would write.
+//! Every log gives a valid request, for every provider, including logs that no agent would write.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec
 
 use crate::support::validity::check;
 
-/// The body for this log, if there is anything to send.
+/// The body for this log; `None` for an empty conversation.
 fn body_of(spec: &ProviderSpec, model: &str, log: &[Message], thinking: Thinking, tools: usize) -> Option<Vec<u8>> {
     let endpoint = endpoint(spec.kind, model);
     let messages: Vec<&Message> = log.iter().collect();
@@ -30,7 +30,7 @@ fn endpoint(kind: &str, model: &str) -> Endpoint {
     Endpoint { kind: kind.into(), model: model.into(), base_url: "http://host/v1".into(), ..Endpoint::echo() }
 }
 
-/// Models for which a provider keeps different rules.
+/// Models with different rules.
 fn models_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "anthropic" => &["claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "claude-fable-5", "another-maker-s"],
@@ -39,7 +39,7 @@ fn models_of(kind: &str) -> &'static [&'static str] {
 }
 
 /// Signatures in the form of each provider.
-fn seals_of(kind: &str) -> &'static [&'static str] {
+fn signatures_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "anthropic" => &[
             r#"{"type":"thinking","thinking":"hm","signature":"c2ln"}"#,
@@ -69,12 +69,12 @@ impl Random {
         from[self.below(from.len() as u64)]
     }
 
-    /// Signatures in order, made by the model that is asked or by another one.
+    /// Signatures in order, of the same model or another one.
     fn signatures(&mut self, kind: &str, model: &str) -> (Vec<Signature>, String) {
         let mut place = (0, 0);
         let signatures = (0..self.below(4)).map(|_| {
             place = (place.0 + self.below(3) * self.below(4), place.1 + self.below(2));
-            Signature { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
+            Signature { text: place.0, calls: place.1, json: self.pick(signatures_of(kind)).to_owned() }
         });
         let signatures = signatures.collect();
         let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind, model).full_name() };
@@ -110,7 +110,7 @@ impl Random {
 }
 
 #[test]
-fn whatever_the_log_holds_the_request_is_valid() {
+fn every_log_gives_a_valid_request() {
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
         let mut random = Random(1);
         let mut sent = 0;

@@ -1,4 +1,4 @@
-//! `attach`: a terminal at the other end of a connection, with the same program on it.
+//! Attached terminals.
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
@@ -15,7 +15,7 @@ fn child(app: &mut Harness, name: &str) {
 }
 
 #[test]
-fn what_is_typed_far_away_is_answered_on_the_screen_there() {
+fn keys_are_answered_on_the_attached_screen() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
     terminal.wait_for_text(&mut app, "── agent 0");
@@ -47,7 +47,7 @@ fn each_terminal_has_its_own_agent_and_size() {
 }
 
 #[test]
-fn a_terminal_that_is_resized_or_has_lost_its_picture_is_drawn_whole() {
+fn a_resized_or_cleared_terminal_is_redrawn_completely() {
     let mut app = serve(Plan::default());
     app.say(0, "some words");
     app.turn_until_idle();
@@ -65,7 +65,7 @@ fn a_terminal_that_is_resized_or_has_lost_its_picture_is_drawn_whole() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_refused_and_the_connection_goes_on() {
+fn a_refused_attach_keeps_the_connection_open() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     let (_, words) =
@@ -78,7 +78,7 @@ fn what_cannot_be_attached_is_refused_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_terminal_is_told_what_it_cannot_ask_for_and_stays() {
+fn an_attached_terminal_that_sends_other_requests_gets_errors_and_stays_attached() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
@@ -91,7 +91,7 @@ fn a_terminal_is_told_what_it_cannot_ask_for_and_stays() {
 }
 
 #[test]
-fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
+fn detaching_gives_a_reason_and_the_next_terminal_shows_the_same_agent() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
     app.say(1, "!hang");
@@ -102,14 +102,14 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
         terminal.wait_for_text(&mut app, "── worker");
         terminal.type_bytes(way_out);
         let end = terminal.next_message(&mut app);
-        assert_eq!(end, json!({"end": "detached: 2 agents go on"}));
+        assert_eq!(end, json!({"end": "detached: 2 agents keep running"}));
         assert!(terminal.client.read_to_end(&mut app).is_empty());
         assert_eq!((app.repl.terminal_ids().len(), app.state(1)), (1, State::WaitingForLlm));
     }
 }
 
 #[test]
-fn a_terminal_that_is_lost_leaves_its_draft_and_its_place() {
+fn a_lost_terminal_leaves_its_draft_and_its_agent_to_the_next() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
     let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
@@ -130,7 +130,7 @@ fn a_terminal_that_is_lost_leaves_its_draft_and_its_place() {
 }
 
 #[test]
-fn who_only_watches_changes_nothing() {
+fn a_read_only_terminal_changes_nothing() {
     let mut app = serve(Plan::default());
     let mut watcher = Terminal::attach(&app, SIZE, json!({"read_only": true}));
     watcher.wait_for_text(&mut app, "agent 0");
@@ -144,7 +144,7 @@ fn who_only_watches_changes_nothing() {
 }
 
 #[test]
-fn who_stops_its_process_is_asked_to_and_is_drawn_anew_when_it_goes_on() {
+fn ctrl_z_suspends_the_client_and_a_continued_one_is_redrawn() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
@@ -157,7 +157,7 @@ fn who_stops_its_process_is_asked_to_and_is_drawn_anew_when_it_goes_on() {
 }
 
 #[test]
-fn a_terminal_that_takes_nothing_misses_frames_is_heard_and_then_sees_the_newest() {
+fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
@@ -186,7 +186,7 @@ fn a_terminal_that_takes_nothing_misses_frames_is_heard_and_then_sees_the_newest
 }
 
 #[test]
-fn a_hundred_terminals_come_and_go_while_an_agent_streams_and_leave_nothing_behind() {
+fn a_hundred_terminals_attach_and_leave_during_a_stream_without_a_leak() {
     let mut app = serve(Plan::default());
     app.say(0, "!slow 1\n!repeat 5000\nword");
     for n in 0..100 {
@@ -211,7 +211,7 @@ fn a_hundred_terminals_come_and_go_while_an_agent_streams_and_leave_nothing_behi
 }
 
 #[test]
-fn terminals_that_look_at_a_quiet_house_do_not_wake_it() {
+fn terminals_that_show_idle_agents_do_not_wake_the_loop() {
     let mut app = serve(Plan::default());
     let mut terminals: Vec<Terminal> = (0..3).map(|_| Terminal::attach(&app, SIZE, json!({}))).collect();
     terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
@@ -223,7 +223,7 @@ fn terminals_that_look_at_a_quiet_house_do_not_wake_it() {
 }
 
 #[test]
-fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
+fn a_server_that_ends_gives_its_terminals_the_reason() {
     let mut app = serve(Plan::default());
     let mut terminals: Vec<Terminal> = (0..2).map(|_| Terminal::attach(&app, SIZE, json!({}))).collect();
     terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
@@ -236,14 +236,14 @@ fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
     for terminal in &mut terminals {
         terminal.look();
         let end = terminal.messages.pop().expect("a last word");
-        assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept"}));
+        assert_eq!(end, json!({"end": "the server has ended: 1 agent is saved"}));
     }
     let mut app = Harness::open(Plan::default(), app.close());
     assert!(app.screen_text().contains("> not sent"), "the draft is kept");
 }
 
 #[test]
-fn who_stops_its_process_and_reads_nothing_is_asked_once_when_it_reads() {
+fn a_suspend_request_is_sent_once_when_the_client_reads_again() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");

@@ -1,4 +1,4 @@
-//! Clients that go, in every state, and the end of the server: nobody is left in the dark and nothing is left behind.
+//! Clients that leave in every state, and the end of the server.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -10,6 +10,7 @@ use polylogue::store::Store;
 use serde_json::json;
 
 use crate::support::client::{self, Client, open_to_clients, refusal, request, serve, turn_until_no_client};
+use crate::support::eventually;
 use crate::support::harness::{Harness, Plan};
 
 /// Every request, and what is no request.
@@ -31,7 +32,7 @@ fn lines() -> Vec<String> {
 }
 
 #[test]
-fn a_client_may_vanish_at_any_point_and_leaves_nothing_behind() {
+fn a_client_that_disappears_at_any_point_leaks_nothing() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     for line in lines() {
@@ -53,7 +54,7 @@ fn a_client_may_vanish_at_any_point_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_closes_its_writing_side_is_still_answered_what_can_be_answered_at_once() {
+fn requests_sent_before_the_writing_side_was_closed_are_answered() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     client.ask("ps", json!({}));
@@ -65,7 +66,7 @@ fn who_closes_its_writing_side_is_still_answered_what_can_be_answered_at_once() 
 }
 
 #[test]
-fn a_client_that_does_not_take_its_answers_is_not_heard_further_until_it_does() {
+fn no_request_is_read_while_the_client_does_not_read_responses() {
     let mut app = serve(Plan::default());
     for n in 0..50 {
         app.ask(0, Change::Fork { prompt: None, name: Some(format!("child-{n}")), model: None });
@@ -84,7 +85,7 @@ fn a_client_that_does_not_take_its_answers_is_not_heard_further_until_it_does() 
 }
 
 #[test]
-fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
+fn stop_is_answered_first_and_the_other_clients_get_the_reason() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Client::connect(&app));
@@ -98,9 +99,8 @@ fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
     assert!(socket::connect(app.directory()).expect("no stranger").is_none(), "the socket is gone");
     assert!(!stops.has_ended, "the store is still held");
     let directory = app.close();
-    let store = Store::open(directory.path());
-    let (last, ended) = (stops.try_read(), stops.has_ended);
-    assert!(store.is_ok() && last.is_none() && ended, "who reads to the end finds the store free");
+    eventually(|| stops.try_read().is_none() && stops.has_ended);
+    eventually(|| Store::open(directory.path()).is_ok());
     // The turn was cut, and so the wait is over.
     assert_eq!(waits.try_read(), Some(json!({"ok": {"status": "interrupted"}})));
     assert_eq!(silent.try_read(), None);
@@ -112,7 +112,7 @@ fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
+fn a_client_that_reads_nothing_does_not_delay_the_end() {
     let mut app = serve(Plan::default());
     app.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
     app.turn_until_idle();
@@ -125,7 +125,7 @@ fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn the_socket_of_a_server_that_died_is_taken_over_and_that_of_a_living_one_never() {
+fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
     let app = serve(Plan::default());
     let refused = Store::open(app.directory()).err().expect("the store is held").message;
     assert!(refused.contains("`polylogue attach`"), "{refused}");
@@ -135,14 +135,14 @@ fn the_socket_of_a_server_that_died_is_taken_over_and_that_of_a_living_one_never
     // What SIGKILL leaves: the file, and nobody who listens.
     let directory = app.close();
     std::fs::rename(directory.path().join("kept"), directory.path().join("server/socket")).expect("a name");
-    assert!(socket::connect(directory.path()).expect("ours").is_none(), "nobody answers");
+    eventually(|| socket::connect(directory.path()).expect("a socket of ours").is_none());
     let mut app = Harness::open(Plan { size: None, ..Plan::default() }, directory);
     open_to_clients(&mut app);
     Client::connect(&app).is_served(&mut app);
 }
 
 #[test]
-fn a_house_that_does_not_serve_has_no_socket() {
+fn without_serving_there_is_no_socket() {
     let app = Harness::new(Plan::default());
     assert!(socket::connect(app.directory()).expect("nothing strange").is_none());
 }

@@ -1,4 +1,4 @@
-//! What no client can do: fill the memory, take all places, keep the loop awake.
+//! Limits for clients: memory, number of connections, wake-ups.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -37,7 +37,7 @@ fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_fu
 }
 
 #[test]
-fn a_prompt_of_some_megabytes_is_no_line_too_long() {
+fn a_prompt_of_some_megabytes_is_accepted() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     let line = request("send", json!({"agent": "0", "text": "x".repeat(3 << 20)})) + "\n";
@@ -56,7 +56,7 @@ fn a_prompt_of_some_megabytes_is_no_line_too_long() {
 }
 
 #[test]
-fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
+fn the_client_that_was_silent_longest_makes_room_for_a_new_one() {
     let mut app = serve(Plan::default());
     let mut clients = Vec::new();
     for _ in 0..200 {
@@ -65,7 +65,7 @@ fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
         if clients.len() > 64 {
             let lines = clients.remove(0).read_to_end(&mut app);
             assert_eq!(lines.len(), 1, "{lines:?}");
-            assert!(refusal(&lines[0]).1.contains("silent longest"), "{lines:?}");
+            assert!(refusal(&lines[0]).1.contains("idle for the longest time"), "{lines:?}");
         }
         assert_eq!(app.repl.clients(), clients.len());
     }
@@ -74,11 +74,11 @@ fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
     clients.push(Client::connect(&app));
     app.turn();
     clients[0].is_served(&mut app);
-    assert!(refusal(&clients[1].read(&mut app)).1.contains("silent longest"));
+    assert!(refusal(&clients[1].read(&mut app)).1.contains("idle for the longest time"));
 }
 
 #[test]
-fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
+fn busy_clients_do_not_make_room_for_a_new_one() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut waiting: Vec<Client> = Vec::new();
@@ -98,7 +98,7 @@ fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
 }
 
 #[test]
-fn lines_without_an_end_from_many_clients_are_bounded_together() {
+fn endless_lines_of_many_clients_have_a_common_limit() {
     let mut app = serve(Plan::default());
     let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&app)).collect();
     app.turn();
@@ -131,7 +131,7 @@ fn three_clients(app: &mut Harness) -> [Client; 3] {
 }
 
 #[test]
-fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
+fn idle_clients_do_not_wake_the_loop() {
     let mut app = serve(Plan::default());
     app.say(0, "!tool bash {\"command\":\"ls\"}");
     app.turn_until_asked(0);
@@ -149,7 +149,7 @@ fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
 }
 
 #[test]
-fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_it_reads_nothing() {
+fn a_terminal_that_sends_garbage_is_detached_even_if_it_reads_nothing() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
@@ -168,7 +168,7 @@ fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_i
 }
 
 #[test]
-fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_out_although_it_goes() {
+fn a_flood_of_typed_lines_delays_no_client_and_is_carried_out_after_the_terminal_left() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
@@ -184,7 +184,7 @@ fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_ou
 }
 
 #[test]
-fn keys_that_wait_and_pastes_without_an_end_are_bounded_together() {
+fn waiting_keys_and_endless_pastes_have_a_common_limit() {
     let mut app = serve(Plan::default());
     let line = |keys: &[u8]| request("keys", json!({"keys": BASE64.encode(keys)})) + "\n";
     let keys = line(&[b"\x1b[200~", "x".repeat(11 << 20).as_bytes()].concat());

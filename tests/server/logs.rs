@@ -1,4 +1,4 @@
-//! `logs`: what an agent said and says, each chunk once and in order, however slowly it is read.
+//! `logs`: each chunk once and in order, however slowly the client reads.
 
 use polylogue::domain::flow::Change;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn logs(app: &mut Harness, fields: Value) -> (Vec<Value>, Value) {
 }
 
 #[test]
-fn what_was_said_is_told_from_the_beginning_and_the_end_says_where_to_go_on() {
+fn logs_begin_with_the_oldest_chunk_and_end_with_the_next_position() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
@@ -45,7 +45,7 @@ fn what_was_said_is_told_from_the_beginning_and_the_end_says_where_to_go_on() {
 }
 
 #[test]
-fn a_place_of_another_process_means_nothing_and_everything_is_told() {
+fn a_position_of_another_process_is_ignored() {
     let mut app = serve(Plan::default());
     app.say(0, "one two");
     app.turn_until_idle();
@@ -58,7 +58,7 @@ fn a_place_of_another_process_means_nothing_and_everything_is_told() {
 }
 
 #[test]
-fn the_last_ones_are_the_newest() {
+fn last_gives_the_newest_chunks() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
@@ -70,7 +70,7 @@ fn the_last_ones_are_the_newest() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn invalid_logs_requests_are_refused() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     let (kind, words) = client.refused(&mut app, "logs", json!({"agent": "nobody"}));
@@ -81,7 +81,7 @@ fn what_cannot_be_told_is_refused() {
 }
 
 #[test]
-fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
+fn follow_gives_every_chunk_once_and_in_order_until_the_agent_ends() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
     let mut client = Client::connect(&app);
@@ -106,7 +106,7 @@ fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
 }
 
 #[test]
-fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_missed() {
+fn a_client_that_never_reads_costs_its_agent_nothing_and_gets_the_number_of_missed_chunks() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     client.ask("logs", json!({"agent": "0", "follow": true}));
@@ -133,7 +133,7 @@ fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_mis
 }
 
 #[test]
-fn who_asks_for_what_was_said_so_far_is_not_told_that_it_missed_what_came_later() {
+fn chunks_after_the_requested_range_do_not_count_as_missed() {
     let mut app = serve(Plan::default());
     app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
     app.turn_until_idle();

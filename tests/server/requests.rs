@@ -1,4 +1,4 @@
-//! What scripts ask for: each request does what the command of its name does, and refuses what that refuses.
+//! Requests of scripts: each does the same as the command of its name.
 
 use polylogue::agent::State;
 use polylogue::domain::flow::Change;
@@ -9,7 +9,7 @@ use crate::support::client::{Client, open_to_clients, refusal, request, serve};
 use crate::support::harness::{Harness, Plan};
 
 #[test]
-fn the_list_of_agents_tells_of_each_what_a_script_needs() {
+fn ps_lists_the_fields_of_each_agent() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("reviewer".into()), model: None });
     app.say(1, "!hang");
@@ -30,7 +30,7 @@ fn the_list_of_agents_tells_of_each_what_a_script_needs() {
 }
 
 #[test]
-fn the_list_tells_of_no_keys_for_a_script_has_none() {
+fn the_activity_in_ps_mentions_no_keys() {
     let mut app = serve(Plan::default());
     app.say(0, "words\n!hang");
     let mut client = Client::connect(&app);
@@ -41,7 +41,7 @@ fn the_list_tells_of_no_keys_for_a_script_has_none() {
 }
 
 #[test]
-fn who_asks_a_question_is_listed_with_it() {
+fn ps_shows_the_question_of_a_waiting_agent() {
     let mut app = serve(Plan::default());
     app.say(0, "!tool bash {\"command\":\"ls /\"}");
     app.turn_until_asked(0);
@@ -51,7 +51,7 @@ fn who_asks_a_question_is_listed_with_it() {
 }
 
 #[test]
-fn the_terminals_are_listed() {
+fn sessions_lists_the_terminals() {
     let mut app = Harness::new(Plan { size: Some((70, 20)), ..Plan::default() });
     open_to_clients(&mut app);
     let list = Client::connect(&app).done(&mut app, "sessions", json!({}));
@@ -61,7 +61,7 @@ fn the_terminals_are_listed() {
 }
 
 #[test]
-fn a_new_agent_is_a_child_of_the_root_without_its_history_and_can_be_named_at_once() {
+fn new_creates_a_child_of_the_root_without_history() {
     let mut app = serve(Plan::default());
     app.say(0, "before");
     app.turn_until_idle();
@@ -77,7 +77,7 @@ fn a_new_agent_is_a_child_of_the_root_without_its_history_and_can_be_named_at_on
 }
 
 #[test]
-fn what_is_sent_is_said_as_it_stands_and_never_a_command() {
+fn sent_text_is_never_a_command() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     assert_eq!(client.done(&mut app, "send", json!({"agent": "0", "text": "/exit"})), json!({"queued": 0}));
@@ -87,7 +87,7 @@ fn what_is_sent_is_said_as_it_stands_and_never_a_command() {
 }
 
 #[test]
-fn what_is_sent_to_an_agent_at_work_waits_in_its_queue_and_the_script_is_told_where() {
+fn text_for_a_busy_agent_is_queued_and_the_response_has_the_length() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut client = Client::connect(&app);
@@ -99,7 +99,7 @@ fn what_is_sent_to_an_agent_at_work_waits_in_its_queue_and_the_script_is_told_wh
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_and_nothing_is_said() {
+fn invalid_send_requests_are_refused() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     for (fields, expected) in [
@@ -126,7 +126,7 @@ fn a_full_disk_refuses_what_is_sent_and_the_server_goes_on() {
 }
 
 #[test]
-fn agents_are_called_by_name_number_and_the_beginning_of_their_id() {
+fn agents_are_found_by_name_number_and_the_beginning_of_the_id() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("worker".into()), model: None });
     let id = app.id(1).to_string();
@@ -140,7 +140,7 @@ fn agents_are_called_by_name_number_and_the_beginning_of_their_id() {
 }
 
 #[test]
-fn the_dead_stay_dead_and_the_root_lives() {
+fn kill_ends_agents_but_never_the_root() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("child".into()), model: None });
     app.ask(1, Change::Fork { prompt: None, name: Some("grandchild".into()), model: None });
@@ -158,7 +158,7 @@ fn the_dead_stay_dead_and_the_root_lives() {
 
 /// The promise is 100 ms. With a clock that stands still it is: in the turn in which the request is read.
 #[test]
-fn an_agent_that_nobody_looks_at_is_interrupted_in_the_turn_in_which_that_is_asked() {
+fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     let mut app = Harness::new(Plan::default());
     open_to_clients(&mut app);
     app.fork(0);
@@ -176,7 +176,7 @@ fn an_agent_that_nobody_looks_at_is_interrupted_in_the_turn_in_which_that_is_ask
 }
 
 #[test]
-fn an_interrupt_stops_a_command_that_runs_off_the_screen_within_100_ms() {
+fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     open_to_clients(&mut app);
     app.fork(0);
@@ -191,7 +191,7 @@ fn an_interrupt_stops_a_command_that_runs_off_the_screen_within_100_ms() {
 }
 
 #[test]
-fn keys_without_a_terminal_are_refused_and_the_connection_goes_on() {
+fn keys_without_a_terminal_are_refused() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     for (what, fields) in
@@ -204,7 +204,7 @@ fn keys_without_a_terminal_are_refused_and_the_connection_goes_on() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
+fn bad_requests_get_an_error_and_the_connection_stays_open() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     let deep = "[".repeat(100_000);
@@ -230,7 +230,7 @@ fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
 }
 
 #[test]
-fn requests_are_understood_wherever_they_are_cut_on_the_way() {
+fn requests_are_read_wherever_the_stream_is_split() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     let lines = "{\"polylogue\":2,\"request\":\"sessions\"}\n{\"polylogue\":2,\"request\":\"ü\"}\n";
@@ -245,7 +245,7 @@ fn requests_are_understood_wherever_they_are_cut_on_the_way() {
 }
 
 #[test]
-fn requests_that_come_at_once_are_answered_one_by_one_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     app.say(0, "!hang");
@@ -278,6 +278,6 @@ fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
 }
 
 #[test]
-fn what_one_request_asks_for_has_happened_before_the_next_is_looked_at() {
+fn a_request_takes_effect_before_the_next_is_read() {
     assert_eq!(log_after_interrupt_and_send(true), log_after_interrupt_and_send(false));
 }

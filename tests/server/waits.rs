@@ -1,4 +1,4 @@
-//! `wait`: answered when an agent is at rest, when it is dead, or when the time is over.
+//! `wait`: answered when the agent is at rest or dead, or after the timeout.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::support::client::{Client, refusal, serve, turn_until_no_client};
 use crate::support::harness::Plan;
 
 #[test]
-fn who_is_at_rest_already_is_not_waited_for() {
+fn waiting_for_an_idle_agent_returns_at_once() {
     let mut app = serve(Plan::default());
     assert_eq!(Client::connect(&app).done(&mut app, "wait", json!({"agent": "0"})), json!({"status": "idle"}));
 }
 
 #[test]
-fn a_wait_ends_when_the_turn_and_all_that_is_queued_behind_it_are_over() {
+fn a_wait_ends_when_the_turn_and_the_queue_are_done() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     client.done(&mut app, "send", json!({"agent": "0", "text": "!slow 50\nfirst"}));
@@ -33,7 +33,7 @@ fn a_wait_ends_when_the_turn_and_all_that_is_queued_behind_it_are_over() {
 }
 
 #[test]
-fn a_wait_for_one_who_is_interrupted_tells_so() {
+fn a_wait_reports_an_interrupted_agent() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let (mut waiting, mut other) = (Client::connect(&app), Client::connect(&app));
@@ -43,7 +43,7 @@ fn a_wait_for_one_who_is_interrupted_tells_so() {
 }
 
 #[test]
-fn a_wait_for_one_who_dies_or_is_dead_tells_so() {
+fn a_wait_reports_a_dead_agent() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
     let id = app.id(1);
@@ -60,7 +60,7 @@ fn a_wait_for_one_who_dies_or_is_dead_tells_so() {
 }
 
 #[test]
-fn a_wait_that_takes_too_long_is_told_what_the_agent_does_and_the_agent_goes_on() {
+fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     app.turn();
@@ -72,7 +72,7 @@ fn a_wait_that_takes_too_long_is_told_what_the_agent_does_and_the_agent_goes_on(
     assert_eq!(client.try_read(), None);
     app.advance(Duration::from_millis(1));
     let (kind, words) = refusal(&client.read(&mut app));
-    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "the time is over: agent 0 is running, 0 queued"));
+    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "timed out: agent 0 is running, 0 queued"));
     assert_eq!(app.repl.roster().busy().len(), 1);
     let (kind, _) = client.refused(&mut app, "wait", json!({"agent": "0", "seconds": 0}));
     assert_eq!(kind, "timeout");
@@ -84,7 +84,7 @@ fn a_wait_that_takes_too_long_is_told_what_the_agent_does_and_the_agent_goes_on(
 }
 
 #[test]
-fn who_waits_and_leaves_is_forgotten() {
+fn the_wait_of_a_client_that_left_is_dropped() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut client = Client::connect(&app);

@@ -4,7 +4,7 @@ use super::App;
 use crate::support::pty::TerminalLeft;
 
 #[test]
-fn the_chat_attaches_where_a_server_holds_its_directory_and_a_prompt_goes_to_agent_0() {
+fn the_chat_attaches_to_a_running_server_and_sends_its_prompt_to_agent_0() {
     let app = App::served();
     let mut bare = app.terminal(&[], (80, 24));
     bare.wait_for_text("one person, many agents");
@@ -21,7 +21,7 @@ fn the_chat_attaches_where_a_server_holds_its_directory_and_a_prompt_goes_to_age
 }
 
 #[test]
-fn options_that_a_running_server_cannot_heed_are_named() {
+fn options_without_effect_on_a_running_server_are_listed() {
     let app = App::served();
     let mut pty = app.terminal(&["-m", "echo/other", "--trace", "/dev/null"], (120, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
@@ -32,7 +32,7 @@ fn options_that_a_running_server_cannot_heed_are_named() {
 }
 
 #[test]
-fn an_ephemeral_chat_is_its_own_also_beside_a_server() {
+fn an_ephemeral_chat_does_not_use_the_server() {
     let app = App::served();
     let mut pty = app.terminal(&["--ephemeral", "hello"], (80, 24));
     pty.wait_for_text("> hello\n\n  hello\n");
@@ -42,7 +42,7 @@ fn an_ephemeral_chat_is_its_own_also_beside_a_server() {
 }
 
 #[test]
-fn to_look_only_is_to_watch_the_server() {
+fn read_only_attaches_read_only_to_the_server() {
     let app = App::served();
     let mut pty = app.terminal(&["--read-only"], (80, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");

@@ -1,4 +1,4 @@
-//! Terminals come and go, and agents do not notice.
+//! Attaching and detaching terminals while agents work.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn child(pty: &mut Pty, peer: &Peer, name: &str) -> Exchange {
 }
 
 #[test]
-fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_agents_stream() {
+fn agents_continue_when_their_terminal_is_killed_and_another_of_another_size_attaches() {
     let peer = Peer::start();
     let app = App::served_with(&peer.url());
     let mut first = app.attach(&[], (80, 24));
@@ -54,7 +54,7 @@ fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_
 }
 
 #[test]
-fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
+fn two_terminals_show_different_agents_and_a_third_is_read_only() {
     let app = App::served();
     let mut one = app.attach(&["0"], (80, 24));
     one.send("/fork --name bea\r");
@@ -76,7 +76,7 @@ fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
 }
 
 #[test]
-fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back() {
+fn ctrl_c_detaches_restores_the_terminal_and_prints_how_to_continue() {
     let peer = Peer::start();
     let app = App::served_with(&peer.url());
     let mut pty = app.attach(&[], (80, 24));
@@ -87,7 +87,10 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let words = pty.screen_text();
-    assert!(words.contains("detached: 2 agents go on; to continue: polylogue"), "the way back is told once:\n{words}");
+    assert!(
+        words.contains("detached: 2 agents keep running; to continue: polylogue"),
+        "the way back is told once:\n{words}"
+    );
     assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
@@ -95,7 +98,7 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
 }
 
 #[test]
-fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
+fn signals_and_a_hang_up_detach_and_restore_the_terminal() {
     let app = App::served();
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut pty = app.attach(&[], (80, 24));
@@ -109,7 +112,7 @@ fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
 }
 
 #[test]
-fn a_server_that_dies_gives_the_terminal_back_with_words() {
+fn a_killed_server_leaves_a_restored_terminal_and_a_message() {
     let mut app = App::served();
     let mut pty = app.attach(&[], (120, 24));
     app.signal(Signal::KILL);
@@ -120,7 +123,7 @@ fn a_server_that_dies_gives_the_terminal_back_with_words() {
 }
 
 #[test]
-fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
+fn a_stopped_server_detaches_every_terminal_with_a_message() {
     let mut app = App::served();
     let mut ptys = [app.attach(&[], (80, 24)), app.attach(&["--read-only"], (90, 20))];
     app.get(&["stop"]);
@@ -133,7 +136,7 @@ fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_size_afterwards() {
+fn ctrl_z_restores_the_terminal_and_a_continued_process_redraws_for_the_new_size() {
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "before");
@@ -153,7 +156,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_si
 }
 
 #[test]
-fn another_size_is_drawn_at_once() {
+fn a_resized_terminal_is_redrawn_at_once() {
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     pty.resize(40, 10);
@@ -179,7 +182,7 @@ fn a_paste_of_ten_megabytes_arrives_complete() {
 }
 
 #[test]
-fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
+fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
     // Nobody reads what is drawn from here on.
@@ -191,7 +194,7 @@ fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
 }
 
 #[test]
-fn a_terminal_at_rest_costs_nothing() {
+fn an_idle_terminal_causes_no_wake_ups() {
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "hello");
@@ -221,7 +224,7 @@ fn wake_ups(pty: &Pty, app: &App) -> u64 {
 }
 
 #[test]
-fn a_command_of_a_tool_outlives_the_terminal_and_not_the_server() {
+fn a_tool_process_outlives_the_terminal_but_not_the_server() {
     let mut app = App::served();
     let mut pty = app.attach(&["0"], (80, 24));
     let mark = app.path().join("mark");

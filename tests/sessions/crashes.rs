@@ -1,4 +1,4 @@
-//! Servers and clients that die without a word, again and again, at moments that nobody chose.
+//! Servers and clients that are killed repeatedly, at random moments.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -37,7 +37,7 @@ fn kept(app: &App) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
+fn a_server_killed_fifty_times_loses_nothing_that_it_acknowledged() {
     let mut app = App::new();
     let mut random = Random(5);
     let mut acknowledged = BTreeSet::new();
@@ -73,7 +73,7 @@ fn descriptors(app: &App) -> usize {
 }
 
 #[test]
-fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
+fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     let app = App::served();
     let mut random = Random(7);
     let before = descriptors(&app);

@@ -1,11 +1,11 @@
-//! The life of a server: how it begins, that there is one, how it ends, and what it leaves.
+//! Starting and stopping a server.
 
 use rustix::process::Signal;
 
 use super::App;
 
 #[test]
-fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
+fn a_second_server_is_refused_and_names_the_first() {
     let app = App::served();
     for words in [&["serve"][..], &["serve", "--background"]] {
         let told = app.run(words);
@@ -18,7 +18,7 @@ fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
 }
 
 #[test]
-fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
+fn the_socket_of_a_killed_server_is_replaced_and_nothing_is_lost() {
     let mut app = App::served();
     app.get(&["send", "0", "before"]);
     app.get(&["wait", "0"]);
@@ -34,7 +34,7 @@ fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_server_outlives_a_hang_up_and_ends_by_a_signal_as_by_stop() {
+fn a_background_server_ignores_hang_up_and_ends_on_sigterm_or_stop() {
     let mut app = App::served();
     app.signal(Signal::HUP);
     app.get(&["ps"]);
@@ -48,7 +48,7 @@ fn a_server_outlives_a_hang_up_and_ends_by_a_signal_as_by_stop() {
 }
 
 #[test]
-fn a_server_in_the_terminal_says_how_to_reach_it_and_ends_with_ctrl_c() {
+fn a_foreground_server_prints_how_to_attach_and_ends_on_ctrl_c() {
     let app = App::new();
     let mut pty = app.terminal(&["serve"], (200, 24));
     pty.wait_for_text("attaches a terminal");
@@ -58,7 +58,7 @@ fn a_server_in_the_terminal_says_how_to_reach_it_and_ends_with_ctrl_c() {
 }
 
 #[test]
-fn a_server_in_the_terminal_outlives_its_hang_up() {
+fn a_foreground_server_survives_a_hang_up() {
     let app = App::new();
     let mut pty = app.terminal(&["serve"], (200, 24));
     pty.wait_for_text("attaches a terminal");
@@ -69,7 +69,7 @@ fn a_server_in_the_terminal_outlives_its_hang_up() {
 }
 
 #[test]
-fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
+fn errors_at_the_start_of_a_server_are_printed_by_the_command() {
     let app = App::new();
     std::fs::write(app.path().join("config.toml"), "working_limit = \"many\"").expect("a file");
     let file = app.path().join("config.toml");
@@ -85,7 +85,7 @@ fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
 }
 
 #[test]
-fn where_an_ordinary_chat_holds_the_directory_that_is_said_with_what_to_do() {
+fn a_directory_used_by_a_chat_is_refused_with_what_to_do() {
     let app = App::new();
     let mut chat = app.terminal(&[], (80, 24));
     chat.wait_for_text("one person, many agents");

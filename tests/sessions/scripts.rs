@@ -1,4 +1,4 @@
-//! What scripts ask: each subcommand, what it prints, and how it ends.
+//! The subcommands for scripts: output and exit codes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use super::{App, Response};
 use crate::support::peer::Peer;
 
 #[test]
-fn each_refusal_has_its_words_and_its_exit_code() {
+fn errors_have_a_message_and_an_exit_code() {
     let app = App::served();
     let table: [(&[&str], i32, &str); 15] = [
         (&["send", "nobody", "text"], 2, "no agent \"nobody\""),
@@ -40,7 +40,7 @@ fn each_refusal_has_its_words_and_its_exit_code() {
 }
 
 #[test]
-fn without_a_server_what_needs_one_says_how_to_start_it() {
+fn subcommands_that_need_a_server_print_how_to_start_it() {
     let app = App::new();
     for words in [
         &["attach"][..],
@@ -59,7 +59,7 @@ fn without_a_server_what_needs_one_says_how_to_start_it() {
 }
 
 #[test]
-fn a_text_is_sent_waited_for_and_read_also_from_the_standard_input_and_without_the_server() {
+fn send_wait_and_logs_work_from_arguments_and_standard_input_and_logs_without_a_server() {
     let app = App::served();
     assert_eq!(app.get(&["send", "0", "two", "words"]), "");
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
@@ -84,7 +84,7 @@ fn a_text_is_sent_waited_for_and_read_also_from_the_standard_input_and_without_t
 }
 
 #[test]
-fn lines_of_json_go_on_where_an_earlier_look_ended() {
+fn logs_continue_at_the_position_of_an_earlier_output() {
     let app = App::served();
     let lines = |words: &[&str]| -> Vec<Value> {
         app.get(words).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -105,7 +105,7 @@ fn lines_of_json_go_on_where_an_earlier_look_ended() {
 }
 
 #[test]
-fn whoever_follows_reads_on_until_the_agent_dies() {
+fn logs_follow_prints_new_output_until_the_agent_ends() {
     let peer = Peer::start();
     let app = App::served_with(&peer.url());
     let mut pty = app.attach(&[], (80, 24));
@@ -125,7 +125,7 @@ fn whoever_follows_reads_on_until_the_agent_dies() {
 }
 
 #[test]
-fn whoever_waits_is_told_by_the_exit_code_how_it_ended() {
+fn the_exit_code_of_wait_tells_the_status() {
     let app = App::served();
     app.get(&["send", "0", "words\n!hang"]);
     let late = app.run(&["wait", "0", "--timeout", "0.2"]);
@@ -145,7 +145,7 @@ fn whoever_waits_is_told_by_the_exit_code_how_it_ended() {
 }
 
 #[test]
-fn descendants_die_with_a_cascade() {
+fn kill_cascade_ends_descendants() {
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     for name in ["ann", "bob"] {
@@ -157,7 +157,7 @@ fn descendants_die_with_a_cascade() {
 }
 
 #[test]
-fn whoever_closes_the_pipe_has_read_enough() {
+fn a_closed_pipe_ends_logs_without_an_error() {
     let app = App::served();
     app.get(&["send", "0", "!repeat 3000\nmany words"]);
     app.get(&["wait", "0"]);

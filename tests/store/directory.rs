@@ -1,4 +1,4 @@
-//! The data directory: private, held by one, refused with words that help.
+//! The data directory: private, held by one process, and the errors that it can give.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn files_that_others_could_read_are_closed_to_them() {
 }
 
 #[test]
-fn a_second_process_is_told_who_holds_the_store_and_gets_it_after_that_one() {
+fn a_second_process_learns_which_one_holds_the_store_and_gets_it_afterwards() {
     const STORY: &str = "POLYLOGUE_TEST_SECOND_PROCESS";
     if let Ok(dir) = std::env::var(STORY) {
         let outcome = Store::open(Path::new(&dir)).map_or_else(|error| error.message, |_| "opened".into());
@@ -73,21 +73,21 @@ fn a_second_process_is_told_who_holds_the_store_and_gets_it_after_that_one() {
 }
 
 #[test]
-fn a_store_that_is_held_can_be_looked_at_but_not_touched() {
+fn a_held_store_can_be_read_but_not_written() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Store::open_read_only(dir.path()).is_err(), "there is none yet");
     let writer = Store::open(dir.path()).unwrap();
     let root = AgentId::random();
     writer.create_root(root, None, None, 1).unwrap();
     let reader = Store::open_read_only(dir.path()).unwrap();
-    say(&writer, root, "news");
+    append(&writer, root, "news");
     assert_eq!(texts(&reader, root), ["news"]);
-    let refused = reader.append(root, vec![said("no")], 2).unwrap_err();
+    let refused = reader.append(root, vec![user("no")], 2).unwrap_err();
     assert!(refused.message.contains("only be read"), "{refused}");
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_as_it_is() {
+fn a_newer_schema_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     drop(Store::open(dir.path()).unwrap());
     raw(dir.path()).execute_batch("PRAGMA user_version = 99").unwrap();
@@ -99,7 +99,7 @@ fn a_newer_schema_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
+fn the_file_of_another_program_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("polylogue.db");
     let letter = "Dear SQLite, this is a letter. ".repeat(100);
@@ -112,7 +112,7 @@ fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_path_that_cannot_be_a_directory_is_refused_in_plain_words() {
+fn a_path_that_cannot_be_a_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -127,13 +127,13 @@ fn a_path_that_cannot_be_a_directory_is_refused_in_plain_words() {
 }
 
 #[test]
-fn a_database_of_version_1_opens_and_becomes_one_of_today() {
+fn a_database_of_version_1_is_migrated() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v1.sql")).unwrap();
     let store = Store::open(dir.path()).unwrap();
-    let roll = store.load_agents().unwrap();
-    assert_eq!(roll.damaged, Vec::<String>::new());
-    let [root, scout] = &roll.agents[..] else { panic!("{roll:?}") };
+    let registry = store.load_agents().unwrap();
+    assert_eq!(registry.damaged, Vec::<String>::new());
+    let [root, scout] = &registry.agents[..] else { panic!("{registry:?}") };
     assert_eq!((root.endpoint.as_deref(), scout.name.as_deref()), (Some("echo/echo"), Some("scout")));
     assert_eq!(texts(&store, scout.id), ["hello", "look around"]);
     assert_eq!(store.recover(9).unwrap(), [scout.id]);
@@ -147,13 +147,13 @@ fn a_database_of_version_1_opens_and_becomes_one_of_today() {
 }
 
 #[test]
-fn a_database_of_version_2_opens_and_becomes_one_of_today() {
+fn a_database_of_version_2_is_migrated() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v2.sql")).unwrap();
     let store = Store::open(dir.path()).unwrap();
-    let roll = store.load_agents().unwrap();
-    assert_eq!(roll.damaged, Vec::<String>::new());
-    let [root, scout] = &roll.agents[..] else { panic!("{roll:?}") };
+    let registry = store.load_agents().unwrap();
+    assert_eq!(registry.damaged, Vec::<String>::new());
+    let [root, scout] = &registry.agents[..] else { panic!("{registry:?}") };
     assert_eq!((scout.system.as_deref(), scout.thinking.as_deref()), (Some("be a scout"), Some("high")));
     assert_eq!(store.recover(9).unwrap(), [scout.id]);
     let queued = store.queued(root.id).unwrap();
@@ -171,7 +171,7 @@ fn a_database_of_version_2_opens_and_becomes_one_of_today() {
 }
 
 #[test]
-fn a_database_of_version_3_opens_and_becomes_one_of_today() {
+fn a_database_of_version_3_is_migrated() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v3.sql")).unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -188,7 +188,7 @@ fn a_database_of_version_3_opens_and_becomes_one_of_today() {
     assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
 }
 
-/// Everything that a database is made of, in its own words.
+/// The schema of a database.
 fn schema(conn: &Connection) -> Vec<String> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();

@@ -1,4 +1,4 @@
-//! What an agent's history is after forks, clears, rewinds and deaths.
+//! An agent's history after forks, clears, rewinds and kills.
 
 use polylogue::base::id::{AgentId, MessageId};
 use polylogue::domain::history::History;
@@ -8,30 +8,30 @@ use polylogue::store::Store;
 use super::*;
 
 #[test]
-fn what_is_appended_comes_back_in_order_with_growing_ids_and_its_bytes() {
+fn appended_messages_are_read_back_in_order_with_growing_ids() {
     let (store, root) = fresh();
     let odd = "a\0b\u{1b}[2J\u{7}\r\n🦀 \u{202e}";
-    let written = store.append(root, vec![said(odd), answer_next(""), called("1"), result("1")], 7).unwrap();
+    let written = store.append(root, vec![user(odd), assistant(""), call("1"), result("1")], 7).unwrap();
     assert!(written.is_sorted_by(|a, b| a.id < b.id));
     assert_eq!(store.replay(root).unwrap().0, written);
     assert_eq!(store.last_own_message(root).unwrap(), written[3].id);
 }
 
 #[test]
-fn nothing_a_parent_does_after_the_fork_reaches_the_child() {
+fn a_child_inherits_nothing_after_the_fork() {
     let (store, root) = fresh();
-    say(&store, root, "grandparent");
+    append(&store, root, "grandparent");
     let parent = fork(&store, root);
-    say(&store, parent, "before");
+    append(&store, parent, "before");
     let mark = store.append(parent, vec![Body::Mark("here".into())], 3).unwrap()[0].id;
-    say(&store, parent, "also before");
+    append(&store, parent, "also before");
     let child = fork(&store, parent);
-    say(&store, child, "own");
+    append(&store, child, "own");
     let expected = store.replay(child).unwrap();
     assert_eq!(user_texts(&expected.0), ["grandparent", "before", "also before", "own"]);
 
-    say(&store, parent, "later");
-    say(&store, root, "later too");
+    append(&store, parent, "later");
+    append(&store, root, "later too");
     store.append(parent, vec![Body::Rewind(mark)], 4).unwrap();
     store.append(parent, vec![Body::Clear], 4).unwrap();
     store.append(root, vec![Body::Clear], 4).unwrap();
@@ -40,14 +40,14 @@ fn nothing_a_parent_does_after_the_fork_reaches_the_child() {
 }
 
 #[test]
-fn a_clear_cuts_off_all_ancestors_for_the_one_who_clears_and_for_those_forked_later() {
+fn a_clear_cuts_off_all_ancestors_for_the_agent_and_its_later_children() {
     let (store, root) = fresh();
-    say(&store, root, "old");
+    append(&store, root, "old");
     let child = fork(&store, root);
-    say(&store, child, "mine");
+    append(&store, child, "mine");
     let early = fork(&store, child);
     store.append(child, vec![Body::Clear], 3).unwrap();
-    say(&store, child, "new");
+    append(&store, child, "new");
     let late = fork(&store, child);
     assert_eq!(texts(&store, child), ["new"]);
     assert_eq!(texts(&store, late), ["new"]);
@@ -56,10 +56,10 @@ fn a_clear_cuts_off_all_ancestors_for_the_one_who_clears_and_for_those_forked_la
 }
 
 #[test]
-fn a_fork_before_the_parents_rewind_does_not_see_it_and_one_after_does() {
+fn only_a_fork_after_the_rewind_of_its_parent_inherits_it() {
     let (store, root) = fresh();
-    let kept = say(&store, root, "kept");
-    say(&store, root, "regretted");
+    let kept = append(&store, root, "kept");
+    append(&store, root, "regretted");
     let before = fork(&store, root);
     store.append(root, vec![Body::Rewind(kept)], 3).unwrap();
     let after = fork(&store, root);
@@ -74,9 +74,9 @@ fn a_fork_before_the_parents_rewind_does_not_see_it_and_one_after_does() {
 }
 
 #[test]
-fn a_fork_in_the_middle_inherits_exactly_up_to_its_position() {
+fn a_fork_in_the_middle_inherits_up_to_its_fork_point() {
     let (store, root) = fresh();
-    let ids: Vec<MessageId> = ["a", "b", "c"].iter().map(|text| say(&store, root, text)).collect();
+    let ids: Vec<MessageId> = ["a", "b", "c"].iter().map(|text| append(&store, root, text)).collect();
     for (upto, expected) in [(ids[0], vec!["a"]), (ids[1], vec!["a", "b"]), (MessageId(0), vec![])] {
         let child = fork_at(&store, root, upto).row.id;
         assert_eq!(texts(&store, child), expected);
@@ -84,37 +84,37 @@ fn a_fork_in_the_middle_inherits_exactly_up_to_its_position() {
 }
 
 #[test]
-fn a_fork_of_an_empty_parent_inherits_nothing_whatever_the_parent_writes_later() {
+fn a_fork_of_an_empty_parent_inherits_nothing_also_later() {
     let dir = tempfile::tempdir().unwrap();
     let (root, child, grandchild) = {
         let store = Store::open(dir.path()).unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 1).unwrap();
         let child = fork(&store, root);
-        say(&store, root, "not for the child");
+        append(&store, root, "not for the child");
         let empty_handed = fork_at(&store, child, MessageId(0)).row.id;
         (root, child, empty_handed)
     };
     let store = Store::open(dir.path()).unwrap();
-    say(&store, root, "nor this");
+    append(&store, root, "nor this");
     assert_eq!(texts(&store, child), Vec::<String>::new());
     assert_eq!(texts(&store, grandchild), Vec::<String>::new());
 }
 
 #[test]
-fn a_position_of_none_still_inherits_what_the_parent_itself_inherited() {
+fn fork_point_0_still_inherits_what_the_parent_inherited() {
     let (store, root) = fresh();
-    say(&store, root, "of the root");
+    append(&store, root, "of the root");
     let child = fork(&store, root);
-    say(&store, child, "of the child");
+    append(&store, child, "of the child");
     let grandchild = fork_at(&store, child, MessageId(0)).row.id;
     assert_eq!(texts(&store, grandchild), ["of the root"]);
 }
 
 #[test]
-fn a_fork_point_in_the_future_is_refused_and_leaves_no_trace() {
+fn a_fork_point_in_the_future_is_an_error_and_stores_nothing() {
     let (store, root) = fresh();
-    let last = say(&store, root, "a");
+    let last = append(&store, root, "a");
     let child = child_of(root, MessageId(last.0 + 1));
     assert!(store.fork(&child, 2).is_err());
     assert_eq!(store.agent(child.id).unwrap(), None);
@@ -122,13 +122,13 @@ fn a_fork_point_in_the_future_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_chain_of_a_thousand_ancestors_is_replayed_whole_and_its_tail_alone() {
+fn a_chain_of_a_thousand_ancestors_is_replayed_and_has_a_tail() {
     let (store, root) = fresh();
     let mut agent = root;
-    say(&store, agent, "0");
+    append(&store, agent, "0");
     for number in 1..=1000 {
         agent = fork(&store, agent);
-        say(&store, agent, &number.to_string());
+        append(&store, agent, &number.to_string());
     }
     let expected: Vec<String> = (0..=1000).map(|number: i32| number.to_string()).collect();
     assert_eq!(texts(&store, agent), expected);
@@ -139,10 +139,10 @@ fn a_chain_of_a_thousand_ancestors_is_replayed_whole_and_its_tail_alone() {
 fn the_tail_pages_backwards_without_gap_or_overlap() {
     let (store, root) = fresh();
     for number in 0..10 {
-        say(&store, root, &number.to_string());
+        append(&store, root, &number.to_string());
     }
     let child = fork(&store, root);
-    say(&store, child, "own");
+    append(&store, child, "own");
     let whole = store.replay(child).unwrap().0;
     let mut pages = Vec::new();
     let mut before = None;
@@ -161,18 +161,18 @@ fn a_settled_reply_replaces_its_pieces() {
     let (store, root) = fresh();
     store.append_partial(root, "hel", "").unwrap();
     store.append_partial(root, "lo", "hm").unwrap();
-    let settled = store.settle_reply(root, vec![answer_next("hello")], 3).unwrap();
+    let settled = store.settle_reply(root, vec![assistant("hello")], 3).unwrap();
     assert_eq!(store.recover(4).unwrap(), []);
     assert_eq!(store.replay(root).unwrap().0, settled);
 }
 
 #[test]
-fn a_damaged_row_is_reported_and_left_out_and_the_others_stay() {
+fn a_damaged_row_is_reported_and_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let root = AgentId::random();
     store.create_root(root, None, None, 1).unwrap();
-    let bodies = vec![said("a"), said("b"), called("1"), said("c"), said("d")];
+    let bodies = vec![user("a"), user("b"), call("1"), user("c"), user("d")];
     let ids: Vec<i64> = store.append(root, bodies, 2).unwrap().iter().map(|message| message.id.0).collect();
     drop(store);
     let raw = rusqlite::Connection::open(dir.path().join("polylogue.db")).unwrap();

@@ -1,4 +1,4 @@
-//! The store on real files: histories, a random model, crashes, and everything that can be wrong with a directory.
+//! The store on real files: histories, a random model, crashes, and errors of the data directory.
 
 mod directory;
 mod histories;
@@ -19,15 +19,15 @@ fn fresh() -> (Store, AgentId) {
     (store, root)
 }
 
-fn said(text: &str) -> Body {
+fn user(text: &str) -> Body {
     Body::User(text.into())
 }
 
-fn answer_next(text: &str) -> Body {
+fn assistant(text: &str) -> Body {
     Body::Assistant(Reply { text: text.into(), ..Reply::default() })
 }
 
-fn called(id: &str) -> Body {
+fn call(id: &str) -> Body {
     Body::ToolCall(ToolCall { id: id.into(), name: "bash".into(), arguments: "{}".into() })
 }
 
@@ -43,8 +43,8 @@ fn result(id: &str) -> Body {
 }
 
 /// Appends one user message.
-fn say(store: &Store, agent: AgentId, text: &str) -> MessageId {
-    store.append(agent, vec![said(text)], 2).unwrap()[0].id
+fn append(store: &Store, agent: AgentId, text: &str) -> MessageId {
+    store.append(agent, vec![user(text)], 2).unwrap()[0].id
 }
 
 fn child_of(parent: AgentId, fork_point: MessageId) -> NewAgent {
@@ -55,12 +55,12 @@ fn fork_at(store: &Store, parent: AgentId, fork_point: MessageId) -> Forked {
     store.fork(&child_of(parent, fork_point), 3).unwrap()
 }
 
-/// Forks with everything that the parent has.
+/// Forks after the newest message of the parent.
 fn fork(store: &Store, parent: AgentId) -> AgentId {
     fork_at(store, parent, store.last_own_message(parent).unwrap()).row.id
 }
 
-/// The texts of the user messages that a replay brings.
+/// The texts of the user messages of a replay.
 fn texts(store: &Store, agent: AgentId) -> Vec<String> {
     let (messages, damaged) = store.replay(agent).unwrap();
     assert_eq!(damaged, Vec::<String>::new());

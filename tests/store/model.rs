@@ -1,4 +1,4 @@
-//! Random lives of many agents against a model that copies every history in full at each fork.
+//! Random operations on many agents, compared with a model that copies the complete history at each fork.
 
 use polylogue::base::id::{AgentId, MessageId};
 use polylogue::domain::history::History;
@@ -8,7 +8,7 @@ use polylogue::store::Store;
 use super::*;
 use crate::support::random::Random;
 
-/// An agent as the model knows it: all of its history, copied.
+/// An agent of the model, with its complete history.
 struct Twin {
     id: AgentId,
     history: Vec<Message>,
@@ -47,15 +47,13 @@ impl World {
             7..=12 => self.fork(agent_id),
             13 if agent_id > 0 => self.kill(agent_id),
             14 => self.reopen(),
-            15..=18 => {
-                self.write(agent_id, vec![answer_next("calls"), called("1"), called("2"), result("1"), result("2")])
-            }
-            step => self.write(agent_id, vec![said(&format!("{step} of {agent_id}"))]),
+            15..=18 => self.write(agent_id, vec![assistant("calls"), call("1"), call("2"), result("1"), result("2")]),
+            step => self.write(agent_id, vec![user(&format!("{step} of {agent_id}"))]),
         }
     }
 
     fn refuse(&self, agent_id: usize) {
-        assert!(self.store().append(self.agents[agent_id].id, vec![said("from beyond")], 0).is_err());
+        assert!(self.store().append(self.agents[agent_id].id, vec![user("from beyond")], 0).is_err());
     }
 
     fn write(&mut self, agent_id: usize, bodies: Vec<Body>) {
@@ -110,7 +108,7 @@ impl World {
 }
 
 #[test]
-fn every_history_is_what_a_full_copy_at_each_fork_would_be() {
+fn every_history_equals_a_full_copy_at_each_fork() {
     for seed in 1..=12 {
         let mut world = World::new(seed * 0x9E37_79B9);
         for _ in 0..250 {
@@ -121,8 +119,8 @@ fn every_history_is_what_a_full_copy_at_each_fork_would_be() {
         world.reopen();
         (0..world.agents.len()).for_each(|agent_id| world.check(agent_id));
         let living = world.agents.iter().filter(|twin| twin.is_alive).map(|twin| twin.id);
-        let roll = world.store().load_agents().unwrap();
-        assert!(living.eq(roll.agents.iter().map(|row| row.id)), "seed {seed}");
-        assert!(roll.agents.len() < world.agents.len() && world.agents.len() > 10, "seed {seed} was too dull");
+        let registry = world.store().load_agents().unwrap();
+        assert!(living.eq(registry.agents.iter().map(|row| row.id)), "seed {seed}");
+        assert!(registry.agents.len() < world.agents.len() && world.agents.len() > 10, "seed {seed} was too dull");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes that ended in the middle of things.
+//! Recovery after a crash.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -10,13 +10,13 @@ use polylogue::store::Store;
 
 use super::*;
 
-/// Kinds of all messages of a replay.
+/// The kinds of all messages of a replay.
 fn kinds(store: &Store, agent: AgentId) -> Vec<&'static str> {
     store.replay(agent).unwrap().0.iter().map(|message| message.body.kind()).collect()
 }
 
 #[test]
-fn a_reply_that_was_cut_is_kept_as_far_as_it_came_and_marked() {
+fn an_interrupted_reply_is_kept_as_partial() {
     let dir = tempfile::tempdir().unwrap();
     let root = AgentId::random();
     {
@@ -36,11 +36,11 @@ fn a_reply_that_was_cut_is_kept_as_far_as_it_came_and_marked() {
 }
 
 #[test]
-fn calls_without_a_result_get_one_in_the_order_of_the_calls_and_only_they() {
+fn only_calls_without_a_result_get_one_in_the_order_of_the_calls() {
     let (store, root) = fresh();
-    // An earlier reply used the same id as one that is open now: ids are the provider's.
-    let earlier = vec![said("a"), answer_next(""), called("3"), result("3")];
-    let cut = vec![answer_next("now"), called("1"), called("2"), called("3"), result("1")];
+    // An earlier call had the same id, because ids come from the provider.
+    let earlier = vec![user("a"), assistant(""), call("3"), result("3")];
+    let cut = vec![assistant("now"), call("1"), call("2"), call("3"), result("1")];
     store.append(root, earlier, 1).unwrap();
     store.begin_turn(root, "b".into(), 1).unwrap();
     store.append(root, cut, 1).unwrap();
@@ -55,7 +55,7 @@ fn calls_without_a_result_get_one_in_the_order_of_the_calls_and_only_they() {
 }
 
 #[test]
-fn recovery_finds_nothing_to_do_the_second_time_and_leaves_the_idle_and_the_dead_alone() {
+fn a_second_recovery_finds_nothing_and_idle_and_killed_agents_are_not_changed() {
     let (store, root) = fresh();
     let [idle, dead, waiting] = [(); 3].map(|()| fork_at(&store, root, MessageId(0)).row.id);
     store.append_partial(dead, "last words", "").unwrap();
@@ -70,22 +70,22 @@ fn recovery_finds_nothing_to_do_the_second_time_and_leaves_the_idle_and_the_dead
     assert_eq!(kinds(&store, waiting), ["fork", "user", "interrupted"]);
 }
 
-/// Writes without end, and says of each message when it was saved.
-fn write_for_ever(dir: &Path, agent: AgentId) -> ! {
+/// Writes messages in an endless loop and prints the id of each one that was stored.
+fn write_endlessly(dir: &Path, agent: AgentId) -> ! {
     let store = Store::open(dir).unwrap();
     for number in 0.. {
-        store.append(agent, vec![said(&format!("{number}")), answer_next("and its answer")], 0).unwrap();
+        store.append(agent, vec![user(&format!("{number}")), assistant("and its answer")], 0).unwrap();
         println!("saved {number}");
     }
     unreachable!("there is always a next number")
 }
 
 #[test]
-fn a_process_that_is_killed_loses_nothing_it_acknowledged_and_leaves_no_half_transaction() {
+fn a_killed_process_loses_no_acknowledged_message_and_leaves_no_partial_transaction() {
     const STORY: &str = "POLYLOGUE_TEST_KILLED_WRITER";
     if let Ok(story) = std::env::var(STORY) {
         let (agent, dir) = story.split_once(' ').unwrap();
-        write_for_ever(Path::new(dir), agent.parse().unwrap());
+        write_endlessly(Path::new(dir), agent.parse().unwrap());
     }
     let dir = tempfile::tempdir().unwrap();
     let root = AgentId::random();

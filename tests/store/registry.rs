@@ -1,4 +1,4 @@
-//! Who exists, what they are called, and what waits for them.
+//! The registry: agents, names and queues.
 
 use polylogue::base::error::ErrorKind;
 use polylogue::base::id::{AgentId, MessageId};
@@ -11,7 +11,7 @@ fn named(parent: AgentId, name: &str) -> NewAgent {
     NewAgent { name: Some(name.into()), ..child_of(parent, MessageId(0)) }
 }
 
-/// An agent whose uuid begins with the characters of these bytes.
+/// An agent whose uuid begins with these bytes.
 fn with_bytes(parent: AgentId, first: [u8; 3], last: u8) -> NewAgent {
     let mut bytes = [0; 16];
     bytes[..3].copy_from_slice(&first);
@@ -20,7 +20,7 @@ fn with_bytes(parent: AgentId, first: [u8; 3], last: u8) -> NewAgent {
 }
 
 #[test]
-fn the_registry_survives_and_lists_the_living_by_birth() {
+fn the_registry_is_stored_and_lists_running_agents_in_order_of_creation() {
     let dir = tempfile::tempdir().unwrap();
     let root = AgentId::random();
     let (first, second, third) = {
@@ -35,10 +35,10 @@ fn the_registry_survives_and_lists_the_living_by_birth() {
         (first, second, third)
     };
     let store = Store::open(dir.path()).unwrap();
-    let roll = store.load_agents().unwrap();
-    assert_eq!(roll.damaged, Vec::<String>::new());
-    assert_eq!(roll.agents.iter().map(|row| row.ordinal).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(roll.agents[1..], [first.clone(), second.clone()]);
+    let registry = store.load_agents().unwrap();
+    assert_eq!(registry.damaged, Vec::<String>::new());
+    assert_eq!(registry.agents.iter().map(|row| row.ordinal).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(registry.agents[1..], [first.clone(), second.clone()]);
     assert_eq!((first.endpoint.as_deref(), second.endpoint.as_deref()), (Some("echo/echo"), Some("a/b")));
     assert_eq!(second.thinking.as_deref(), Some("high"));
     assert_eq!((first.parent, second.parent, second.environment), (Some(root), Some(first.id), Some("coding".into())));
@@ -56,7 +56,7 @@ fn there_is_one_root_and_it_cannot_be_killed() {
 }
 
 #[test]
-fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
+fn killing_is_final_for_exactly_the_set_and_keeps_queued_texts() {
     let (store, root) = fresh();
     let [parent, bystander] = [fork(&store, root), fork(&store, root)];
     let child = fork(&store, parent);
@@ -70,7 +70,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
     assert_eq!(living, [root, bystander]);
     assert_eq!(store.queued(child).unwrap()[0].text, "unsent");
     let late: [polylogue::base::error::Result<()>; 7] = [
-        store.append(child, vec![said("late")], 10).map(drop),
+        store.append(child, vec![user("late")], 10).map(drop),
         store.append_partial(child, "late", ""),
         store.settle_reply(child, vec![], 10).map(drop),
         store.enqueue(child, "late", false, 10).map(drop),
@@ -84,7 +84,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
 }
 
 #[test]
-fn an_orphan_is_adopted_by_the_nearest_ancestor_that_lives() {
+fn an_orphan_is_adopted_by_the_nearest_running_ancestor() {
     let (store, root) = fresh();
     let grandparent = fork(&store, root);
     let parent = fork(&store, grandparent);
@@ -98,7 +98,7 @@ fn an_orphan_is_adopted_by_the_nearest_ancestor_that_lives() {
 }
 
 #[test]
-fn a_name_belongs_to_one_running_agent_and_is_free_after_its_death() {
+fn a_name_belongs_to_one_running_agent_and_is_free_after_it_was_killed() {
     let (store, root) = fresh();
     let scout = store.fork(&named(root, "scout"), 2).unwrap().row.id;
     let rival = named(root, "scout");
@@ -115,9 +115,9 @@ fn a_name_belongs_to_one_running_agent_and_is_free_after_its_death() {
 }
 
 #[test]
-fn an_agent_is_found_by_uuid_by_a_beginning_that_is_unique_and_by_name() {
+fn an_agent_is_found_by_uuid_by_a_unique_prefix_and_by_name() {
     let (store, root) = fresh();
-    // 0xff 0xff 0xff is `____`, the greatest beginning but for lower case; three bytes are four characters.
+    // 0xff 0xff 0xff is `____` in base64url, a high prefix; three bytes are four characters.
     let [a, b] = [1, 2].map(|last| store.fork(&with_bytes(root, [0xff; 3], last), 2).unwrap().row.id);
     let alone = store.fork(&with_bytes(root, [0xcf; 3], 3), 2).unwrap().row.id;
     assert_eq!(store.find(&a.to_string()).unwrap(), Found::One(a));
@@ -143,7 +143,7 @@ fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
     store.unqueue(root, ids[1]).unwrap();
     assert!(store.unqueue(root, ids[1]).is_err(), "it was taken back already");
     let message = store.promote(root, ids[0], 3).unwrap();
-    assert_eq!((message.id, message.body), (store.last_own_message(root).unwrap(), said("a")));
+    assert_eq!((message.id, message.body), (store.last_own_message(root).unwrap(), user("a")));
     assert!(store.promote(root, ids[0], 3).is_err(), "it was sent already");
     assert_eq!(store.queued(root).unwrap(), [QueuedRow { id: ids[2], text: "c".into(), is_command: false }]);
     assert_eq!(texts(&store, root), ["a"]);
@@ -152,16 +152,16 @@ fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
 }
 
 #[test]
-fn what_nobody_registered_cannot_be_read_or_written() {
+fn an_unknown_agent_cannot_be_read_or_written() {
     let (store, _) = fresh();
     let stranger = AgentId::random();
-    for refused in [store.replay(stranger).map(drop), store.append(stranger, vec![said("hi")], 1).map(drop)] {
+    for refused in [store.replay(stranger).map(drop), store.append(stranger, vec![user("hi")], 1).map(drop)] {
         assert!(refused.unwrap_err().message.contains("there is no agent"));
     }
 }
 
 #[test]
-fn damaged_rows_of_the_registry_are_reported_and_the_others_come_back() {
+fn damaged_rows_of_the_registry_are_reported_and_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let root = AgentId::random();
@@ -175,8 +175,12 @@ fn damaged_rows_of_the_registry_are_reported_and_the_others_come_back() {
     raw.execute("UPDATE agents SET parent_uuid = ?1 WHERE uuid = ?2", [lost, orphan.to_string()]).unwrap();
     drop(raw);
     let store = Store::open(dir.path()).unwrap();
-    let roll = store.load_agents().unwrap();
-    assert_eq!(roll.agents.iter().map(|row| row.id).collect::<Vec<_>>(), [root, orphan, whole]);
-    assert!(roll.damaged.len() == 1 && roll.damaged[0].contains("agent 1 is damaged"), "{:?}", roll.damaged);
+    let registry = store.load_agents().unwrap();
+    assert_eq!(registry.agents.iter().map(|row| row.id).collect::<Vec<_>>(), [root, orphan, whole]);
+    assert!(
+        registry.damaged.len() == 1 && registry.damaged[0].contains("agent 1 is damaged"),
+        "{:?}",
+        registry.damaged
+    );
     assert!(store.replay(orphan).unwrap().1[0].contains("lost its parent"));
 }

@@ -21,8 +21,20 @@ pub mod scene;
 pub mod signals;
 pub mod validity;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a test waits for something before it fails. Only a failing test waits so long, and a machine may be ten times
 /// slower than usual.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for what another thread or process does soon.
+///
+/// What this process closes is closed a moment later: a child that another test has just forked holds a copy of every
+/// descriptor until it executes its program.
+pub fn eventually(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "did not happen within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}

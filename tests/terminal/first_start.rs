@@ -1,4 +1,4 @@
-//! The first minute of somebody who has never seen it.
+//! The first start.
 
 use super::{Chat, Start};
 

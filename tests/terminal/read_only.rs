@@ -1,4 +1,4 @@
-//! `--read-only`: a second chat looks at what the first one holds, and touches nothing.
+//! `--read-only`: a second chat reads the store that the first one holds, and changes nothing.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn bytes_of(directory: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_another_process_holds_can_be_looked_at_and_not_touched() {
+fn a_held_store_can_be_read_and_is_not_changed() {
     let mut chat = Chat::new();
     chat.say("hello");
     chat.is_answered();
@@ -56,7 +56,7 @@ fn what_another_process_holds_can_be_looked_at_and_not_touched() {
 }
 
 #[test]
-fn a_look_closes_nothing_that_a_crash_left_open() {
+fn reading_does_not_recover_after_a_crash() {
     let mut chat = Chat::new();
     chat.say("words\n!hang");
     chat.sees("  words\n");
@@ -74,7 +74,7 @@ fn a_look_closes_nothing_that_a_crash_left_open() {
 }
 
 #[test]
-fn where_nothing_is_kept_there_is_nothing_to_look_at() {
+fn a_directory_without_a_store_is_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut pty = Start { args: vec!["--read-only"], size: (200, 24), ..Start::default() }.on(directory.path());
     assert_eq!(pty.wait_exit().code(), Some(1));

@@ -1,4 +1,4 @@
-//! What cannot be started says why in one line, with an exit code for scripts, and does not touch the terminal.
+//! Errors at startup: one line, an exit code for scripts, and the terminal is not touched.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ fn refused_with(args: &[&str], directory: &Path) -> (i32, String) {
 }
 
 #[test]
-fn a_second_process_on_the_same_directory_is_told_who_holds_it() {
+fn a_second_process_on_the_same_directory_learns_which_one_holds_it() {
     let mut chat = Chat::new();
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
     assert_eq!(code, 1);
@@ -39,7 +39,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
     assert_eq!(std::fs::read(&file).expect("the file"), b"not a directory");
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file.join("below")));
     assert_eq!(code, 1);
-    assert!(words.contains("a file is where a directory should be"), "{words}");
+    assert!(words.contains("a part of the path is not a directory"), "{words}");
     let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(Path::new("/proc/nothing/here")));
     assert_eq!(code, 1);
     assert!(words.contains("/proc/nothing/here"), "{words}");
@@ -70,7 +70,7 @@ fn help_and_version_need_no_terminal() {
 }
 
 #[test]
-fn without_a_terminal_it_says_so_and_how_to_ask_all_the_same() {
+fn without_a_terminal_there_is_an_error_of_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = without_terminal().arg("--data-dir").arg(directory.path()).output().expect("it runs");
     let words = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +113,7 @@ fn after(spoil: impl FnOnce(&Path)) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_database_that_is_newer_damaged_or_no_database_is_refused_and_left_as_it_is() {
+fn a_newer_damaged_or_invalid_database_is_rejected_unchanged() {
     let newer = |file: &Path| {
         let conn = rusqlite::Connection::open(file).expect("a database");
         conn.execute_batch("PRAGMA user_version = 99").expect("a version");
@@ -150,10 +150,10 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_is_refused_with_the_way_out() {
+fn a_directory_without_write_permission_is_an_error() {
     let directory = after(|_| ());
-    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot be
-    // run, and what other tests start at this moment inherits what this process has open.
+    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot
+    // be run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is there").success());
     let permit = |mode| {

@@ -1,4 +1,4 @@
-//! Whatever way the program ends, the terminal is as it was, no command runs on, and a person reads how to go on.
+//! However the program ends, the terminal is restored, no command keeps running, and the user reads how to continue.
 
 use rustix::process::Signal;
 
@@ -19,7 +19,7 @@ const WAYS: [WayOut; 6] = [
 ];
 
 #[test]
-fn every_way_out_gives_the_terminal_back_and_says_how_to_go_on() {
+fn every_exit_restores_the_terminal_and_says_how_to_continue() {
     for (way, leave) in WAYS {
         let mut chat = Chat::new();
         assert_ne!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
@@ -59,7 +59,7 @@ fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
 }
 
 #[test]
-fn no_command_of_a_tool_outlives_any_way_out() {
+fn no_command_of_a_tool_outlives_any_exit() {
     let mut ways = WAYS.to_vec();
     ways[0] = ("Ctrl+C twice", |chat| chat.insists("\x03"));
     ways[1] = ("Ctrl+D twice", |chat| chat.insists("\x04"));
@@ -98,7 +98,7 @@ fn a_command_dies_with_the_program_even_if_that_is_killed() {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_and_its_words_can_be_read() {
+fn a_panic_restores_the_terminal_and_its_message_can_be_read() {
     let test = concat!(module_path!(), "::the_child_that_panics");
     let test = test.split_once("::").expect("a path within the crate").1;
     let program = std::env::current_exe().expect("our own path");
@@ -127,7 +127,7 @@ fn the_child_that_panics() {
     }));
     let mut tty = polylogue::terminal::tty::Tty::open().expect("a terminal");
     tty.enter().expect("raw mode");
-    // Only the hook may give the terminal back.
+    // Only the hook may restore the terminal.
     std::mem::forget(tty);
     panic!("nobody expected this");
 }

@@ -1,4 +1,4 @@
-//! What `edit_file` changes, and what it wants to know before; and that nothing is written over a file that has changed.
+//! What `edit_file` changes and requires, and that a file that has changed is not overwritten.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,131 +7,135 @@ use polylogue::domain::tool::ToolResult;
 use polylogue::tools::{self, Job, Output, Prepared, Run};
 use serde_json::{Value, json};
 
-use super::Room;
+use super::Workspace;
 
 fn edit(path: &str, old: &str, new: &str) -> Value {
-    json!({"path": path, "old_text": old, "new_text": new})
+    json!({"file_path": path, "old_string": old, "new_string": new})
 }
 
-fn read(room: &Room, path: &str) -> ToolResult {
-    room.run("read_file", &json!({"path": path}))
+fn read(workspace: &Workspace, path: &str) -> ToolResult {
+    workspace.run("read_file", &json!({"file_path": path}))
 }
 
-fn carry_out(room: &Room, tool: &str, call: &Prepared) -> Output {
+fn carry_out(workspace: &Workspace, tool: &str, call: &Prepared) -> Output {
     let Run::OnThread(run) = tools::find(tool).unwrap().run else { panic!("{tool} runs on a thread") };
-    run(call, &room.env, &Job::new().unwrap())
+    run(call, &workspace.env, &Job::new().unwrap())
 }
 
-fn refusal(room: &Room, arguments: &Value) -> String {
-    room.prepare("edit_file", arguments).unwrap_err()
+fn refusal(workspace: &Workspace, arguments: &Value) -> String {
+    workspace.prepare("edit_file", arguments).unwrap_err()
 }
 
 #[test]
-fn one_place_is_changed_and_everything_else_of_the_file_stays() {
-    let room = Room::new();
-    fs::write(room.path("f"), "a\nb\nc\n").unwrap();
-    fs::set_permissions(room.path("f"), fs::Permissions::from_mode(0o750)).unwrap();
-    read(&room, "f");
-    let call = room.prepare("edit_file", &edit("f", "b\n", "B\nB\n")).unwrap();
+fn one_occurrence_is_replaced_and_mode_and_other_content_stay() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "a\nb\nc\n").unwrap();
+    fs::set_permissions(workspace.path("f"), fs::Permissions::from_mode(0o750)).unwrap();
+    read(&workspace, "f");
+    let call = workspace.prepare("edit_file", &edit("f", "b\n", "B\nB\n")).unwrap();
     assert_eq!(call.question.title, "edit_file: f (-1 +2 lines)");
-    let path = room.path("f").display().to_string();
+    let path = workspace.path("f").display().to_string();
     assert_eq!(call.question.detail, [&format!("{path}: -1 +2 lines"), " a", "-b", "+B", "+B", " c"]);
-    let result = room.run("edit_file", &edit("f", "b\n", "B\nB\n"));
-    assert_eq!((result.content.as_str(), result.is_error), ("f is changed.", false));
-    assert_eq!(fs::read_to_string(room.path("f")).unwrap(), "a\nB\nB\nc\n");
-    assert_eq!(fs::metadata(room.path("f")).unwrap().permissions().mode() & 0o777, 0o750);
+    let result = workspace.run("edit_file", &edit("f", "b\n", "B\nB\n"));
+    assert_eq!((result.content.as_str(), result.is_error), ("edited f (1 replacement)\n a\n-b\n+B\n+B\n c", false));
+    assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "a\nB\nB\nc\n");
+    assert_eq!(fs::metadata(workspace.path("f")).unwrap().permissions().mode() & 0o777, 0o750);
 }
 
 #[test]
-fn a_text_that_stands_there_more_than_once_or_not_at_all_is_refused_before_anybody_is_asked() {
-    let room = Room::new();
-    fs::write(room.path("f"), "x x").unwrap();
-    read(&room, "f");
-    assert!(refusal(&room, &edit("f", "x", "y")).contains("stands 2 times in f"));
-    assert!(refusal(&room, &edit("f", "x  x", "y")).contains("does not stand in f"));
-    assert!(refusal(&room, &edit("f", "", "y")).contains("`old_text` must be a text"));
-    assert!(refusal(&room, &edit("f", "x", "x")).contains("another one than"));
-    let all = json!({"path": "f", "old_text": "x", "new_text": "y", "replace_all": true});
-    assert_eq!(room.run("edit_file", &all).content, "f is changed in 2 places.");
-    assert_eq!(fs::read_to_string(room.path("f")).unwrap(), "y y");
+fn text_that_does_not_occur_exactly_once_is_refused_before_the_user_is_asked() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "x x").unwrap();
+    read(&workspace, "f");
+    assert!(refusal(&workspace, &edit("f", "x", "y")).contains("found 2 matches of `old_string` in f, expected 1"));
+    assert!(
+        refusal(&workspace, &edit("f", "x  x", "y")).contains("`old_string` not found in f; it must match exactly")
+    );
+    assert!(refusal(&workspace, &edit("f", "", "y")).contains("`old_string` must not be empty"));
+    assert!(refusal(&workspace, &edit("f", "x", "x")).contains("are the same"));
+    let all = json!({"path": "f", "oldString": "x", "new_text": "y", "replaceAll": "true"});
+    let content = workspace.run("edit_file", &all).content;
+    assert!(content.starts_with("edited f (2 replacements)\n-x x"), "{content}");
+    assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "y y");
 }
 
 #[test]
-fn a_file_must_have_been_read_and_be_as_it_was_then() {
-    let room = Room::new();
-    fs::write(room.path("f"), "old").unwrap();
-    assert!(refusal(&room, &edit("f", "old", "new")).contains("was not read yet"));
-    read(&room, "f");
-    fs::write(room.path("f"), "odd").unwrap();
-    assert!(refusal(&room, &edit("f", "odd", "new")).contains("has changed since it was last read"));
-    read(&room, "f");
-    // Another file with the same content in its place is the same text.
-    fs::write(room.path("g"), "odd").unwrap();
-    fs::rename(room.path("g"), room.path("f")).unwrap();
-    assert!(!room.run("edit_file", &edit("f", "odd", "new")).is_error);
+fn a_file_must_have_been_read_and_not_changed_since() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "old").unwrap();
+    assert!(refusal(&workspace, &edit("f", "old", "new")).contains("has not been read yet"));
+    read(&workspace, "f");
+    fs::write(workspace.path("f"), "odd").unwrap();
+    assert!(refusal(&workspace, &edit("f", "odd", "new")).contains("file changed since it was last read"));
+    read(&workspace, "f");
+    // Another file with the same content in its place is the same version.
+    fs::write(workspace.path("g"), "odd").unwrap();
+    fs::rename(workspace.path("g"), workspace.path("f")).unwrap();
+    assert!(!workspace.run("edit_file", &edit("f", "odd", "new")).is_error);
 }
 
 #[test]
-fn what_an_agent_wrote_or_changed_itself_it_knows() {
-    let room = Room::new();
-    room.run("write_file", &json!({"path": "f", "content": "one"}));
-    assert!(!room.run("edit_file", &edit("f", "one", "two")).is_error);
-    assert!(!room.run("edit_file", &edit("./f", "two", "three")).is_error);
-    assert_eq!(fs::read_to_string(room.path("f")).unwrap(), "three");
+fn a_file_that_an_agent_wrote_or_edited_counts_as_read() {
+    let workspace = Workspace::new();
+    workspace.run("write_file", &json!({"file_path": "f", "content": "one"}));
+    assert!(!workspace.run("edit_file", &edit("f", "one", "two")).is_error);
+    assert!(!workspace.run("edit_file", &edit("./f", "two", "three")).is_error);
+    assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "three");
 }
 
 #[test]
-fn what_one_agent_has_read_another_may_change_and_the_same_file_has_one_register_in_all_environments() {
-    let room = Room::new();
-    fs::write(room.path("f"), "old").unwrap();
-    read(&room, "f");
-    let other = tools::Environment { spec: "another".into(), ..room.env.clone() };
+fn a_file_that_one_agent_has_read_may_be_edited_by_another_in_any_environment() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "old").unwrap();
+    read(&workspace, "f");
+    let other = tools::Environment { spec: "another".into(), ..workspace.env.clone() };
     let arguments = edit("f", "old", "new").to_string();
     assert!(tools::find("edit_file").unwrap().prepare(&arguments, &other).is_ok());
-    let stranger = tools::Environment::at(room.env.working_directory.clone());
-    assert!(tools::find("edit_file").unwrap().prepare(&arguments, &stranger).is_err());
+    let unrelated = tools::Environment::at(workspace.env.working_directory.clone());
+    assert!(tools::find("edit_file").unwrap().prepare(&arguments, &unrelated).is_err());
 }
 
 #[test]
-fn what_changes_between_the_question_and_the_answer_is_not_written_over() {
-    let room = Room::new();
-    fs::write(room.path("f"), "old").unwrap();
-    read(&room, "f");
+fn a_file_that_changes_while_the_user_is_asked_is_not_overwritten() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "old").unwrap();
+    read(&workspace, "f");
     let calls = [
-        ("edit_file", room.prepare("edit_file", &edit("f", "old", "new")).unwrap()),
-        ("write_file", room.prepare("write_file", &json!({"path": "f", "content": "new"})).unwrap()),
-        ("write_file", room.prepare("write_file", &json!({"path": "fresh", "content": "new"})).unwrap()),
+        ("edit_file", workspace.prepare("edit_file", &edit("f", "old", "new")).unwrap()),
+        ("write_file", workspace.prepare("write_file", &json!({"file_path": "f", "content": "new"})).unwrap()),
+        ("write_file", workspace.prepare("write_file", &json!({"file_path": "fresh", "content": "new"})).unwrap()),
     ];
-    fs::write(room.path("f"), "old and more").unwrap();
-    fs::write(room.path("fresh"), "somebody was quicker").unwrap();
-    read(&room, "f");
+    fs::write(workspace.path("f"), "old and more").unwrap();
+    fs::write(workspace.path("fresh"), "created meanwhile").unwrap();
+    read(&workspace, "f");
     for (tool, call) in &calls {
-        let output = carry_out(&room, tool, call);
-        assert!(output.is_error && output.content.contains("has changed"), "{tool}: {}", output.content);
+        let output = carry_out(&workspace, tool, call);
+        assert!(output.is_error && output.content.contains("file changed since"), "{tool}: {}", output.content);
     }
-    assert_eq!(fs::read_to_string(room.path("f")).unwrap(), "old and more");
-    assert_eq!(fs::read_to_string(room.path("fresh")).unwrap(), "somebody was quicker");
+    assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "old and more");
+    assert_eq!(fs::read_to_string(workspace.path("fresh")).unwrap(), "created meanwhile");
 }
 
 #[test]
-fn what_is_no_text_of_a_reasonable_size_is_left_to_commands() {
-    let room = Room::new();
-    room.bell("pipe");
-    fs::write(room.path("binary"), b"\xff\xfe").unwrap();
-    fs::write(room.path("large"), vec![b'x'; (1 << 20) + 1]).unwrap();
+fn a_file_that_is_not_text_or_too_large_is_refused() {
+    let workspace = Workspace::new();
+    workspace.make_fifo("pipe");
+    fs::write(workspace.path("binary"), b"\xff\xfe").unwrap();
+    fs::write(workspace.path("large"), vec![b'x'; (1 << 20) + 1]).unwrap();
     for path in ["binary", "large"] {
-        read(&room, path);
+        read(&workspace, path);
     }
-    for (path, words) in [
-        ("binary", "no text in UTF-8"),
-        ("large", "more than 1048576 bytes"),
-        ("none", "does not exist; write_file makes files"),
-        ("pipe", "no regular file"),
+    for (path, expected) in [
+        ("binary", "not valid UTF-8"),
+        ("large", "larger than 1048576 bytes"),
+        ("none", "does not exist; use write_file to create it"),
+        ("binari", "does not exist; did you mean "),
+        ("pipe", "not a regular file"),
         (".", "directory"),
-        // A file that its owner may write, whoever that is.
-        ("/proc/self/comm", "belongs to a process"),
+        // Writable by its owner, so that only the check for files of processes refuses it.
+        ("/proc/self/comm", "files of a process are not read"),
     ] {
-        let told = refusal(&room, &edit(path, "a", "b"));
-        assert!(told.contains(words), "{path}: {told}");
+        let message = refusal(&workspace, &edit(path, "a", "b"));
+        assert!(message.contains(expected), "{path}: {message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `glob`, `grep` and `list_dir` find, what they leave out, and that nothing that they meet holds them up.
+//! What `glob`, `grep` and `list_dir` find and leave out, and that no file blocks them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,13 +6,13 @@ use std::os::unix::fs::symlink;
 use polylogue::tools::{self, Job, Run};
 use serde_json::{Value, json};
 
-use super::Room;
+use super::Workspace;
 
 /// A small project: some sources, a build directory that is ignored, a hidden file, repository data.
-fn project() -> Room {
-    let room = Room::new();
+fn project() -> Workspace {
+    let workspace = Workspace::new();
     for directory in ["src/deep", "target/debug", ".git", ".github"] {
-        fs::create_dir_all(room.path(directory)).unwrap();
+        fs::create_dir_all(workspace.path(directory)).unwrap();
     }
     for (path, content) in [
         (".gitignore", "target/\n*.log\n"),
@@ -23,22 +23,22 @@ fn project() -> Room {
         ("target/debug/out.rs", "needle"),
         ("trace.log", "needle"),
     ] {
-        fs::write(room.path(path), content).unwrap();
+        fs::write(workspace.path(path), content).unwrap();
     }
-    room
+    workspace
 }
 
-fn found(room: &Room, tool: &str, arguments: &Value) -> String {
-    let result = room.run(tool, arguments);
+fn found(workspace: &Workspace, tool: &str, arguments: &Value) -> String {
+    let result = workspace.run(tool, arguments);
     assert!(!result.is_error, "{}", result.content);
     result.content
 }
 
-fn refused(room: &Room, tool: &str, arguments: &Value) -> String {
-    match room.prepare(tool, arguments) {
-        Err(words) => words,
+fn refused(workspace: &Workspace, tool: &str, arguments: &Value) -> String {
+    match workspace.prepare(tool, arguments) {
+        Err(message) => message,
         Ok(_) => {
-            let result = room.run(tool, arguments);
+            let result = workspace.run(tool, arguments);
             assert!(result.is_error, "{}", result.content);
             result.content
         }
@@ -46,70 +46,112 @@ fn refused(room: &Room, tool: &str, arguments: &Value) -> String {
 }
 
 #[test]
-fn files_are_listed_in_order_without_those_that_are_ignored() {
-    let room = project();
-    assert_eq!(found(&room, "glob", &json!({"pattern": "*.rs"})), "src/deep/lib.rs\nsrc/main.rs");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "src/*.rs"})), "src/main.rs");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "*.rs", "path": "src/deep"})), "src/deep/lib.rs");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "*.{yml,log}"})), ".github/ci.yml");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "*.py"})), "[no file matches]");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "*.rs", "path": "target/debug"})), "target/debug/out.rs");
+fn files_are_listed_in_order_without_ignored_ones() {
+    let workspace = project();
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.rs"})), "src/deep/lib.rs\nsrc/main.rs");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "src/*.rs"})), "src/main.rs");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.rs", "path": "src/deep"})), "src/deep/lib.rs");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.{yml,log}"})), ".github/ci.yml");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.py"})), "[no files found]");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.rs", "path": "target/debug"})), "target/debug/out.rs");
 }
 
 #[test]
-fn a_long_list_is_cut_and_says_so() {
-    let room = Room::new();
+fn a_long_list_is_cut_with_a_note() {
+    let workspace = Workspace::new();
     for n in 0..600 {
-        fs::write(room.path(&format!("{n:03}")), "x\n").unwrap();
+        fs::write(workspace.path(&format!("{n:03}")), "x\n").unwrap();
     }
-    let listed = found(&room, "glob", &json!({"pattern": "*"}));
-    assert!(listed.lines().count() == 501 && listed.ends_with("[there are more than these 500: narrow the pattern]"));
-    let listed = found(&room, "list_dir", &json!({}));
-    assert!(listed.lines().count() == 501 && listed.contains("[there are more than these 500"));
-    let listed = found(&room, "grep", &json!({"pattern": "x", "limit": 7}));
+    let listed = found(&workspace, "glob", &json!({"pattern": "*"}));
+    assert!(
+        listed.lines().count() == 501
+            && listed.ends_with("[only the first 500 files are listed; use a narrower pattern]")
+    );
+    let listed = found(&workspace, "list_dir", &json!({}));
+    assert!(listed.lines().count() == 501 && listed.contains("[only the first 500 entries are listed"));
+    let listed = found(&workspace, "grep", &json!({"pattern": "x", "head_limit": 7}));
     assert_eq!(listed.lines().count(), 8);
-    assert!(listed.ends_with("[stopped after 7 matching lines; there may be more]"), "{listed}");
-    let all = found(&room, "grep", &json!({"pattern": "x", "limit": 1000}));
-    assert!(all.len() <= room.env.output_cap + 80, "{}", all.len());
+    assert!(listed.ends_with("[only the first 7 matching lines; narrow the search or raise head_limit]"), "{listed}");
+    let all = found(&workspace, "grep", &json!({"pattern": "x", "head_limit": 1000}));
+    assert!(all.len() <= workspace.env.output_cap + 80, "{}", all.len());
 }
 
 #[test]
-fn lines_are_found_with_their_place_and_what_is_around_them() {
-    let room = project();
+fn lines_are_found_with_path_number_and_context() {
+    let workspace = project();
     assert_eq!(
-        found(&room, "grep", &json!({"pattern": "need.e"})),
+        found(&workspace, "grep", &json!({"pattern": "need.e"})),
         ".github/ci.yml:1:needle: yes\nsrc/main.rs:2:    needle();"
     );
     assert_eq!(
-        found(&room, "grep", &json!({"pattern": "needle", "ignore_case": true, "glob": "*.rs", "context": 1})),
+        found(&workspace, "grep", &json!({"pattern": "needle", "ignore_case": true, "glob": "*.rs", "context": 1})),
         "src/deep/lib.rs-1-// nothing\nsrc/deep/lib.rs:2:// Needle\nsrc/deep/lib.rs-3-// more\n\
          src/main.rs-1-fn main() {\nsrc/main.rs:2:    needle();\nsrc/main.rs-3-}"
     );
-    assert_eq!(found(&room, "grep", &json!({"pattern": "needle", "path": "trace.log"})), "trace.log:1:needle");
-    assert_eq!(found(&room, "grep", &json!({"pattern": "absent"})), "[no line matches]");
+    assert_eq!(found(&workspace, "grep", &json!({"pattern": "needle", "path": "trace.log"})), "trace.log:1:needle");
+    assert_eq!(found(&workspace, "grep", &json!({"pattern": "absent"})), "[no matches found]");
 }
 
 #[test]
-fn matches_that_are_far_apart_stand_in_groups_of_their_own_and_no_line_stands_twice() {
-    let room = project();
+fn distant_matches_are_separated_and_no_line_is_shown_twice() {
+    let workspace = project();
     let text: String =
         (1..=12).map(|n| if [2, 4, 9, 12].contains(&n) { format!("hit {n}\r\n") } else { format!("{n}\n") }).collect();
-    fs::write(room.path("far.txt"), text).unwrap();
-    let listed = found(&room, "grep", &json!({"pattern": "^hit \\d+$", "path": "far.txt", "context": 1}));
+    fs::write(workspace.path("far.txt"), text).unwrap();
+    let listed = found(&workspace, "grep", &json!({"pattern": "^hit \\d+$", "path": "far.txt", "context": 1}));
     let lines: Vec<&str> = listed.lines().map(|line| line.strip_prefix("far.txt").unwrap_or(line)).collect();
     let expected = ["-1-1", ":2:hit 2", "-3-3", ":4:hit 4", "-5-5", "--", "-8-8", ":9:hit 9", "-10-10", "-11-11"];
     assert_eq!(lines, [&expected[..], &[":12:hit 12"]].concat());
-    let one = found(&room, "grep", &json!({"pattern": "HIT Ä?", "path": "far.txt", "ignore_case": true, "limit": 1}));
-    assert_eq!(one, "far.txt:2:hit 2\n[stopped after 1 matching lines; there may be more]");
+    let one =
+        found(&workspace, "grep", &json!({"pattern": "HIT Ä?", "path": "far.txt", "ignore_case": true, "limit": 1}));
+    assert_eq!(one, "far.txt:2:hit 2\n[only the first matching line; narrow the search or raise head_limit]");
 }
 
 #[test]
-fn binary_files_are_passed_over_and_long_lines_are_cut() {
-    let room = Room::new();
-    fs::write(room.path("a"), "needle\n\0binary\n").unwrap();
-    fs::write(room.path("b"), format!("needle {}\n", "x".repeat(5000))).unwrap();
-    fs::write(room.path("c"), b"\xff needle\x1b[2J\n").unwrap();
-    let listed = found(&room, "grep", &json!({"pattern": "needle"}));
+fn output_mode_selects_paths_or_counts() {
+    let workspace = project();
+    let mode = |mode: &str, more: &[(&str, Value)]| {
+        let mut arguments = json!({"pattern": "needle", "-i": true, "-n": true, "output_mode": mode});
+        more.iter().for_each(|(name, value)| arguments[*name] = value.clone());
+        found(&workspace, "grep", &arguments)
+    };
+    assert_eq!(mode("files_with_matches", &[]), ".github/ci.yml\nsrc/deep/lib.rs\nsrc/main.rs");
+    assert_eq!(mode("files_with_matches", &[("include", json!("*.yml"))]), ".github/ci.yml");
+    assert_eq!(
+        mode("files_with_matches", &[("head_limit", json!("2"))]),
+        ".github/ci.yml\nsrc/deep/lib.rs\n[only the first 2 matching files; narrow the search or raise head_limit]"
+    );
+    fs::write(workspace.path("src/main.rs"), "needle\nhay\nneedle needle\n").unwrap();
+    assert_eq!(mode("count", &[("path", json!("src"))]), "src/deep/lib.rs:1\nsrc/main.rs:2");
+    assert!(refused(&workspace, "grep", &json!({"pattern": "a", "output_mode": "all"})).contains("must be one of"));
+}
+
+#[test]
+fn ignore_files_count_within_the_repository_and_nearer_ones_first() {
+    let workspace = project();
+    for (path, lines) in [(".ignore", "secret\n!kept.log\n"), ("src/.gitignore", "deep/\n!src.log\n")] {
+        fs::write(workspace.path(path), lines).unwrap();
+    }
+    for path in ["secret", "kept.log", "other.log", "src/src.log"] {
+        fs::write(workspace.path(path), "").unwrap();
+    }
+    fs::write(workspace.path(".gitignore"), "target/\n*.log\n*.{a,b}\n").unwrap();
+    fs::write(workspace.path("x.a"), "").unwrap();
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "*.log"})), "kept.log\nsrc/src.log");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "{secret,*.a,lib.rs}"})), "[no files found]");
+    // Without a repository only .ignore counts, as for ripgrep.
+    fs::remove_dir_all(workspace.path(".git")).unwrap();
+    let listed = found(&workspace, "glob", &json!({"pattern": "{*.log,secret}"}));
+    assert_eq!(listed, "kept.log\nother.log\nsrc/src.log\ntrace.log");
+}
+
+#[test]
+fn binary_files_are_skipped_and_long_lines_are_cut() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("a"), "needle\n\0binary\n").unwrap();
+    fs::write(workspace.path("b"), format!("needle {}\n", "x".repeat(5000))).unwrap();
+    fs::write(workspace.path("c"), b"\xff needle\x1b[2J\n").unwrap();
+    let listed = found(&workspace, "grep", &json!({"pattern": "needle"}));
     let lines: Vec<&str> = listed.lines().collect();
     assert_eq!(lines.len(), 2, "{listed}");
     assert!(lines[0].starts_with("b:1:needle xxx") && lines[0].ends_with('…') && lines[0].chars().count() < 320);
@@ -117,62 +159,65 @@ fn binary_files_are_passed_over_and_long_lines_are_cut() {
 }
 
 #[test]
-fn what_is_no_pattern_and_no_place_is_refused_in_words() {
-    let room = project();
-    for (tool, arguments, words) in [
-        ("grep", json!({"pattern": "a("}), "is no regular expression"),
-        ("grep", json!({"pattern": "a\\nb"}), "is no regular expression"),
-        ("grep", json!({"pattern": ""}), "is empty"),
-        ("grep", json!({"pattern": "(a{1000}){1000}"}), "is no regular expression"),
-        ("grep", json!({"pattern": "a", "glob": "a["}), "is no pattern"),
+fn invalid_patterns_and_paths_are_refused() {
+    let workspace = project();
+    for (tool, arguments, expected) in [
+        ("grep", json!({"pattern": "a("}), "is not a valid regular expression"),
+        ("grep", json!({"pattern": "a\\nb"}), "is not a valid regular expression"),
+        ("grep", json!({"pattern": ""}), "must not be empty"),
+        ("grep", json!({"pattern": "(a{1000}){1000}"}), "is not a valid regular expression"),
+        ("grep", json!({"pattern": "a", "glob": "a["}), "is not a valid glob pattern"),
         ("grep", json!({"pattern": "a", "path": "none"}), "does not exist"),
-        ("glob", json!({"pattern": "a["}), "is no pattern"),
+        ("glob", json!({"pattern": "a["}), "is not a valid glob pattern"),
         ("glob", json!({"pattern": "*", "path": "none"}), "does not exist"),
         ("list_dir", json!({"path": "none"}), "does not exist"),
-        ("list_dir", json!({"path": "src/main.rs"}), "is no directory"),
+        ("list_dir", json!({"path": "src/main.rs"}), "not a directory; use read_file"),
         ("list_dir", json!({"depth": 4}), "must be at most 3"),
-        ("grep", json!({"pattern": "a", "path": "/proc/self"}), "belongs to a process"),
+        ("grep", json!({"pattern": "a", "path": "/proc/self"}), "files of a process"),
     ] {
-        let told = refused(&room, tool, &arguments);
-        assert!(told.contains(words), "{tool} {arguments}: {told}");
+        let message = refused(&workspace, tool, &arguments);
+        assert!(message.contains(expected), "{tool} {arguments}: {message}");
     }
 }
 
 #[test]
 fn directories_and_links_are_marked() {
-    let room = project();
-    symlink("src", room.path("link")).unwrap();
-    room.bell("pipe");
-    assert_eq!(found(&room, "list_dir", &json!({})), ".github/\n.gitignore\nlink -> src\npipe (no regular file)\nsrc/");
-    assert_eq!(found(&room, "list_dir", &json!({"path": "src", "depth": 2})), "deep/\ndeep/lib.rs\nmain.rs");
-    assert_eq!(found(&room, "list_dir", &json!({"path": "target"})), "debug/");
+    let workspace = project();
+    symlink("src", workspace.path("link")).unwrap();
+    workspace.make_fifo("pipe");
+    assert_eq!(
+        found(&workspace, "list_dir", &json!({})),
+        ".github/\n.gitignore\nlink -> src\npipe (not a regular file)\nsrc/"
+    );
+    assert_eq!(found(&workspace, "list_dir", &json!({"path": "src", "depth": 2})), "deep/\ndeep/lib.rs\nmain.rs");
+    assert_eq!(found(&workspace, "list_dir", &json!({"path": "target"})), "debug/");
 }
 
 #[test]
-fn pipes_and_links_in_circles_hold_nothing_up() {
-    let room = project();
-    symlink("..", room.path("src/up")).unwrap();
-    symlink("/", room.path("src/top")).unwrap();
-    room.bell("src/pipe.rs");
-    fs::create_dir(room.path("odd")).unwrap();
-    room.bell("odd/.gitignore");
-    fs::write(room.path("odd/a.rs"), "needle").unwrap();
-    assert_eq!(found(&room, "grep", &json!({"pattern": "needle", "glob": "*.rs"})), "src/main.rs:2:    needle();");
-    assert_eq!(found(&room, "glob", &json!({"pattern": "main.rs"})), "src/main.rs");
-    assert!(!found(&room, "list_dir", &json!({"depth": 3})).contains("up/"));
-    assert!(refused(&room, "list_dir", &json!({"path": "odd"})).contains("ignore file"));
+fn pipes_and_cyclic_links_do_not_block() {
+    let workspace = project();
+    symlink("..", workspace.path("src/up")).unwrap();
+    symlink("/", workspace.path("src/top")).unwrap();
+    workspace.make_fifo("src/pipe.rs");
+    fs::create_dir(workspace.path("odd")).unwrap();
+    workspace.make_fifo("odd/.gitignore");
+    fs::write(workspace.path("odd/a.rs"), "needle").unwrap();
+    assert_eq!(found(&workspace, "grep", &json!({"pattern": "needle", "glob": "*.rs"})), "src/main.rs:2:    needle();");
+    assert_eq!(found(&workspace, "glob", &json!({"pattern": "main.rs"})), "src/main.rs");
+    assert!(!found(&workspace, "list_dir", &json!({"depth": 3})).contains("up/"));
+    assert!(refused(&workspace, "list_dir", &json!({"path": "odd"})).contains("ignore file"));
 }
 
 #[test]
-fn a_search_that_is_cancelled_stops_before_the_next_file() {
-    let room = project();
+fn a_cancelled_search_stops() {
+    let workspace = project();
     let cancelled = Job::new().unwrap();
     cancelled.cancel();
     for (tool, arguments) in
         [("grep", json!({"pattern": "needle"})), ("glob", json!({"pattern": "*"})), ("list_dir", json!({}))]
     {
-        let call = room.prepare(tool, &arguments).unwrap();
+        let call = workspace.prepare(tool, &arguments).unwrap();
         let Run::OnThread(run) = tools::find(tool).unwrap().run else { panic!("{tool} runs on a thread") };
-        assert_eq!(run(&call, &room.env, &cancelled).content, "[interrupted]", "{tool}");
+        assert_eq!(run(&call, &workspace.env, &cancelled).content, "[interrupted]", "{tool}");
     }
 }

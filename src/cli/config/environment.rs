@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, ErrorKind, Result};
 
+type LookUp = Box<dyn Fn(&str) -> Option<OsString>>;
+
 /// Environment variables and working directory; tests bring their own.
 pub struct ProcessEnvironment {
     /// Looks up a variable.
-    pub variable: Box<dyn Fn(&str) -> Option<OsString>>,
+    pub variable: LookUp,
     /// The working directory.
     pub directory: PathBuf,
 }

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Location, Value};
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::{Error, ErrorKind, system_message};
 use crate::base::file::{Links, ancestors_in_repository, open_regular};
 use crate::base::text;
 
@@ -95,7 +95,7 @@ fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         IoKind::IsADirectory => "is a directory, not a file".into(),
         IoKind::PermissionDenied => "permission denied".into(),
-        _ => format!("cannot be read: {error}"),
+        _ => format!("cannot be read: {}", system_message(error)),
     }
 }
 
@@ -121,7 +121,7 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 }
 
 /// One file as it is being read.
-pub struct Reading<'a> {
+pub struct FileReader<'a> {
     pub path: &'a Path,
     pub text: &'a str,
     pub lines: Lines,
@@ -159,7 +159,7 @@ impl Lines {
     }
 }
 
-impl Reading<'_> {
+impl FileReader<'_> {
     /// The whole file as a table; `None`, with an error, if it is not TOML.
     pub fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         match DeTable::parse(text) {

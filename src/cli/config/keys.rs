@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use super::file::{self, Entry, Reading};
+use super::file::{self, Entry, FileReader};
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
@@ -29,40 +29,40 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("system", "Instructions of the agents"),
 ];
 
-pub fn read(reading: &mut Reading<'_>) -> Layer {
+pub fn read(reader: &mut FileReader<'_>) -> Layer {
     let mut layer = Layer::default();
-    let text = reading.text;
-    let Some(table) = reading.parse(text) else { return layer };
+    let text = reader.text;
+    let Some(table) = reader.parse(text) else { return layer };
     for entry in file::entries("", &table) {
         match entry.name {
-            "providers" => layer.providers = providers::read(reading, &entry),
-            "environments" => layer.environments = environments(reading, &entry),
+            "providers" => layer.providers = providers::read(reader, &entry),
+            "environments" => layer.environments = environments(reader, &entry),
             "limits" | "team" => {
-                for inner in reading.table(&entry) {
-                    setting(reading, &inner, &mut layer);
+                for inner in reader.table(&entry) {
+                    setting(reader, &inner, &mut layer);
                 }
             }
-            _ => setting(reading, &entry, &mut layer),
+            _ => setting(reader, &entry, &mut layer),
         }
     }
     layer
 }
 
-fn setting(reading: &mut Reading<'_>, entry: &Entry<'_>, layer: &mut Layer) {
+fn setting(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
     let Some(index) = SETTINGS.iter().position(|setting| is_in_files(setting) && setting.key == entry.key) else {
         let table = entry.key.strip_suffix(entry.name).unwrap_or_default();
         let settings = SETTINGS.iter().filter(|setting| is_in_files(setting));
         let siblings = settings.filter_map(|setting| setting.key.strip_prefix(table)).filter(|key| !key.contains('.'));
         let tables = if table.is_empty() { &TABLES[..] } else { &[] };
-        return reading.unknown(entry, siblings.chain(tables.iter().copied()));
+        return reader.unknown(entry, siblings.chain(tables.iter().copied()));
     };
-    if reading.is_project && SETTINGS[index].files == Files::User {
-        return reading.error(entry, "a project cannot set this: set it in your own configuration");
+    if reader.is_project && SETTINGS[index].files == Files::User {
+        return reader.error(entry, "a project cannot set this: set it in your own configuration");
     }
     let value = file::value_of(entry.value.get_ref());
-    match SETTINGS[index].set(&mut Values::default(), &value, reading.home) {
-        Ok(()) => layer.settings.push((index, value, reading.location(&entry.value.span()))),
-        Err(expected) => reading.error(entry, &format!("expected {expected}")),
+    match SETTINGS[index].set(&mut Values::default(), &value, reader.home) {
+        Ok(()) => layer.settings.push((index, value, reader.location(&entry.value.span()))),
+        Err(expected) => reader.error(entry, &format!("expected {expected}")),
     }
 }
 
@@ -70,46 +70,46 @@ fn is_in_files(setting: &Setting) -> bool {
     setting.files != Files::None
 }
 
-fn environments(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<EnvironmentEntry> {
+fn environments(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<EnvironmentEntry> {
     let mut environments = Vec::new();
-    let tables = reading.table(entry);
+    let tables = reader.table(entry);
     if tables.len() > MAX_ENVIRONMENTS {
-        reading.error(entry, &format!("{} environments exceed the limit of {MAX_ENVIRONMENTS}", tables.len()));
+        reader.error(entry, &format!("{} environments exceed the limit of {MAX_ENVIRONMENTS}", tables.len()));
         return environments;
     }
     for inner in tables {
         if !is_name(inner.name) {
-            reading.error(&inner, NAME_EXPECTED);
+            reader.error(&inner, NAME_EXPECTED);
             continue;
         }
-        environments.push(environment(reading, &inner));
+        environments.push(environment(reader, &inner));
     }
     environments
 }
 
-fn environment(reading: &mut Reading<'_>, entry: &Entry<'_>) -> EnvironmentEntry {
+fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> EnvironmentEntry {
     let mut environment = EnvironmentEntry { name: entry.name.to_owned(), ..EnvironmentEntry::default() };
-    for inner in reading.table(entry) {
+    for inner in reader.table(entry) {
         match inner.name {
-            "tools" => environment.tools = reading.texts(&inner),
-            "directory" => environment.directory = directory(reading, &inner),
-            "system" => environment.system = reading.text(&inner),
-            _ => reading.unknown(&inner, ENVIRONMENT.iter().map(|(key, _)| *key)),
+            "tools" => environment.tools = reader.texts(&inner),
+            "directory" => environment.directory = directory(reader, &inner),
+            "system" => environment.system = reader.text(&inner),
+            _ => reader.unknown(&inner, ENVIRONMENT.iter().map(|(key, _)| *key)),
         }
     }
     environment
 }
 
 /// In a project's file, a path can be relative to the project.
-fn directory(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<std::path::PathBuf> {
+fn directory(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<std::path::PathBuf> {
     let DeValue::String(text) = entry.value.get_ref() else {
-        reading.error(entry, "expected a path in quotes");
+        reader.error(entry, "expected a path in quotes");
         return None;
     };
-    let project = reading.path.ancestors().nth(2).filter(|_| reading.is_project);
-    let path = absolute(text, reading.home).or_else(|| project.map(|project| project.join(text.as_ref())));
+    let project = reader.path.ancestors().nth(2).filter(|_| reader.is_project);
+    let path = absolute(text, reader.home).or_else(|| project.map(|project| project.join(text.as_ref())));
     if path.is_none() {
-        reading.error(entry, "expected a path in quotes that begins with / or ~/");
+        reader.error(entry, "expected a path in quotes that begins with / or ~/");
     }
     path
 }

@@ -40,7 +40,7 @@ use crate::tools::TOOLS;
 use catalog::KnownProvider;
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
-use file::{FoundFile, Lines, Reading};
+use file::{FileReader, FoundFile, Lines};
 use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Values};
@@ -237,9 +237,9 @@ fn layer(
     };
     let home = env.home();
     let (lines, earlier) = (Lines::of(&text), std::mem::take(diagnostics));
-    let mut reading = Reading { path, text: &text, lines, home: home.as_deref(), is_project, diagnostics: earlier };
-    let layer = keys::read(&mut reading);
-    *diagnostics = reading.diagnostics;
+    let mut reader = FileReader { path, text: &text, lines, home: home.as_deref(), is_project, diagnostics: earlier };
+    let layer = keys::read(&mut reader);
+    *diagnostics = reader.diagnostics;
     layer
 }
 

@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use super::file::{Entry, Reading, entries, value_of};
+use super::file::{Entry, FileReader, entries, value_of};
 use super::keys::{NAME_EXPECTED, is_name};
 use super::source::Location;
 use crate::domain::endpoint::{ModelFacts, Prices};
@@ -53,24 +53,24 @@ pub const MODEL_KEYS: &[(&str, &str)] = &[
 const MAX_DOLLARS: f64 = 1e6;
 const MAX_TOKENS: f64 = 1e12;
 
-pub fn read(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
+pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
     let mut providers = Vec::new();
-    for inner in reading.table(entry) {
+    for inner in reader.table(entry) {
         match inner.name {
-            "echo" => reading.error(&inner, "echo is built in: choose another name"),
-            name if !is_name(name) => reading.error(&inner, NAME_EXPECTED),
-            _ => providers.push(provider(reading, &inner)),
+            "echo" => reader.error(&inner, "echo is built in: choose another name"),
+            name if !is_name(name) => reader.error(&inner, NAME_EXPECTED),
+            _ => providers.push(provider(reader, &inner)),
         }
     }
     providers
 }
 
-fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
-    let errors_before = reading.diagnostics.errors.len();
+fn provider(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> FileProvider {
+    let errors_before = reader.diagnostics.errors.len();
     let mut provider = FileProvider {
         name: entry.name.to_owned(),
-        location: reading.location(&entry.span),
-        is_project: reading.is_project,
+        location: reader.location(&entry.span),
+        is_project: reader.is_project,
         is_valid: true,
         kind: None,
         base_url: None,
@@ -79,22 +79,22 @@ fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
         headers: Vec::new(),
         models: Vec::new(),
     };
-    for inner in reading.table(entry) {
+    for inner in reader.table(entry) {
         match inner.name {
-            "kind" => provider.kind = kind(reading, &inner),
-            "base_url" => provider.base_url = base_url(reading, &inner),
-            "api_key_env" => provider.key_variable = key_variable(reading, &inner),
-            "api_key_command" => provider.key_command = key_command(reading, &inner),
-            "headers" => provider.headers = headers(reading, &inner),
-            "models" => provider.models = models(reading, &inner),
-            "api_key" | "key" | "token" => reading.error(&inner, LITERAL_KEY),
-            _ => reading.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
+            "kind" => provider.kind = kind(reader, &inner),
+            "base_url" => provider.base_url = base_url(reader, &inner),
+            "api_key_env" => provider.key_variable = key_variable(reader, &inner),
+            "api_key_command" => provider.key_command = key_command(reader, &inner),
+            "headers" => provider.headers = headers(reader, &inner),
+            "models" => provider.models = models(reader, &inner),
+            "api_key" | "key" | "token" => reader.error(&inner, LITERAL_KEY),
+            _ => reader.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
         }
     }
     if provider.key_variable.is_some() && provider.key_command.is_some() {
-        reading.error(entry, "api_key_env and api_key_command cannot be used together: remove one of them");
+        reader.error(entry, "api_key_env and api_key_command cannot be used together: remove one of them");
     }
-    provider.is_valid = reading.diagnostics.errors.len() == errors_before;
+    provider.is_valid = reader.diagnostics.errors.len() == errors_before;
     provider
 }
 
@@ -106,21 +106,21 @@ fn is_kind(kind: &str) -> bool {
     kind != "echo" && PROVIDERS.iter().any(|spec| spec.kind == kind)
 }
 
-fn kind(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
-    let kind = reading.text(entry)?;
+fn kind(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
+    let kind = reader.text(entry)?;
     if is_kind(&kind) {
         return Some(kind);
     }
     let kinds: Vec<&str> = PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| is_kind(kind)).collect();
-    reading.error(entry, &format!("expected one of {}", kinds.join(", ")));
+    reader.error(entry, &format!("expected one of {}", kinds.join(", ")));
     None
 }
 
-fn base_url(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
-    let url = reading.text(entry)?;
+fn base_url(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
+    let url = reader.text(entry)?;
     let valid = checked_url(&url);
     if valid.is_none() {
-        reading.error(entry, URL_EXPECTED);
+        reader.error(entry, URL_EXPECTED);
     }
     valid
 }
@@ -143,28 +143,28 @@ pub fn checked_url(url: &str) -> Option<String> {
 }
 
 /// Upper-case letters only: a key pasted here by mistake is not taken for a name and shown.
-fn key_variable(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
-    let name = reading.text(entry)?;
+fn key_variable(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
+    let name = reader.text(entry)?;
     let is_fine = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     if name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_') && name.chars().all(is_fine) {
         return Some(name);
     }
-    reading.error(entry, "expected the name of a variable in upper-case letters, such as WORK_API_KEY, not a key");
+    reader.error(entry, "expected the name of a variable in upper-case letters, such as WORK_API_KEY, not a key");
     None
 }
 
 /// Not from a project's file: the command would run without being shown.
-fn key_command(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
-    if reading.is_project {
-        reading.error(entry, "a project cannot set this: set it in your own configuration");
+fn key_command(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
+    if reader.is_project {
+        reader.error(entry, "a project cannot set this: set it in your own configuration");
         return None;
     }
-    reading.text(entry)
+    reader.text(entry)
 }
 
-fn headers(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
+fn headers(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
     let mut headers = Vec::new();
-    for inner in reading.table(entry) {
+    for inner in reader.table(entry) {
         // A token of RFC 9110.
         let is_name = !inner.name.is_empty()
             && inner.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
@@ -172,15 +172,15 @@ fn headers(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, String)
             DeValue::String(text) if is_name && !text.chars().any(|c| c.is_control() && c != '\t') => {
                 headers.push((inner.name.to_owned(), text.clone().into_owned()));
             }
-            _ => reading.error(&inner, "expected a header: a name, and a string of one line"),
+            _ => reader.error(&inner, "expected a header: a name, and a string of one line"),
         }
     }
     headers
 }
 
-fn models(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFacts)> {
+fn models(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFacts)> {
     let Some(list) = entry.value.get_ref().as_array() else {
-        reading.error(entry, "expected a list of names or of tables with a name");
+        reader.error(entry, "expected a list of names or of tables with a name");
         return Vec::new();
     };
     let mut models: Vec<(String, ModelFacts)> = Vec::new();
@@ -189,34 +189,34 @@ fn models(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFac
         let inner = Entry { key, name: entry.name, value, span: value.span() };
         let model = match value.get_ref() {
             DeValue::String(name) => Some((name.clone().into_owned(), ModelFacts::default())),
-            _ => model(reading, &inner),
+            _ => model(reader, &inner),
         };
         match model {
             Some((name, _)) if models.iter().any(|(other, _)| *other == name) => {
-                reading.error(&inner, "duplicate model");
+                reader.error(&inner, "duplicate model");
             }
             Some((name, facts)) if !name.is_empty() && !name.contains(|c: char| c.is_control()) => {
                 models.push((name, facts));
             }
-            _ => reading.error(&inner, "expected the name of a model"),
+            _ => reader.error(&inner, "expected the name of a model"),
         }
     }
     models
 }
 
-fn model(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<(String, ModelFacts)> {
+fn model(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<(String, ModelFacts)> {
     let (mut name, mut facts) = (None, ModelFacts::default());
     let (mut input, mut cached, mut written, mut output) = (None, None, None, None);
     for inner in entries(&entry.key, entry.value.get_ref().as_table()?) {
         match inner.name {
-            "name" => name = reading.text(&inner),
-            "context" => facts.context = tokens(reading, &inner),
-            "max_output" => facts.max_output = tokens(reading, &inner),
-            "input_price" => input = dollars(reading, &inner),
-            "cached_price" => cached = dollars(reading, &inner),
-            "written_price" => written = dollars(reading, &inner),
-            "output_price" => output = dollars(reading, &inner),
-            _ => reading.unknown(&inner, MODEL_KEYS.iter().map(|(key, _)| *key)),
+            "name" => name = reader.text(&inner),
+            "context" => facts.context = tokens(reader, &inner),
+            "max_output" => facts.max_output = tokens(reader, &inner),
+            "input_price" => input = dollars(reader, &inner),
+            "cached_price" => cached = dollars(reader, &inner),
+            "written_price" => written = dollars(reader, &inner),
+            "output_price" => output = dollars(reader, &inner),
+            _ => reader.unknown(&inner, MODEL_KEYS.iter().map(|(key, _)| *key)),
         }
     }
     let is_priced = [input, cached, written, output].iter().any(Option::is_some);
@@ -227,21 +227,21 @@ fn model(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<(String, ModelF
     Some((name?, facts))
 }
 
-fn tokens(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<u64> {
+fn tokens(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<u64> {
     let number = value_of(entry.value.get_ref()).number();
     let tokens = number.filter(|number| (1.0..=MAX_TOKENS).contains(number) && number.fract() == 0.0);
     if tokens.is_none() {
-        reading.error(entry, "expected a whole number of tokens");
+        reader.error(entry, "expected a whole number of tokens");
     }
     tokens.map(|number| number as u64)
 }
 
 /// Billionths of a dollar per token, from dollars per million tokens.
-fn dollars(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<u64> {
+fn dollars(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<u64> {
     let number = value_of(entry.value.get_ref()).number();
     let dollars = number.filter(|number| (0.0..=MAX_DOLLARS).contains(number));
     if dollars.is_none() {
-        reading.error(entry, "expected a price: US dollars per million tokens");
+        reader.error(entry, "expected a price: US dollars per million tokens");
     }
     dollars.map(|dollars| (dollars * 1000.0).round() as u64)
 }

@@ -6,6 +6,7 @@ mod system;
 
 use std::path::Path;
 
+use crate::base::error::system_message;
 use crate::cli::arguments::Arguments;
 use crate::cli::config::{self, Loaded, ProcessEnvironment};
 use crate::store;
@@ -125,6 +126,6 @@ fn free_space(report: &mut Report, directory: &Path) {
                 false => report.ok("store", message),
             }
         }
-        Err(error) => report.warn("store", format!("free space is unknown: {error}")),
+        Err(error) => report.warn("store", format!("free space is unknown: {}", system_message(&error))),
     }
 }

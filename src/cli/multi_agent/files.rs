@@ -105,7 +105,7 @@ fn read_file(path: &Path) -> Result<FoundFile> {
     let refuse = |message: &str| Error::new(ErrorKind::Usage, format!("{}: {message}", path.display()));
     match file::read(path) {
         Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
-        Ok(None) => Err(refuse("there is no such file")),
+        Ok(None) => Err(refuse("no such file")),
         Err(message) => Err(refuse(&message)),
     }
 }

@@ -164,10 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_wins_over_the_template_and_that_over_the_defaults() {
+    fn options_override_the_template_which_overrides_the_defaults() {
         use {Aggregation as A, Strategy as S};
-        let documentation = built_in().into_iter().find(|one| one.name == "documentation").expect("it is built in");
-        let own = (documentation.strategy.expect("one"), documentation.aggregation.expect("one"));
+        let documentation =
+            built_in().into_iter().find(|template| template.name == "documentation").expect("a built-in template");
+        let own =
+            (documentation.strategy.expect("a built-in value"), documentation.aggregation.expect("a built-in value"));
         for (words, expected) in [
             ("run do", (S::Sequential, A::Concatenate)),
             ("run do --template documentation", own),
@@ -177,27 +179,28 @@ mod tests {
             let settings = plan(words).expect(words).settings;
             assert_eq!((settings.strategy, settings.aggregation), expected, "{words}");
         }
-        let settings =
-            plan("run do --timeout 0.5 --retries 0 --aggregation select_best --judge echo").expect("fine").settings;
+        let settings = plan("run do --timeout 0.5 --retries 0 --aggregation select_best --judge echo")
+            .expect("a valid plan")
+            .settings;
         assert_eq!((settings.agent_timeout.as_millis(), settings.retry.retries), (500, 0));
         assert_eq!(settings.judge.as_deref(), Some("echo"));
     }
 
     #[test]
-    fn three_agents_work_on_the_words_of_the_line_where_nobody_says_more() {
+    fn the_default_is_three_members() {
         let names =
-            |words: &str| plan(words).expect(words).members().into_iter().map(|one| one.name).collect::<Vec<_>>();
+            |line: &str| plan(line).expect(line).members().into_iter().map(|member| member.name).collect::<Vec<_>>();
         assert_eq!(names("run do this"), ["agent-1", "agent-2", "agent-3"]);
         assert_eq!(names("run do --count 1"), ["agent-1"]);
         assert_eq!(names("run do --agents ann,bob:echo"), ["ann", "bob"]);
         assert_eq!(names("run do --template testing"), ["analyzer", "test-writer", "validator"]);
-        assert_eq!(plan("run do this").expect("fine").task, "do this");
-        assert_eq!(plan("run --task do").expect("fine").task, "do");
+        assert_eq!(plan("run do this").expect("a valid plan").task, "do this");
+        assert_eq!(plan("run --task do").expect("a valid plan").task, "do");
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_refused_with_words_that_say_what() {
-        for (words, told) in [
+    fn invalid_plans_are_refused_with_the_reason() {
+        for (line, expected) in [
             ("run", "no task"),
             ("run --task", "a value is required"),
             ("run --task do more", "cannot be used with"),
@@ -213,18 +216,18 @@ mod tests {
             ("run do --strategy paralel", "--strategy: unknown strategy \"paralel\": did you mean parallel?"),
             ("run do --aggregation vot", "--aggregation: unknown aggregation \"vot\": did you mean vote?"),
             ("run do --judge echo", "a judge needs the aggregation select_best"),
-            ("run do --timeout 0", "a number of seconds above 0"),
-            ("run do --timeout x", "a number of seconds above 0"),
+            ("run do --timeout 0", "a number of seconds greater than 0"),
+            ("run do --timeout x", "a number of seconds greater than 0"),
             ("run do --retries -1", "--retries"),
             ("run do --aggregatio vote", "--aggregation"),
-            ("run-workflow", "<NAME>"),
+            ("run-workflow", "<WORKFLOW>"),
             ("run-workflow none", "unknown workflow \"none\""),
-            ("run-workflow ./none.toml", "./none.toml: there is no such file"),
+            ("run-workflow ./none.toml", "./none.toml: no such file"),
             ("list all", "unexpected argument 'all'"),
             ("statsu", "status"),
         ] {
-            let message = plan(words).expect_err(words).message;
-            assert!(message.contains(told), "{words}: {message}");
+            let message = plan(line).expect_err(line).message;
+            assert!(message.contains(expected), "{line}: {message}");
         }
     }
 }

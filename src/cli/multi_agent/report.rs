@@ -44,13 +44,13 @@ impl Report {
     }
 }
 
-/// The line about it on standard error, if it is worth one.
+/// The line for standard error, if the event has one.
 fn progress(event: &EventKind) -> Option<String> {
     match event {
-        EventKind::AgentStarted { member, model: Some(model) } => Some(format!("{member} works, on {model}")),
-        EventKind::AgentStarted { member, model: None } => Some(format!("{member} works")),
-        EventKind::AgentFinished(result) => Some(ended(result)),
-        EventKind::AgentSkipped { member, reason } => Some(format!("{member} is skipped: {reason}")),
+        EventKind::AgentStarted { member, model: Some(model) } => Some(format!("{member} started, with {model}")),
+        EventKind::AgentStarted { member, model: None } => Some(format!("{member} started")),
+        EventKind::AgentFinished(result) => Some(result_line(result)),
+        EventKind::AgentSkipped { member, reason } => Some(format!("{member} skipped: {reason}")),
         EventKind::TaskStarted { .. }
         | EventKind::AggregationCompleted { .. }
         | EventKind::TaskCompleted { .. }
@@ -58,33 +58,22 @@ fn progress(event: &EventKind) -> Option<String> {
     }
 }
 
-fn ended(result: &MemberResult) -> String {
+fn result_line(result: &MemberResult) -> String {
     let (member, time) = (&result.member, seconds(result.duration));
     match &result.outcome {
         MemberOutcome::Answered(_) if result.attempts > 1 => {
-            format!("{member} has answered after {time}, the {} time", ordinal(result.attempts))
+            format!("{member} answered after {time} (attempt {})", result.attempts)
         }
-        MemberOutcome::Answered(_) => format!("{member} has answered after {time}"),
-        MemberOutcome::Failed(error) => format!("{member} has failed after {time}: {}", error.message),
-        MemberOutcome::TimedOut(words) | MemberOutcome::Skipped(words) | MemberOutcome::Cancelled(words) => {
-            format!("{member}: {words}")
+        MemberOutcome::Answered(_) => format!("{member} answered after {time}"),
+        MemberOutcome::Failed(error) => format!("{member} failed after {time}: {}", error.message),
+        MemberOutcome::TimedOut(reason) | MemberOutcome::Skipped(reason) | MemberOutcome::Cancelled(reason) => {
+            format!("{member}: {reason}")
         }
     }
 }
 
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
-}
-
-fn ordinal(number: u32) -> String {
-    let end = match (number % 10, number % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{number}{end}")
 }
 
 pub fn code_of(outcome: &Outcome) -> u8 {
@@ -117,15 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn the_code_tells_our_own_deadline_from_what_a_provider_did() {
+    fn a_timeout_of_the_run_and_one_of_a_provider_have_different_exit_codes() {
         let late = || MemberOutcome::TimedOut("late".into());
-        let told = |kind| MemberOutcome::Failed(Error::new(kind, "no"));
+        let failure = |kind| MemberOutcome::Failed(Error::new(kind, "no"));
         for (status, results, code) in [
             (RunStatus::Completed, vec![late()], 0),
             (RunStatus::Interrupted, vec![], 130),
-            (failed(ErrorKind::Timeout), vec![late(), told(ErrorKind::Auth)], 4),
-            (failed(ErrorKind::Timeout), vec![told(ErrorKind::Timeout), late()], 3),
-            (failed(ErrorKind::Auth), vec![told(ErrorKind::Auth), late()], 3),
+            (failed(ErrorKind::Timeout), vec![late(), failure(ErrorKind::Auth)], 4),
+            (failed(ErrorKind::Timeout), vec![failure(ErrorKind::Timeout), late()], 3),
+            (failed(ErrorKind::Auth), vec![failure(ErrorKind::Auth), late()], 3),
             (failed(ErrorKind::System), vec![MemberOutcome::Skipped("open".into())], 1),
         ] {
             let outcome = Outcome {
@@ -143,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_a_line_for_what_agents_do_and_none_for_the_run_as_a_whole() {
+    fn events_of_agents_have_a_progress_line_and_those_of_the_run_none() {
         let started =
             |model: Option<&str>| EventKind::AgentStarted { member: "ann".into(), model: model.map(Into::into) };
         for (event, line) in [
-            (started(None), Some("ann works")),
-            (started(Some("echo")), Some("ann works, on echo")),
+            (started(None), Some("ann started")),
+            (started(Some("echo")), Some("ann started, with echo")),
             (
                 EventKind::AgentFinished(result(MemberOutcome::Answered("x".into()))),
-                Some("ann has answered after 1.2 s, the 2nd time"),
+                Some("ann answered after 1.2 s (attempt 2)"),
             ),
             (
                 EventKind::AgentFinished(result(MemberOutcome::Cancelled("stopped: enough".into()))),
@@ -161,9 +150,5 @@ mod tests {
         ] {
             assert_eq!(progress(&event).as_deref(), line, "{event:?}");
         }
-        assert_eq!(
-            [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal).join(" "),
-            "1st 2nd 3rd 4th 11th 12th 13th 21st 112th"
-        );
     }
 }

@@ -10,7 +10,7 @@ use crate::provider::anthropic::wire::{Block, Delta, Event, Message, WireUsage};
 use crate::provider::error_object;
 use crate::provider::limits::{self, ReplySize};
 use crate::provider::request::json;
-use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, PartialReply, ReplyParser, empty_reply, incomplete};
 
 /// Open blocks at the same time; the API has one.
 const MAX_OPEN: usize = 1024;
@@ -88,7 +88,9 @@ impl ReplyParser for Reply {
             _ => Err(error_object::of_body(body)),
         }
     }
+}
 
+impl PartialReply for Reply {
     fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -174,7 +176,8 @@ impl Reply {
         Ok(())
     }
 
-    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not open.
+    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not
+    /// open.
     fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
         match self.open.remove(&index) {
             Some(Open::Thinking { text, signature }) if !signature.is_empty() => {

@@ -1,9 +1,10 @@
 //! From a conversation to a Messages request.
 //!
-//! The keys are in the order in which the API caches (tools, system, messages), with the messages last, so that the body
-//! of a longer conversation begins with that of a shorter one. The end of the cached prefix is marked on the system
-//! prompt and on the last two messages of the user: the second to last had the last mark of the previous request, or of
-//! the parent. Marks do not count in the comparison (platform.claude.com/docs/en/build-with-claude/prompt-caching).
+//! The keys are in the order in which the API caches (tools, system, messages), with the messages last, so that the
+//! body of a longer conversation begins with that of a shorter one. The end of the cached prefix is marked on the
+//! system prompt and on the last two messages of the user: the second to last had the last mark of the previous
+//! request, or of the parent. Marks do not count in the comparison
+//! (platform.claude.com/docs/en/build-with-claude/prompt-caching).
 
 use std::rc::Rc;
 
@@ -25,8 +26,8 @@ const VERSION: &str = "2023-06-01";
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
 /// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
-/// repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
+/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = headers(endpoint, conversation.key)?;
@@ -93,8 +94,8 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     Ok(body.into_bytes().into())
 }
 
-/// The tools, marked as the end of the cached prefix if nothing else is. Without tools those that were called earlier are
-/// declared and forbidden: "Requests which include `tool_use` or `tool_result` blocks must define tools".
+/// The tools, marked as the end of the cached prefix if nothing else is. Without tools those that were called earlier
+/// are declared and forbidden: "Requests which include `tool_use` or `tool_result` blocks must define tools".
 fn push_tools(body: &mut String, tools: &[ToolDeclaration], turns: &[Turn<'_>], is_marked: bool) -> Result<()> {
     let mut rows = Vec::new();
     for tool in tools {

@@ -13,9 +13,10 @@
 //! | Sonnet 5.5 | the same, but off is called `between_tools` |
 //! | Opus 5.5, Fable, Mythos | always; a budget and disabling it are rejected |
 //!
-//! From 4.7 on a model shows its thinking and its text between calls only on request. From 5.1 on signed thinking is bound
-//! to everything before it, and a request with other instructions, tools or messages there fails (.../preserved-thinking).
-//! Conversations here may change, so these models are asked to drop thinking that does not match.
+//! From 4.7 on a model shows its thinking and its text between calls only on request. From 5.1 on signed thinking is
+//! bound to everything before it, and a request with other instructions, tools or messages there fails
+//! (.../preserved-thinking). Conversations here may change, so these models are asked to drop thinking that does not
+//! match.
 //!
 //! Models of other vendors get a budget; their default is not known.
 
@@ -149,7 +150,7 @@ impl Mode {
     pub fn fields(self, is_bound: bool) -> String {
         match self {
             Mode::Silent { .. } => String::new(),
-            Mode::Off(word) => format!(",\"thinking\":{{\"type\":{word:?}}}"),
+            Mode::Off(value) => format!(",\"thinking\":{{\"type\":{value:?}}}"),
             Mode::Budget(tokens) => format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{tokens}}}"),
             Mode::Adaptive { effort, is_hidden } => {
                 let display = if is_hidden { ",\"display\":\"summarized\"" } else { "" };
@@ -184,7 +185,8 @@ fn style_of(model: &str) -> Style {
     }
 }
 
-/// Maximum tokens of a reply (platform.claude.com/docs/en/about-claude/models/overview); a safe value for other vendors.
+/// Maximum tokens of a reply (platform.claude.com/docs/en/about-claude/models/overview); a safe value for other
+/// vendors.
 fn usual_output(model: &str) -> u64 {
     let Some(name) = claude_in(model) else { return 8_192 };
     match version_of(name) {

@@ -61,8 +61,8 @@ enum Outcome<'a> {
     Error(&'a str),
 }
 
-/// The contents for these turns. A model that requires signatures gets a substitute on the first call of each reply since
-/// the user's last message, because it validates only those.
+/// The contents for these turns. A model that requires signatures gets a substitute on the first call of each reply
+/// since the user's last message, because it validates only those.
 pub(super) fn contents<'a>(turns: &'a [Turn<'a>], requires_signatures: bool) -> Vec<Content<'a>> {
     let current = turns.iter().rposition(|turn| matches!(turn, Turn::User(_))).unwrap_or(0);
     let mut contents = Vec::new();

@@ -7,7 +7,7 @@ use crate::domain::stream::StreamEvent;
 use crate::provider::google::error_object;
 use crate::provider::google::reply::Reply;
 use crate::provider::google::wire::Chunk;
-use crate::provider::response::{IsComplete, ReplyParser, incomplete};
+use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, incomplete};
 
 impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
@@ -48,17 +48,5 @@ impl ReplyParser for Reply {
 
     fn error(status: u16, body: &str) -> Error {
         error_object::of_response(status, body)
-    }
-
-    fn has_begun(&self) -> bool {
-        self.has_begun()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.is_finished()
-    }
-
-    fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        self.close(out);
     }
 }

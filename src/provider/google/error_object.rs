@@ -2,8 +2,8 @@
 //!
 //! `{"error":{"code":429,"message":"...","status":"RESOURCE_EXHAUSTED","details":[{"@type":"...","retryDelay":"17s"}]}}`,
 //! alone, in a list, or (from gateways) as text within the message of another
-//! (ai.google.dev/gemini-api/docs/troubleshooting, google.rpc.Status, google.rpc.RetryInfo, google.rpc.ErrorInfo). Other
-//! shapes come from gateways and are read as those of any server.
+//! (ai.google.dev/gemini-api/docs/troubleshooting, google.rpc.Status, google.rpc.RetryInfo, google.rpc.ErrorInfo).
+//! Other shapes come from gateways and are read as those of any server.
 
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn code_of(error: &Value) -> Option<u16> {
     })
 }
 
-/// Google reports an invalid key as a bad request; the reason tells the difference.
+/// Google reports an invalid key as a bad request; the `reason` distinguishes it.
 fn is_bad_key(error: &Value, text: &str) -> bool {
     let is_reason = |detail: &Value| {
         detail.get("reason").and_then(Value::as_str).is_some_and(|reason| reason.starts_with("API_KEY_"))

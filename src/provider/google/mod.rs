@@ -11,7 +11,7 @@
 //! | `decoder` | the pieces of an answer: events, or a whole answer |
 //! | `wire` | the chunks of the stream |
 //! | `reply` | chunks -> events: texts, calls, signatures, limits |
-//! | `signature` | a signature with the part that it stands on |
+//! | `signature` | a signature with its part |
 //! | `refusal` | Google's error objects |
 
 use crate::provider::response::ResponseDecoder;

@@ -6,6 +6,7 @@ use crate::provider::failure;
 use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::google::wire::{Candidate, Chunk, Feedback, FunctionCall, Part, WireUsage};
 use crate::provider::limits::{self, ReplySize};
+use crate::provider::response::PartialReply;
 
 /// One reply, as far as it was received.
 #[derive(Debug, Default)]
@@ -14,6 +15,22 @@ pub(super) struct Reply {
     size: ReplySize,
     finish: Option<Finish>,
     usage: Option<Usage>,
+}
+
+impl PartialReply for Reply {
+    fn has_begun(&self) -> bool {
+        !self.size.is_zero() || self.calls > 0
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with
+    /// calls.
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        limits::close(self.finish, self.calls > 0, out);
+    }
 }
 
 impl Reply {
@@ -35,23 +52,6 @@ impl Reply {
             }
         }
         Ok(())
-    }
-
-    /// Whether any part of the reply was received: text, thoughts or a call.
-    pub fn has_begun(&self) -> bool {
-        !self.size.is_zero() || self.calls > 0
-    }
-
-    /// Whether the reason for the end was received.
-    pub fn is_finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// Ends a complete reply: appends the reason for the end, and `Done`.
-    ///
-    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with calls.
-    pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        limits::close(self.finish, self.calls > 0, out);
     }
 
     fn take_candidate(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -113,8 +113,8 @@ impl Reply {
 /// The error of a blocked request.
 fn blocked(feedback: &Feedback) -> Option<Error> {
     let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
-    let words = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
-    Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &words))
+    let message = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
+    Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &message))
 }
 
 /// The meaning of a `FinishReason`; `None` while the model has not stopped.

@@ -1,7 +1,7 @@
 //! From a conversation to a `streamGenerateContent` request.
 //!
-//! The contents come before everything that may change between requests, so that the body of a longer conversation begins
-//! with that of a shorter one, because the provider caches by prefix.
+//! The contents come before everything that may change between requests, so that the body of a longer conversation
+//! begins with that of a shorter one, because the provider caches by prefix.
 
 use std::rc::Rc;
 
@@ -16,8 +16,8 @@ use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
 /// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL, model name, header
-/// or thinking level. No error repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL, model name,
+/// header or thinking level. No error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];

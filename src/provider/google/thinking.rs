@@ -10,8 +10,8 @@
 //! | 3.7 Flash and later | a level: low, medium, high | no |
 //! | 2.0 and before | nothing: they do not think | yes |
 //!
-//! From ai.google.dev/gemini-api/docs/generate-content/thinking. A budget and a level together are rejected, and a level
-//! by 2.5. Unknown models get the level as it was set.
+//! From ai.google.dev/gemini-api/docs/generate-content/thinking. A budget and a level together are rejected, and a
+//! level by 2.5. Unknown models get the level as it was set.
 
 use serde::Serialize;
 

@@ -15,14 +15,14 @@ pub(super) struct Chunk {
     pub error: Option<IgnoredAny>,
 }
 
-/// One of the answers; only one is ever asked for.
+/// One of the replies; only one is requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Candidate {
     pub index: Option<u64>,
     pub content: Option<Content>,
     pub finish_reason: Option<String>,
-    /// More words about the reason, for some of them.
+    /// A message about the reason, for some reasons.
     pub finish_message: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use crate::domain::stream::StreamEvent;
 use crate::provider::error_object;
 use crate::provider::openai::reply::Reply;
 use crate::provider::openai::wire::Chunk;
-use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, empty_reply, incomplete};
 
 impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
@@ -31,18 +31,6 @@ impl ReplyParser for Reply {
             Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
             _ => Err(error_object::of_body(body)),
         }
-    }
-
-    fn has_begun(&self) -> bool {
-        self.has_begun()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.is_finished()
-    }
-
-    fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        self.close(out);
     }
 }
 

@@ -4,6 +4,8 @@ use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
+use crate::provider::partial_call::PartialCall;
+use crate::provider::response::PartialReply;
 use crate::provider::text::Text;
 
 /// One reply, as far as it was received.
@@ -21,16 +23,27 @@ pub(super) struct Reply {
 #[derive(Debug, Default)]
 struct Call {
     wire_index: Option<u64>,
-    id: String,
-    name: String,
-    /// Arguments that came before the name; empty once the call is announced.
-    held: String,
-    /// The index that the agent sees, once the call is announced: a call whose name comes late, or never, stands behind
-    /// those that were announced before.
-    index: Option<usize>,
-    /// Bytes of arguments so far.
-    length: usize,
+    partial: PartialCall,
     braces: Braces,
+}
+
+impl PartialReply for Reply {
+    fn has_begun(&self) -> bool {
+        !self.size.is_zero() || !self.calls.is_empty()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The reason is held back until here because some servers continue after it, and some send a wrong one: Ollama and
+    /// older llama.cpp send `stop` also with calls.
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        for call in &mut self.calls {
+            call.partial.announce(&mut self.announced, out);
+        }
+        limits::close(self.finish, !self.calls.is_empty(), out);
+    }
 }
 
 impl Reply {
@@ -48,27 +61,6 @@ impl Reply {
             self.take_usage(&usage, out);
         }
         Ok(())
-    }
-
-    /// Whether any part of the reply was received: text, reasoning or a call.
-    pub fn has_begun(&self) -> bool {
-        !self.size.is_zero() || !self.calls.is_empty()
-    }
-
-    /// Whether the reason for the end was received.
-    pub fn is_finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
-    ///
-    /// The reason is held back until here because some servers continue after it, and some send a wrong one: Ollama and
-    /// older llama.cpp send `stop` also with calls.
-    pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        for call in &mut self.calls {
-            call.announce(&mut self.announced, out);
-        }
-        limits::close(self.finish, !self.calls.is_empty(), out);
     }
 
     fn take_choice(&mut self, choice: Choice<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -121,28 +113,28 @@ impl Reply {
     /// The call that a delta continues; `None` if it begins one.
     ///
     /// By its index, or without one the last call. A delta with a name begins another call if its id differs, or if
-    /// there is no id and the arguments so far are complete, because some servers give index 0 to every call. A different
-    /// id alone does not: older vLLM sends a new id with every delta.
+    /// there is no id and the arguments so far are complete, because some servers give index 0 to every call. A
+    /// different id alone does not: older vLLM sends a new id with every delta.
     fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let position = match index {
             Some(_) => self.calls.iter().rposition(|call| call.wire_index == index)?,
             None => self.calls.len().checked_sub(1)?,
         };
         let call = &self.calls[position];
-        let is_new = if index.is_none() && !id.is_empty() && !call.id.is_empty() {
-            id != call.id
-        } else if name.is_empty() || call.name.is_empty() {
+        let is_new = if index.is_none() && !id.is_empty() && !call.partial.id.is_empty() {
+            id != call.partial.id
+        } else if name.is_empty() || call.partial.name.is_empty() {
             false
         } else if id.is_empty() {
             call.braces.are_closed()
         } else {
-            id != call.id
+            id != call.partial.id
         };
         if !is_new {
             return Some(position);
         }
         // The id may be that of an earlier call.
-        self.calls.iter().position(|call| !id.is_empty() && call.id == id && call.wire_index == index)
+        self.calls.iter().position(|call| !id.is_empty() && call.partial.id == id && call.wire_index == index)
     }
 
     fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
@@ -169,41 +161,19 @@ impl Call {
         announced: &mut usize,
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
-        self.length += arguments.len();
-        limits::arguments(self.length)?;
-        if self.id.is_empty() && self.index.is_none() {
-            id.clone_into(&mut self.id);
+        let call = &mut self.partial;
+        if call.id.is_empty() && !call.is_announced() {
+            id.clone_into(&mut call.id);
         }
-        if self.name.is_empty() {
-            name.clone_into(&mut self.name);
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
         }
         self.braces.follow(arguments);
-        match self.index {
-            Some(index) => continue_call(index, arguments, out),
-            None => self.held.push_str(arguments),
-        }
-        if !self.name.is_empty() {
-            self.announce(announced, out);
+        call.add_arguments(arguments, out)?;
+        if !call.name.is_empty() {
+            call.announce(announced, out);
         }
         Ok(())
-    }
-
-    /// Appends the first event, with id and name, unless it was announced before.
-    fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
-        if self.index.is_none() {
-            let index = *announced;
-            *announced += 1;
-            self.index = Some(index);
-            let arguments = std::mem::take(&mut self.held);
-            out.push(StreamEvent::ToolCall { index, id: self.id.clone(), name: self.name.clone(), arguments });
-        }
-    }
-}
-
-fn continue_call(index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
-    if !arguments.is_empty() {
-        let arguments = arguments.to_owned();
-        out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
     }
 }
 

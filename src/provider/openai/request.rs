@@ -17,8 +17,8 @@ use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
 
 /// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
-/// repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
+/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
@@ -38,9 +38,9 @@ pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     request::check_effort(model, thinking)
 }
 
-/// Whether OpenAI's model supports tools in this protocol only without thinking: "Function tools with reasoning_effort are not supported
-/// for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'", from 5.4
-/// on. Models with a vendor before the name are at gateways, which handle this.
+/// Whether OpenAI's model supports tools in this protocol only without thinking: "Function tools with reasoning_effort
+/// are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set
+/// reasoning_effort to 'none'", from 5.4 on. Models with a vendor before the name are at gateways, which handle this.
 fn thinks_over_responses_only(model: &str) -> bool {
     let version = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()).unwrap_or_default();
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));

@@ -22,7 +22,7 @@ pub(super) struct Chunk<'a> {
     pub object: Text<'a>,
 }
 
-/// One of the answers; only one is ever asked for.
+/// One of the replies; only one is requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Choice<'a> {

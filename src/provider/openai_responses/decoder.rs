@@ -5,7 +5,7 @@ use crate::domain::stream::StreamEvent;
 use crate::provider::error_object;
 use crate::provider::openai_responses::reply::Reply;
 use crate::provider::openai_responses::wire::{Event, Response};
-use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, empty_reply, incomplete};
 
 impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
@@ -31,18 +31,6 @@ impl ReplyParser for Reply {
             Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
             _ => Err(error_object::of_body(body)),
         }
-    }
-
-    fn has_begun(&self) -> bool {
-        self.has_begun()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.is_finished()
-    }
-
-    fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        self.close(out);
     }
 }
 
@@ -129,9 +117,9 @@ mod tests {
         format!(r#"{{"type":"response.{kind}.delta","output_index":{at},"delta":"{text}"}}"#)
     }
 
-    fn is_refused(events: &[StreamEvent], words: &str) -> bool {
+    fn is_refused(events: &[StreamEvent], message: &str) -> bool {
         let last = events.last();
-        matches!(last, Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Protocol && error.message.contains(words))
+        matches!(last, Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Protocol && error.message.contains(message))
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai_responses::wire::{Item, WireUsage};
+use crate::provider::partial_call::PartialCall;
+use crate::provider::response::PartialReply;
 
 /// Items of one reply.
 const MAX_ITEMS: usize = 4096;
@@ -36,33 +38,29 @@ struct Progress {
     /// Whether text or reasoning came in deltas.
     has_deltas: bool,
     is_done: bool,
-    call: Option<Call>,
+    call: Option<PartialCall>,
 }
 
-/// An unfinished call.
-#[derive(Debug, Default)]
-struct Call {
-    id: String,
-    name: String,
-    /// Arguments that came before the name; empty once the call is announced.
-    held: String,
-    /// The index that the agent sees, once the call is announced.
-    index: Option<usize>,
-    /// Bytes of arguments so far.
-    length: usize,
-}
-
-impl Reply {
-    /// Whether any part of the reply was received: text, reasoning or a call.
-    pub fn has_begun(&self) -> bool {
+impl PartialReply for Reply {
+    fn has_begun(&self) -> bool {
         !self.size.is_zero() || self.items.values().any(|item| item.call.is_some())
     }
 
-    /// Whether the status of the response was received.
-    pub fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        let mut has_calls = false;
+        for call in self.items.values_mut().filter_map(|item| item.call.as_mut()) {
+            has_calls = true;
+            call.announce(&mut self.announced, out);
+        }
+        limits::close(self.finish, has_calls, out);
+    }
+}
+
+impl Reply {
     /// The item of an event: by its index, or without one the latest, unless it begins one.
     pub fn index_of(&mut self, index: Option<u64>, begins: bool) -> u64 {
         let next = || self.items.keys().next_back().map_or(0, |last| last.saturating_add(1));
@@ -150,18 +148,7 @@ impl Reply {
     /// # Errors
     /// `Protocol` if a limit is exceeded.
     pub fn add_arguments(&mut self, index: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let call = self.call(index)?;
-        call.length += more.len();
-        limits::arguments(call.length)?;
-        match call.index {
-            Some(index) if !more.is_empty() => {
-                let arguments = more.to_owned();
-                out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
-            }
-            Some(_) => {}
-            None => call.held.push_str(more),
-        }
-        Ok(())
+        self.call(index)?.add_arguments(more, out)
     }
 
     /// The complete arguments of a call, which count if there were no deltas.
@@ -169,7 +156,7 @@ impl Reply {
     /// # Errors
     /// `Protocol` if a limit is exceeded.
     pub fn complete_arguments(&mut self, index: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        if self.call(index)?.length == 0 { self.add_arguments(index, whole, out) } else { Ok(()) }
+        if self.call(index)?.has_arguments() { Ok(()) } else { self.add_arguments(index, whole, out) }
     }
 
     /// The usage of the request.
@@ -196,16 +183,6 @@ impl Reply {
         });
     }
 
-    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
-    pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        let mut has_calls = false;
-        for call in self.items.values_mut().filter_map(|item| item.call.as_mut()) {
-            has_calls = true;
-            call.announce(&mut self.announced, out);
-        }
-        limits::close(self.finish, has_calls, out);
-    }
-
     fn item(&mut self, index: u64) -> Result<&mut Progress> {
         if self.items.len() == MAX_ITEMS && !self.items.contains_key(&index) {
             return Err(limits::exceeded("more than 4096 items in one reply"));
@@ -213,7 +190,7 @@ impl Reply {
         Ok(self.items.entry(index).or_default())
     }
 
-    fn call(&mut self, index: u64) -> Result<&mut Call> {
+    fn call(&mut self, index: u64) -> Result<&mut PartialCall> {
         if self.item(index)?.call.is_none() {
             limits::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
         }
@@ -224,7 +201,7 @@ impl Reply {
         self.call(index)?;
         let announced = &mut self.announced;
         let Some(call) = self.items.get_mut(&index).and_then(|item| item.call.as_mut()) else { return Ok(()) };
-        if call.index.is_none() && !item.name.0.is_empty() {
+        if !call.is_announced() && !item.name.0.is_empty() {
             let id = if item.call_id.0.is_empty() { &item.id.0 } else { &item.call_id.0 };
             (call.id, call.name) = ((**id).to_owned(), (*item.name.0).to_owned());
             call.announce(announced, out);
@@ -263,9 +240,9 @@ impl Reply {
         self.push_signature(&json!({"phase": *item.phase.0}), out)
     }
 
-    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there is
-    /// nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects it
-    /// (`Unknown parameter: 'input[1].status'`).
+    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there
+    /// is nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects
+    /// it (`Unknown parameter: 'input[1].status'`).
     fn push_reasoning(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {
@@ -288,19 +265,6 @@ impl Reply {
         self.size.add(item_json.len())?;
         out.push(StreamEvent::Signature(item_json));
         Ok(())
-    }
-}
-
-impl Call {
-    /// Appends the first event, with id and name, unless it was announced before.
-    fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
-        if self.index.is_none() {
-            let index = *announced;
-            *announced += 1;
-            self.index = Some(index);
-            let arguments = std::mem::take(&mut self.held);
-            out.push(StreamEvent::ToolCall { index, id: self.id.clone(), name: self.name.clone(), arguments });
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a conversation to a Responses request.
 //!
-//! The items come before everything that may change between requests (the tools, the effort), so that the body of a longer
-//! conversation begins with that of a shorter one, because providers cache by prefix.
+//! The items come before everything that may change between requests (the tools, the effort), so that the body of a
+//! longer conversation begins with that of a shorter one, because providers cache by prefix.
 
 use std::rc::Rc;
 
@@ -16,8 +16,8 @@ use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
 /// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
-/// repeats the value of a header.
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
+/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;

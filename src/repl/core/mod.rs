@@ -9,6 +9,7 @@ mod queue;
 mod remove;
 pub(super) mod spawn;
 mod steer;
+mod turns;
 mod viewers;
 
 use std::collections::VecDeque;
@@ -17,14 +18,14 @@ use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, Settings};
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster, Viewers};
+use crate::team::{AgentFactory, Limits, Roster, Viewers};
 use crate::tools::Running;
 
 /// What the components of the loop are lent.
@@ -38,6 +39,7 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
+    pub(super) limits: Limits,
     /// What agents asked for and was not carried out yet.
     pub(super) outbox: Outbox,
     /// What was done and not told to the components yet.
@@ -67,6 +69,7 @@ impl Core {
             roster,
             viewers: Viewers::default(),
             factory,
+            limits: Limits::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),
             draining: Vec::new(),
@@ -114,6 +117,20 @@ impl Core {
                 format!("{} (dead)", row.and_then(|row| row.name).unwrap_or_else(|| id.to_string()))
             }
         }
+    }
+
+    /// The name of an agent, or its number; of one that is not in memory, its id.
+    pub(super) fn label_of(&self, id: AgentId) -> String {
+        self.roster.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
+    }
+
+    /// What an agent is doing. One that was closed is idle.
+    pub(super) fn status(&self, id: AgentId) -> Result<Status> {
+        if let Some(agent) = self.roster.get(id) {
+            return Ok(agent.status());
+        }
+        let row = self.store.agent(id)?.ok_or_else(agent_gone)?;
+        Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
     /// Shows a text to everyone who looks at this agent; no model is told.

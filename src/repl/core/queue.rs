@@ -37,8 +37,8 @@ impl Core {
         Ok(())
     }
 
-    fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
-        let chunk = self.roster.get(id).map_or(0, |agent| agent.output.next());
+    pub(super) fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
+        let chunk = self.next_chunk(id);
         self.with_agent(id, begin);
         self.events.push_back(Event::TurnStarted { agent: id, origin, chunk });
     }

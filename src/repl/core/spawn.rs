@@ -193,7 +193,7 @@ impl Core {
         if let Some(first) = first {
             // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
             self.load_before(id, first.id)?;
-            self.with_agent(id, |child, context| child.begin(first, context));
+            self.start_turn(spec.origin, id, |child, context| child.begin(first, context));
         }
         Ok(id)
     }

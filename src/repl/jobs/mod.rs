@@ -12,10 +12,12 @@ mod parked;
 mod slice;
 mod worktree;
 
+use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
+use crate::repl::timeout::{TOOL_POLL, WakeReason};
 pub(super) use parked::Parked;
 use slice::SliceJob;
 pub(super) use slice::StagedSlice;
@@ -73,9 +75,9 @@ impl Component for Jobs {
         !self.unused_worktrees.is_empty() && core.draining.is_empty()
     }
 
-    fn deadline(&self, core: &Core) -> Option<(crate::base::clock::Moment, crate::repl::WakeReason)> {
+    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let has_threads = !self.worktrees.is_empty();
-        has_threads.then(|| (core.clock.now() + crate::repl::TOOL_POLL, crate::repl::WakeReason::Tools))
+        has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
     }
 }
 

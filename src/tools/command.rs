@@ -1,8 +1,8 @@
-//! A program that runs under [`super::supervise`] with a time limit, while its outputs are read.
+//! Runs a program under [`super::supervisor`] with a time limit, and reads its output.
 //!
-//! The reader waits for whichever comes first: output, the supervisor's end, cancellation, the deadline. It never waits
-//! for the end of the pipe, which a stray process may hold open. Cancelling and timing out are one act: the control
-//! pipe is closed, and the supervisor ends everything.
+//! The reader waits for output, the end of the supervisor, cancellation or the deadline, whichever comes first. It
+//! never waits for the end of the pipe, which another process may hold open. After a cancellation or the deadline the
+//! control pipe is closed, and the supervisor ends all processes.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::path::Path;
@@ -10,40 +10,38 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::capture::Capture;
-use super::{Environment, Job, supervise};
+use super::linux::child_exit::ChildExit;
+use super::{Environment, Job, supervisor};
 
-/// How long the supervisor may take to end everything before the call is answered without it. It gives up by itself
-/// before that; only one that cannot run at all (a hung disk) takes longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
+/// before that, unless it cannot run at all (a hung disk).
+const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is read at most before the clock is looked at, and after the supervisor has ended: twice what a pipe holds by
-/// default (pipe(7)). A process that cannot be ended might write for ever.
+/// How much is read before the clock is checked, and after the supervisor has ended: twice the default capacity of a
+/// pipe (pipe(7)). A process that could not be ended might write for ever.
 const READ_CAP: usize = 128 << 10;
 
-/// How a command came to its end.
+/// How a command ended.
 pub enum Ending {
-    /// With this exit code, if something did not kill the supervisor.
+    /// With this exit code; without one if the supervisor was killed.
     Exited(Option<i32>),
-    /// Its time was over.
     TimedOut,
-    /// The job was cancelled, or nobody wants to hear more of it.
+    /// The job was cancelled, or the reader has enough.
     Interrupted,
-    /// It cannot be waited for any more, and why.
+    /// Waiting for it failed, and why.
     Lost(String),
 }
 
-/// Runs a program with its arguments in this directory, without the variables that hold secrets, and captures both of its
-/// outputs as one.
+/// Runs a program with its arguments in this directory, without environment variables that hold secrets, and captures
+/// stdout and stderr together.
 ///
 /// # Errors
 /// It cannot be started, or no descriptor is left.
 pub fn run(
-    words: &[&str],
+    arguments: &[&str],
     directory: &Path,
     env: &Environment,
     capture: &mut Capture,
@@ -52,20 +50,20 @@ pub fn run(
 ) -> io::Result<Ending> {
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
-    command.args([supervise::FLAG, "--"]).args(words).current_dir(directory);
-    command.env_clear().envs(supervise::environment());
+    command.args([supervisor::FLAG, "--"]).args(arguments).current_dir(directory);
+    command.env_clear().envs(supervisor::environment());
     command.stdout(Stdio::from(into_output.try_clone()?)).stderr(into_output);
     let mut output = Captured { output: Pipe::new(output)?, capture };
     Ok(Supervised::start(command)?.watch(&mut output, limit, job))
 }
 
-/// Who reads what a command prints.
-pub trait Listener {
-    /// What is waited for.
+/// Reads the output of a command.
+pub trait OutputReader {
+    /// The pipes to wait for.
     fn outputs(&self) -> impl Iterator<Item = &Pipe>;
-    /// Reads what is there.
+    /// Reads what is available.
     fn read(&mut self);
-    /// Whether the command is to be ended, because nobody wants more of it.
+    /// Whether the command can be ended because no more output is wanted.
     fn has_enough(&self) -> bool;
 }
 
@@ -74,7 +72,7 @@ struct Captured<'a> {
     capture: &'a mut Capture,
 }
 
-impl Listener for Captured<'_> {
+impl OutputReader for Captured<'_> {
     fn outputs(&self) -> impl Iterator<Item = &Pipe> {
         std::iter::once(&self.output)
     }
@@ -88,20 +86,18 @@ impl Listener for Captured<'_> {
     }
 }
 
-/// The reading end of an output, until it has ended.
+/// The reading end of a pipe; empty once the pipe has ended.
 pub struct Pipe(Option<PipeReader>);
 
 impl Pipe {
-    /// From now on it is read without waiting.
-    ///
     /// # Errors
-    /// The kernel refuses that.
+    /// The pipe cannot be made non-blocking.
     pub fn new(reader: PipeReader) -> io::Result<Self> {
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         Ok(Self(Some(reader)))
     }
 
-    /// Reads what is there, within bounds; a pipe that has ended is asked no more.
+    /// Reads what is available, at most [`READ_CAP`].
     pub fn read(&mut self, mut take: impl FnMut(&[u8])) {
         let mut buffer = [0; 16 << 10];
         let mut sum = 0;
@@ -121,58 +117,59 @@ impl Pipe {
     }
 }
 
-/// A command under the supervisor: how to hear of its end, and how to bring it about.
+/// A command that runs under the supervisor.
 pub struct Supervised {
     child: Child,
-    end: OwnedFd,
+    exit: ChildExit,
+    /// Closing it ends the command.
     control: Option<PipeWriter>,
 }
 
 impl Supervised {
-    /// Starts the supervisor with what it is to run. The writing ends of its outputs live as long as the `Command` that
-    /// holds them: no longer than this function.
+    /// Starts the supervisor. Takes the `Command` by value because that holds the writing ends of the output pipes,
+    /// which must be closed here.
     ///
     /// # Errors
     /// It cannot be started, or no descriptor is left.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (from_control, control) = io::pipe()?;
         let child = command.stdin(from_control).spawn()?;
-        // Should this fail, `control` is closed on the way out, and the supervisor ends what it started.
-        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        Ok(Self { child, end, control: Some(control) })
+        // If this fails, `control` is dropped, and the supervisor ends the command.
+        let exit = ChildExit::of(&child)?;
+        Ok(Self { child, exit, control: Some(control) })
     }
 
-    /// Reads until the supervisor has ended, and ends it when it is time to.
-    pub fn watch(&mut self, listener: &mut impl Listener, limit: Duration, job: &Job) -> Ending {
+    /// Reads until the supervisor has ended; ends it at the deadline or when the job is cancelled.
+    pub fn watch(&mut self, reader: &mut impl OutputReader, limit: Duration, job: &Job) -> Ending {
         let mut deadline = Instant::now() + limit;
         let mut stopped = None;
         loop {
-            let has_ended = match self.wait(listener, deadline, stopped.is_none().then_some(job)) {
+            let has_ended = match self.wait(reader, deadline, stopped.is_none().then_some(job)) {
                 Ok(has_ended) => has_ended,
                 Err(error) => return Ending::Lost(error.to_string()),
             };
-            listener.read();
+            reader.read();
             if has_ended {
                 let exited = Ending::Exited(self.child.wait().ok().and_then(|status| status.code()));
                 return stopped.unwrap_or(exited);
             }
             let is_late = Instant::now() >= deadline;
             match stopped {
-                None if job.is_cancelled() || listener.has_enough() => stopped = Some(Ending::Interrupted),
+                None if job.is_cancelled() || reader.has_enough() => stopped = Some(Ending::Interrupted),
                 None if is_late => stopped = Some(Ending::TimedOut),
-                Some(_) if is_late => return Ending::Lost("it could not be ended in time and may still run".into()),
+                Some(_) if is_late => return Ending::Lost("its processes could not be ended and may still run".into()),
                 _ => continue,
             }
-            deadline = Instant::now() + PATIENCE;
+            deadline = Instant::now() + END_TIME_LIMIT;
             self.control = None;
         }
     }
 
-    /// Waits for output, the end, a cancellation (where one still matters) or the deadline. Whether it was the end.
-    fn wait(&self, listener: &impl Listener, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
-        let mut awaited = vec![PollFd::new(&self.end, PollFlags::IN)];
-        let outputs = listener.outputs().filter_map(|output| output.0.as_ref());
-        awaited.extend(outputs.map(|reader| PollFd::new(reader, PollFlags::IN)));
+    /// Waits for output, the end, cancellation (if a job is given) or the deadline. Whether the command has ended.
+    fn wait(&self, reader: &impl OutputReader, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
+        let mut awaited = vec![PollFd::new(&self.exit, PollFlags::IN)];
+        let pipes = reader.outputs().filter_map(|output| output.0.as_ref());
+        awaited.extend(pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         awaited.extend(job.map(|job| PollFd::new(job, PollFlags::IN)));
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).expect("a time limit is at most a year");

@@ -1,62 +1,56 @@
-//! One call on its own thread.
+//! Runs one call on its own thread.
 //!
 //! ```text
-//!   loop                                    tool thread
-//!   start ────────── owned arguments ─────▶ run
-//!   cancel ───────── flag and eventfd ────▶ sees it, ends what it started
-//!   is_complete ◀─── result, then flag ──── done, wakes the loop
+//!   loop                                      tool thread
+//!   start ────────── owned arguments ───────▶ run
+//!   cancel ───────── flag and descriptor ───▶ ends what it started, returns
+//!   is_complete ◀─── result, then flag ────── done, wakes the loop
 //!   collect  joins the thread
 //! ```
 //!
 //! The thread writes its slot once, before `complete`; the loop reads it once, after. Nothing else is shared.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
-
+use super::linux::wake_fd::WakeFd;
 use super::{Environment, Output, Prepared, Run, ToolSpec};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// The wish to stop, as the tool thread sees it: a flag to ask, and a descriptor to poll.
+/// Tells a tool thread that its call was cancelled: a flag to test, and a descriptor to poll.
 pub struct Job {
     cancelled: AtomicBool,
-    news: OwnedFd,
+    wake_fd: WakeFd,
 }
 
 impl Job {
-    /// A job that nobody has cancelled yet.
-    ///
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> Result<Self> {
-        let news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_room)?;
-        Ok(Self { cancelled: AtomicBool::new(false), news })
+        Ok(Self { cancelled: AtomicBool::new(false), wake_fd: WakeFd::new().map_err(not_started)? })
     }
 
-    /// Asks the tool to stop. May be called again, from any thread; never blocks.
+    /// Asks the tool to stop. May be called repeatedly, from any thread; never blocks.
     pub fn cancel(&self) {
         if !self.cancelled.swap(true, Ordering::AcqRel) {
-            // The counter holds 2^64 - 2, so that the one write there is cannot fail for want of room.
-            let _ = rustix::io::write(&self.news, &1u64.to_ne_bytes());
+            self.wake_fd.wake();
         }
     }
 
-    /// Whether the tool was asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 }
 
 impl AsFd for Job {
-    /// Readable from the moment of cancellation on.
+    /// Readable once the job is cancelled.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
+        self.wake_fd.as_fd()
     }
 }
 
@@ -66,7 +60,7 @@ struct Slot {
     job: Job,
 }
 
-/// A call that runs, or has run and waits to be collected. Dropping it cancels the call and leaves its thread to end alone.
+/// A call that runs, or is complete and not yet collected. Dropping it cancels the call without waiting for its thread.
 pub struct Running {
     call: ToolCall,
     slot: Arc<Slot>,
@@ -89,7 +83,7 @@ impl Running {
         Self::spawn(call, work, wake)
     }
 
-    /// The same for work of the house's own, which is called as the call is.
+    /// Starts work of the program itself that is not a tool; `call` names it in the result.
     ///
     /// # Errors
     /// As for [`Running::start`].
@@ -99,23 +93,22 @@ impl Running {
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Self> {
         let slot = Arc::new(Slot { complete: AtomicBool::new(false), outcome: Mutex::new(None), job: Job::new()? });
-        let of_thread = Arc::clone(&slot);
+        let thread_slot = Arc::clone(&slot);
         let thread = std::thread::Builder::new()
             .name(format!("tool {}", call.name))
             .spawn(move || {
-                of_thread.fill(work);
+                thread_slot.fill(work);
                 wake();
             })
-            .map_err(no_room)?;
+            .map_err(not_started)?;
         Ok(Self { call, slot, thread: Some(thread) })
     }
 
-    /// Whether the result is there.
     pub fn is_complete(&self) -> bool {
         self.slot.complete.load(Ordering::Acquire)
     }
 
-    /// Asks the call to stop; it completes soon after, with what it has. May be called again; never blocks.
+    /// Asks the call to stop; it completes soon after, with the output so far. May be called repeatedly; never blocks.
     pub fn cancel(&self) {
         self.slot.job.cancel();
     }
@@ -128,11 +121,11 @@ impl Running {
     /// Joins the thread and takes the result.
     ///
     /// # Panics
-    /// Before [`Running::is_complete`]: the loop would wait for the tool.
+    /// If called before [`Running::is_complete`]: the loop would block until the tool ends.
     pub fn collect(mut self) -> ToolResult {
         assert!(self.is_complete(), "a call is collected only after it is complete");
         if let Some(thread) = self.thread.take() {
-            // All that may still panic after completion is `wake`, and the result is there without it.
+            // After completion only `wake` can panic, and the result does not depend on it.
             let _ = thread.join();
         }
         let (output, duration) = self.slot.take();
@@ -153,11 +146,11 @@ impl Drop for Running {
 }
 
 impl Slot {
-    /// Runs the tool and stores what came of it, even if it panics.
+    /// Runs the tool and stores its output, also if it panics.
     fn fill(&self, work: impl FnOnce(&Job) -> Output) {
         let start = Instant::now();
         let output = catch_unwind(AssertUnwindSafe(|| work(&self.job)))
-            .unwrap_or_else(|panic| Output::failure(words_of(panic.as_ref())));
+            .unwrap_or_else(|panic| Output::failure(panic_message(panic.as_ref())));
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some((output, start.elapsed()));
         self.complete.store(true, Ordering::Release);
     }
@@ -171,18 +164,18 @@ impl Slot {
 fn run(spec: &ToolSpec, call: &Prepared, env: &Environment, job: &Job) -> Output {
     match spec.run {
         Run::OnThread(run) => run(call, env, job),
-        Run::ByLoop(_) => panic!("{} is carried out by the house, not on a thread", spec.declaration.name),
+        Run::InEventLoop(_) => panic!("{} runs in the event loop, not on a thread", spec.declaration.name),
     }
 }
 
-fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words");
-    format!("The tool broke down; this is a bug of the tool, not of the call: {text}")
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    format!("the tool failed because of a bug in it, not because of the arguments: {text}")
 }
 
-fn no_room(error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Tool, format!("the tool cannot be started: {error}"))
+fn not_started(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Tool, format!("cannot start the tool: {error}"))
 }
 
 #[cfg(test)]
@@ -196,8 +189,9 @@ mod tests {
     const fn probe(run: fn(&Prepared, &Environment, &Job) -> Output) -> ToolSpec {
         ToolSpec {
             declaration: ToolDeclaration { name: "probe", description: "", parameters: r#"{"type":"object"}"# },
+            aliases: &[],
             reach: Reach::Reads,
-            check: |_, _| Ok(Question::of(String::new(), Vec::new())),
+            check: |_, _| Ok(Question::new(String::new(), Vec::new())),
             run: Run::OnThread(run),
         }
     }
@@ -205,22 +199,22 @@ mod tests {
     static ECHO: ToolSpec = probe(|call, _, _| Output::success(call.arguments.to_string()));
     static BREAKS: ToolSpec = probe(|_, _, _| panic!("out of cheese"));
     static WAITS: ToolSpec = probe(|_, _, job| {
-        let mut news = [rustix::event::PollFd::new(job, rustix::event::PollFlags::IN)];
-        rustix::event::poll(&mut news, None).unwrap();
+        let mut ready = [rustix::event::PollFd::new(job, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut ready, None).unwrap();
         Output::failure("interrupted")
     });
 
     fn start(spec: &'static ToolSpec) -> (Running, mpsc::Receiver<()>) {
         let env = Environment::at("/".into());
-        let prepared = Prepared { arguments: 5.into(), question: Question::of(String::new(), Vec::new()) };
+        let prepared = Prepared { arguments: 5.into(), question: Question::new(String::new(), Vec::new()) };
         let call = ToolCall { id: "7".into(), name: "probe".into(), arguments: "{}".into() };
-        let (woken, wakes) = mpsc::sync_channel(1);
-        let wake = Arc::new(move || woken.send(()).unwrap());
+        let (sender, wakes) = mpsc::sync_channel(1);
+        let wake = Arc::new(move || sender.send(()).unwrap());
         (Running::start(spec, call, prepared, Arc::new(env), wake).unwrap(), wakes)
     }
 
     #[test]
-    fn a_call_is_complete_when_it_wakes_and_its_result_bears_its_id() {
+    fn a_call_is_complete_when_it_wakes_and_its_result_has_its_id() {
         let (running, wakes) = start(&ECHO);
         wakes.recv().unwrap();
         assert!(running.is_complete() && !running.has_been_cancelled());
@@ -237,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_tool_hears_of_it_however_often_it_is_told() {
+    fn a_tool_may_be_cancelled_repeatedly() {
         let (running, wakes) = start(&WAITS);
         assert!(!running.is_complete());
         running.cancel();

@@ -1,36 +1,44 @@
-//! All descendants of this process, and signals to them. For the supervisor, which is a subreaper: elsewhere a process
-//! that lost its parent would have left the tree.
+//! The descendants of this process, found in `/proc`, and signals to them. For the supervisor, which adopts orphans:
+//! elsewhere a process whose parent has ended is no longer a descendant.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::{fs, io};
 
-use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_group, set_child_subreaper};
 
-/// Asks every descendant to end.
+/// Makes this process the parent of every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Sends TERM to every descendant.
 pub fn terminate() {
     for pid in descendants() {
-        // It may have ended just now, or belong to another user; nothing is to be done about either.
+        // Fails if the process has just ended or belongs to another user; neither can be helped.
         let _ = kill_process(pid, Signal::TERM);
     }
 }
 
-/// Kills every descendant that is there now, and the process groups in which they are: a group is killed at one stroke,
-/// so that processes that go on forking cannot slip through between being listed and being killed.
+/// Sends KILL to every descendant and to their process groups. A group is killed in one step, so that processes that
+/// keep forking cannot escape between the listing and the signal.
 pub fn kill() {
-    let family = descendants();
+    let pids = descendants();
     let groups: BTreeSet<i32> =
-        family.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(|group| group.as_raw_nonzero().get()).collect();
-    // A descendant may have joined the supervisor's own group, which must live to bury the others.
+        pids.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(|group| group.as_raw_nonzero().get()).collect();
+    // A descendant may have joined the supervisor's own group, and the supervisor must live to reap the others.
     let own = getpgid(None).ok();
     for group in groups.into_iter().filter_map(Pid::from_raw).filter(|group| Some(*group) != own) {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    for pid in family {
+    for pid in pids {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Everybody below this process, the dead that nobody has buried included.
+/// Includes processes that have ended and are not reaped.
 pub fn descendants() -> Vec<Pid> {
     let me = getpid().as_raw_nonzero().get();
     // The kernel lists children only where it was built with CONFIG_PROC_CHILDREN.
@@ -52,14 +60,14 @@ fn walk(root: i32, children: impl Fn(i32) -> Vec<i32>) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// The children of all threads of `parent`; none if it has ended.
+/// The children of all threads of `parent`; empty if it has ended.
 fn children(parent: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-/// Everybody's children, from every process's own word about its parent.
+/// The children of every process on the system, by the parent that each one names.
 fn children_by_parent() -> BTreeMap<i32, Vec<i32>> {
     let mut by_parent: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -71,8 +79,8 @@ fn children_by_parent() -> BTreeMap<i32, Vec<i32>> {
     by_parent
 }
 
-/// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name, which stands in
-/// parentheses and may hold anything, parentheses too.
+/// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name, which is in
+/// parentheses and may itself contain parentheses.
 fn parent_in(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -99,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_parents_is_walked_once() {
+    fn a_cycle_of_parents_is_walked_once() {
         let found = walk(1, |parent| vec![parent % 3 + 1]);
         assert_eq!(found.len(), 3);
     }

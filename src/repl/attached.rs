@@ -1,0 +1,110 @@
+//! Terminals of clients: keys and frames pass between a client's connection and the terminal that was attached for it.
+
+use crate::base::error::Result;
+use crate::base::id::{ClientId, TerminalId};
+use crate::base::text;
+use crate::commands;
+use crate::domain::wire::{Request, Response, TerminalFacts};
+use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
+use crate::terminal::screen::Palette;
+
+/// Bytes of keys that are buffered for a terminal before more are left in its connection.
+const MOST_KEYS: usize = 64 * 1024;
+/// The largest terminal that is drawn, in columns and rows: a larger one shows this much in its corner.
+const LARGEST: (u16, u16) = (2_000, 1_000);
+
+impl Repl {
+    /// Attaches a terminal for a client: at the agent that it names, else where the last one was detached.
+    pub(super) fn attach_client(
+        &mut self,
+        id: ClientId,
+        agent: Option<&str>,
+        is_read_only: bool,
+        facts: &TerminalFacts,
+    ) -> Result<()> {
+        let named = agent.map(|agent| commands::agent_called_by_script(&self.core.roster, agent)).transpose()?;
+        let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
+        let focus = named.or(self.server.last_focus).or_else(newest).or(self.core.roster.nth(0));
+        let focus = focus.expect("there is at least agent 0");
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux } = *facts;
+        let palette = Palette { color, attributes, unicode };
+        let device =
+            RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
+        let mode = TerminalMode { is_read_only, is_attached: true };
+        let terminal = self.attach_device(Device::Remote(device), focus, mode);
+        self.server.attach(&mut self.core, id, terminal);
+        Ok(())
+    }
+
+    /// Takes the requests of attached terminals, while they are not too far ahead.
+    pub(super) fn read_attached(&mut self) {
+        for (id, terminal) in self.server.attached() {
+            while let Some(remote) = self.terminals.get_mut(terminal).and_then(Terminal::remote)
+                && remote.input.len() < MOST_KEYS
+                && let Some(request) = self.server.next_request_of(&mut self.core, id)
+            {
+                match request {
+                    Request::Keys { keys } => remote.input.extend(keys),
+                    Request::Size { columns, rows } => remote.size = bounded((columns, rows)),
+                    _ => self.terminals.get_mut(terminal).into_iter().for_each(Terminal::redraw),
+                }
+            }
+        }
+    }
+
+    /// Whether an attached terminal would take a frame, and there is one.
+    pub(super) fn has_frames(&self) -> bool {
+        self.server.attached().into_iter().any(|(id, terminal)| {
+            let is_ready = self.server.get(id).is_some_and(|client| client.connection.is_ready());
+            is_ready && self.terminals.get(terminal).is_none_or(Terminal::has_output)
+        })
+    }
+
+    /// Sends what was drawn, and detaches the terminals that are done.
+    pub(super) fn send_frames(&mut self) {
+        for (id, terminal) in self.server.attached() {
+            self.send_frame(id, terminal);
+        }
+    }
+
+    /// While the client has not taken the last frame, none is drawn.
+    fn send_frame(&mut self, id: ClientId, terminal: TerminalId) {
+        let Some(client) = self.server.get_mut(id) else { return };
+        // The host of the loop may have detached the terminal.
+        let Some(terminal) = self.terminals.get_mut(terminal).filter(|terminal| !terminal.is_detached()) else {
+            let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
+            let response = Response::End(format!("detached: {agents} running"));
+            return self.server.end_attachment(&mut self.core, id, &response);
+        };
+        if let Some(remote) = terminal.remote() {
+            if client.connection.is_ready() && !remote.output.is_empty() {
+                // Never a part of a character: frames are taken whole.
+                let frame = String::from_utf8_lossy(&std::mem::take(&mut remote.output)).into_owned();
+                client.send(&Response::Frame(frame));
+            }
+            remote.takes_more = client.connection.is_ready();
+        }
+        // After the frame, and only when that was taken.
+        if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
+            client.send(&Response::Suspend {});
+        }
+        client.set_key_bytes(terminal.kept());
+        if client.has_left() && !terminal.has_keys() {
+            self.server.remove(&mut self.core, id);
+        }
+    }
+
+    /// Detaches the terminals whose client is gone; the next one is attached where the last of them was.
+    pub(super) fn detach_released(&mut self) {
+        for id in self.server.take_released_terminals() {
+            if let Some(terminal) = self.terminals.get(id) {
+                self.server.last_focus = Some(terminal.focus);
+            }
+            self.detach_device(id);
+        }
+    }
+}
+
+fn bounded((columns, rows): (u16, u16)) -> (u16, u16) {
+    (columns.min(LARGEST.0), rows.min(LARGEST.1))
+}

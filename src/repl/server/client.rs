@@ -1,0 +1,157 @@
+//! One client: its connection, and what is under way for it.
+
+use super::turns::ClientTurn;
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::domain::wire::{Request, Response};
+use crate::reactor::{Reactor, Source};
+use crate::socket::Connection;
+use crate::team::ViewerId;
+
+/// Requests of one client that are carried out in one turn of the loop.
+const REQUESTS_PER_TURN: usize = 16;
+
+pub(in crate::repl) struct Client {
+    pub(in crate::repl) connection: Connection,
+    pub(super) state: ClientState,
+    /// The number of its newest request among those of all clients.
+    pub(super) last_request: u64,
+    /// Requests that it may still make in this turn of the loop.
+    requests_left: usize,
+    /// Whether the poll was asked to report that it can be written to; `None`: the poll was asked for nothing yet.
+    watched: Option<bool>,
+    /// Nothing more is read from it, and it is removed when it has taken its last response.
+    pub(super) is_closing: bool,
+}
+
+/// What is under way for a client.
+pub(super) enum ClientState {
+    /// It may make a request.
+    Idle,
+    /// It is sent the chunks of an agent, up to the one before this number.
+    Logs { viewer: ViewerId, until: u64 },
+    /// It gets a response when the agent is at rest, or at this time.
+    Wait { agent: AgentId, until: Option<Moment> },
+    /// It is sent the chunks of a turn that it has asked for.
+    Turn(ClientTurn),
+    /// A terminal, and the bytes of keys that are buffered for it.
+    Terminal { terminal: TerminalId, key_bytes: usize },
+}
+
+impl Client {
+    pub(super) fn new(connection: Connection, last_request: u64) -> Self {
+        Self { connection, state: ClientState::Idle, last_request, requests_left: 0, watched: None, is_closing: false }
+    }
+
+    /// Asks the poll to report new bytes and, while the client is slow to read, that it can be written to.
+    pub(super) fn watch(&mut self, id: ClientId, reactor: &mut Reactor) -> Result<()> {
+        let is_slow = !self.connection.is_ready();
+        if self.watched != Some(is_slow) {
+            reactor.watch(Source::Client(id.0), self.connection.fd(), true, is_slow)?;
+            self.watched = Some(is_slow);
+        }
+        Ok(())
+    }
+
+    /// Another turn of the loop begins: reads so many bytes.
+    pub(super) fn read(&mut self, most: usize) {
+        self.requests_left = REQUESTS_PER_TURN;
+        if !self.is_closing {
+            self.connection.read(most);
+        }
+    }
+
+    pub(super) fn count_request(&mut self, number: u64) {
+        self.last_request = number;
+        self.requests_left -= 1;
+    }
+
+    /// Whether its next request may be read now.
+    pub(super) fn may_request(&self) -> bool {
+        self.requests_left > 0 && self.takes_requests()
+    }
+
+    /// A client whose request is under way, or that has not read its last response, waits; but a terminal that does not
+    /// read still sends keys, and a turn can always be cut.
+    fn takes_requests(&self) -> bool {
+        match self.state {
+            _ if self.is_closing => false,
+            ClientState::Idle => self.connection.is_ready(),
+            ClientState::Terminal { .. } | ClientState::Turn(_) => true,
+            ClientState::Logs { .. } | ClientState::Wait { .. } => false,
+        }
+    }
+
+    /// Refuses a request that does not fit what is under way.
+    pub(super) fn check(&self, request: Request) -> Result<Request> {
+        let is_for_terminal = matches!(request, Request::Keys { .. } | Request::Size { .. } | Request::Redraw);
+        let message = match self.state {
+            ClientState::Terminal { .. } if !is_for_terminal => {
+                "a terminal is attached to this connection: use another connection for other requests"
+            }
+            ClientState::Turn(_) if !matches!(request, Request::Cut) => {
+                "a turn is under way on this connection: only \"cut\" is possible"
+            }
+            ClientState::Idle if is_for_terminal => "no terminal is attached to this connection: send \"attach\" first",
+            _ => return Ok(request),
+        };
+        Err(Error::new(ErrorKind::Usage, message))
+    }
+
+    pub(in crate::repl) fn send(&mut self, response: &Response) {
+        self.connection.queue(&response.to_line());
+        self.connection.flush();
+    }
+
+    /// Terminals do not wait for responses: one that does not read gets no errors.
+    pub(super) fn send_if_ready(&mut self, response: &Response) {
+        if self.connection.is_ready() {
+            self.send(response);
+        }
+    }
+
+    /// Sends the last response.
+    pub(super) fn close(&mut self, response: &Response) {
+        self.send(response);
+        self.is_closing = true;
+    }
+
+    pub(super) fn terminal(&self) -> Option<TerminalId> {
+        if let ClientState::Terminal { terminal, .. } = self.state { Some(terminal) } else { None }
+    }
+
+    /// Notes how many bytes of keys are buffered for its terminal.
+    pub(in crate::repl) fn set_key_bytes(&mut self, bytes: usize) {
+        if let ClientState::Terminal { key_bytes, .. } = &mut self.state {
+            *key_bytes = bytes;
+        }
+    }
+
+    /// Bytes that are buffered for it.
+    pub(super) fn buffered(&self) -> usize {
+        let keys = if let ClientState::Terminal { key_bytes, .. } = self.state { key_bytes } else { 0 };
+        self.connection.buffered() + keys
+    }
+
+    /// Whether it has closed the connection, and every line that it had sent is read.
+    pub(in crate::repl) fn has_left(&self) -> bool {
+        self.connection.has_ended() && !self.connection.has_line()
+    }
+
+    /// Whether nothing is left to be done for it. An attached terminal is done when its last keys have acted.
+    pub(super) fn is_done(&self) -> bool {
+        match self.state {
+            _ if self.is_closing => self.connection.is_ready(),
+            ClientState::Idle => self.has_left() && self.connection.is_ready(),
+            ClientState::Terminal { .. } => false,
+            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Turn(_) => self.connection.has_ended(),
+        }
+    }
+
+    /// Whether something can be done for it at once.
+    pub(super) fn has_work(&self) -> bool {
+        let has_request = self.takes_requests() && self.connection.has_line();
+        self.is_done() || has_request || !self.is_closing && self.connection.wants_to_read()
+    }
+}

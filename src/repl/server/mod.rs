@@ -1,0 +1,283 @@
+//! The server: clients connect to a socket of the same poll, send requests as lines, and get responses as lines.
+//!
+//! ```text
+//!   on_ready       connections are accepted, bytes are read
+//!   next_request   requests, one by one; the loop carries each out before it takes the next
+//!   step           turns of clients go on: queues, questions, limits
+//!   publish        chunks, ends of waits, last responses, when all of this turn of the loop has happened
+//! ```
+//! No client delays the others: each step does a bounded amount of work for each of them, and what is buffered for all of
+//! them together is bounded.
+
+mod accept;
+mod client;
+mod streams;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::base::text;
+use crate::domain::wire::{LONGEST_LINE, Request, Response};
+use crate::reactor::{Reactor, Ready, Source};
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::repl::timeout::WakeReason;
+use crate::socket::{Line, Listener};
+pub(super) use accept::MOST_CLIENTS;
+use client::{Client, ClientState};
+
+const BYTES_PER_TURN: usize = 256 * 1024;
+/// How often, and each time for how long, the end waits for clients that have not read their last response.
+const LAST_FLUSHES: usize = 10;
+const LAST_FLUSH_WAIT: Duration = Duration::from_millis(20);
+
+#[derive(Default)]
+pub(super) struct Server {
+    listener: Option<Listener>,
+    clients: BTreeMap<ClientId, Client>,
+    /// Clients that have ever connected.
+    client_count: u64,
+    /// Requests that were ever read.
+    request_count: u64,
+    /// More connections may wait, and the poll will not report them again.
+    may_accept: bool,
+    /// The program ends: turns that end now were cut.
+    is_shutting_down: bool,
+    /// Attached terminals whose client is gone.
+    released_terminals: Vec<TerminalId>,
+    /// The agent at which the terminal looked that was detached last.
+    pub(super) last_focus: Option<AgentId>,
+}
+
+impl Server {
+    pub(super) fn listen(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    pub(super) fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    fn ids(&self) -> Vec<ClientId> {
+        self.clients.keys().copied().collect()
+    }
+
+    /// The next request of any client without a terminal.
+    pub(super) fn next_request(&mut self, core: &mut Core) -> Option<(ClientId, Request)> {
+        let others = self.clients.iter().filter(|(_, client)| client.terminal().is_none());
+        let ids: Vec<ClientId> = others.map(|(id, _)| *id).collect();
+        ids.into_iter().find_map(|id| Some((id, self.next_request_of(core, id)?)))
+    }
+
+    /// The next request of this client. One that is malformed or not allowed now is answered here.
+    pub(super) fn next_request_of(&mut self, core: &mut Core, id: ClientId) -> Option<Request> {
+        loop {
+            let client = self.clients.get_mut(&id).filter(|client| client.may_request())?;
+            match client.connection.next_line() {
+                Line::None => return None,
+                Line::TooLong => {
+                    let message = format!("the request is longer than {LONGEST_LINE} bytes: the connection is closed");
+                    client.close(&error_response(&message));
+                    self.set_state(core, id, ClientState::Idle);
+                    return None;
+                }
+                Line::Whole(line) => {
+                    self.request_count += 1;
+                    client.count_request(self.request_count);
+                    if line.trim_ascii().is_empty() {
+                        continue;
+                    }
+                    match Request::read(&line).and_then(|request| client.check(request)) {
+                        Ok(request) => return Some(request),
+                        Err(error) => client.send_if_ready(&Response::from(&error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a response that does not end what is under way for the client.
+    pub(super) fn respond(&mut self, id: ClientId, response: &Response) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.send_if_ready(response);
+        }
+    }
+
+    /// Sends the response to what was under way for the client.
+    fn finish(&mut self, core: &mut Core, id: ClientId, response: &Response) {
+        self.set_state(core, id, ClientState::Idle);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.send(response);
+        }
+    }
+
+    /// Replaces what is under way for a client. Agents do not notice.
+    fn set_state(&mut self, core: &mut Core, id: ClientId, state: ClientState) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        match std::mem::replace(&mut client.state, state) {
+            ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
+            ClientState::Turn(turn) => turn.release(core),
+            ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
+            ClientState::Idle | ClientState::Wait { .. } => {}
+        }
+    }
+
+    /// Sends what happened in this turn of the loop, and forgets clients that are done.
+    pub(super) fn publish(&mut self, core: &mut Core) {
+        for id in self.ids() {
+            match self.clients.get(&id).map(|client| &client.state) {
+                Some(ClientState::Logs { .. } | ClientState::Turn(_)) => self.send_chunks(core, id),
+                Some(ClientState::Wait { .. }) => self.check_wait(core, id),
+                Some(ClientState::Idle | ClientState::Terminal { .. }) | None => {}
+            }
+            if self.clients.get(&id).is_some_and(Client::is_done) {
+                self.remove(core, id);
+            }
+        }
+        self.limit_memory(core);
+    }
+
+    /// The client has a terminal from now on. Keys, frames and the end of it are the loop's.
+    pub(super) fn attach(&mut self, core: &mut Core, id: ClientId, terminal: TerminalId) {
+        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0 });
+    }
+
+    pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {
+        self.clients.iter().filter_map(|(id, client)| Some((*id, client.terminal()?))).collect()
+    }
+
+    pub(super) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.get_mut(&id)
+    }
+
+    pub(super) fn get(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(&id)
+    }
+
+    /// Ends the attachment of a terminal with this last response.
+    pub(super) fn end_attachment(&mut self, core: &mut Core, id: ClientId, response: &Response) {
+        self.set_state(core, id, ClientState::Idle);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.close(response);
+        }
+    }
+
+    /// Attached terminals whose client is gone. Empties the list.
+    pub(super) fn take_released_terminals(&mut self) -> Vec<TerminalId> {
+        std::mem::take(&mut self.released_terminals)
+    }
+
+    /// From now on nothing is done for clients before [`Server::shutdown`]: turns that end now were cut.
+    pub(super) fn begin_shutdown(&mut self) {
+        self.is_shutting_down = true;
+    }
+
+    /// Sends every client its last response and stops listening. Connections are closed when the server is dropped, after
+    /// the store: a client that reads to the end knows that the store is free.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll.
+    pub(super) fn shutdown(&mut self, core: &mut Core) -> Result<()> {
+        for id in self.ids() {
+            let response = match self.clients.get(&id).map(|client| &client.state) {
+                Some(ClientState::Terminal { .. }) => {
+                    let agents = text::counted(core.roster.len(), "agent is", "agents are");
+                    Response::End(format!("the server has ended: {agents} saved"))
+                }
+                Some(ClientState::Idle) | None => continue,
+                Some(_) => error_response("the server has ended"),
+            };
+            self.end_attachment(core, id, &response);
+        }
+        for _ in 0..LAST_FLUSHES {
+            if self.clients.values().all(|client| client.connection.is_ready()) {
+                break;
+            }
+            self.watch(&mut core.reactor)?;
+            core.reactor.wait(Some(LAST_FLUSH_WAIT), &mut Vec::new())?;
+            self.clients.values_mut().for_each(|client| client.connection.flush());
+        }
+        core.reactor.unwatch(Source::Listener);
+        self.listener = None;
+        Ok(())
+    }
+}
+
+impl Component for Server {
+    fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
+        if let Some(listener) = &self.listener
+            && !reactor.is_watched(Source::Listener)
+        {
+            reactor.watch(Source::Listener, listener.fd(), true, false)?;
+        }
+        self.clients.iter_mut().try_for_each(|(id, client)| client.watch(*id, reactor))
+    }
+
+    fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
+        self.may_accept |= ready.iter().any(|item| item.source == Source::Listener);
+        self.accept(core);
+        for item in ready {
+            let Source::Client(id) = item.source else { continue };
+            if let Some(client) = self.clients.get_mut(&ClientId(id)) {
+                client.connection.on_readable();
+                client.connection.flush();
+            }
+        }
+        self.clients.values_mut().for_each(|client| client.read(BYTES_PER_TURN));
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::TurnStarted { agent, origin, chunk } => self.on_turn_started(core, *agent, *origin, *chunk),
+            Event::TurnEnded { agent, chunk } => self.on_turn_ended(core, *agent, Some(*chunk)),
+            Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        if self.is_shutting_down {
+            return;
+        }
+        for id in self.ids() {
+            if let Err(error) = self.check_turn(core, id, commands) {
+                self.finish(core, id, &Response::from(&error));
+            }
+        }
+    }
+
+    fn has_work(&self, core: &Core) -> bool {
+        let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_news(core, *id, client);
+        !self.is_shutting_down && (self.may_accept || self.clients.iter().any(has_work))
+    }
+
+    fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
+        let until = |client: &Client| if let ClientState::Wait { until, .. } = client.state { until } else { None };
+        self.clients.values().filter_map(until).min().map(|at| (at, WakeReason::Client))
+    }
+}
+
+/// Whether `step` or `publish` would do something for this client.
+fn has_news(core: &Core, id: ClientId, client: &Client) -> bool {
+    let is_ready = client.connection.is_ready();
+    match &client.state {
+        ClientState::Idle | ClientState::Terminal { .. } => false,
+        ClientState::Logs { viewer, .. } => is_ready && core.has_unread(*viewer),
+        ClientState::Wait { agent, .. } => core.is_at_rest(*agent),
+        ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_news(core),
+    }
+}
+
+fn error_response(message: &str) -> Response {
+    Response::from(&Error::new(ErrorKind::System, message))
+}

@@ -1,0 +1,114 @@
+//! Responses that take their time: the chunks of an agent as they come, and that an agent is at rest.
+
+use serde_json::json;
+
+use super::Server;
+use super::client::{Client, ClientState};
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, ClientId};
+use crate::domain::chunk::Status;
+use crate::domain::wire::Response;
+use crate::repl::core::Core;
+use crate::team::ViewerId;
+
+/// Chunks that are read at once, and bytes of lines after which the other clients come first.
+const CHUNKS_AT_ONCE: usize = 64;
+const BYTES_PER_TURN: usize = 256 * 1024;
+
+impl Server {
+    /// The client is sent the chunks of this viewer, up to the one before `until`.
+    pub(in crate::repl) fn begin_logs(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
+        self.set_state(core, id, ClientState::Logs { viewer, until });
+    }
+
+    /// The client gets a response when the agent is at rest, or at this time.
+    pub(in crate::repl) fn begin_wait(&mut self, core: &mut Core, id: ClientId, agent: AgentId, until: Option<Moment>) {
+        self.set_state(core, id, ClientState::Wait { agent, until });
+    }
+
+    /// Sends new chunks while the client takes them: one that does not read costs nothing, and is told later how many it
+    /// missed.
+    pub(super) fn send_chunks(&mut self, core: &mut Core, id: ClientId) {
+        let Some((viewer, until)) = self.clients.get(&id).and_then(Client::stream) else { return };
+        let mut bytes = 0;
+        while bytes < BYTES_PER_TURN {
+            let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
+            let (lines, is_over) = read_lines(core, viewer, until);
+            bytes += lines.iter().map(String::len).sum::<usize>();
+            lines.iter().for_each(|line| client.connection.queue(line));
+            client.connection.flush();
+            if is_over {
+                return self.end_stream(core, id, viewer, until);
+            }
+            if lines.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The last line of a stream of chunks names the position from which another request may go on; that of a turn, what
+    /// the turn came to.
+    fn end_stream(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
+        let position =
+            core.viewers.next(viewer).map(|next| json!({"epoch": core.viewers.epoch(), "n": next.min(until)}));
+        let value = match self.clients.get(&id).map(|client| &client.state) {
+            Some(ClientState::Turn(turn)) => turn.to_json(),
+            _ => position.unwrap_or_default(),
+        };
+        self.finish(core, id, &Response::Done(value));
+    }
+
+    /// Answers a wait that is over.
+    pub(super) fn check_wait(&mut self, core: &mut Core, id: ClientId) {
+        let Some(ClientState::Wait { agent, until }) = self.clients.get(&id).map(|client| &client.state) else {
+            return;
+        };
+        let is_late = until.is_some_and(|until| until <= core.clock.now());
+        if !core.is_at_rest(*agent) && !is_late {
+            return;
+        }
+        let response = match wait_result(core, *agent) {
+            Ok(status) => Response::Done(json!({"status": status.name()})),
+            Err(error) => Response::from(&error),
+        };
+        self.finish(core, id, &response);
+    }
+}
+
+impl Client {
+    /// The viewer that reads for it, and the number of the chunk before which that ends.
+    fn stream(&self) -> Option<(ViewerId, u64)> {
+        match &self.state {
+            ClientState::Logs { viewer, until } => Some((*viewer, *until)),
+            ClientState::Turn(turn) => turn.stream(),
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Terminal { .. } => None,
+        }
+    }
+}
+
+/// The next lines for a viewer that reads until this number, and whether they are the last ones.
+fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bool) {
+    let wanted = core.viewers.next(viewer).map_or(0, |next| until.saturating_sub(next));
+    let output = core.read_viewer(viewer, CHUNKS_AT_ONCE);
+    // Chunks that were dropped after the end of the stream are not missed.
+    let missed = Some(output.missed.min(wanted)).filter(|missed| *missed > 0);
+    let missed = missed.map(|missed| Response::Missed(missed).to_line());
+    let chunks = output.chunks.iter().filter(|chunk| chunk.number < until);
+    let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(core.viewers.epoch()))).collect();
+    (lines, output.is_over || core.viewers.next(viewer).is_none_or(|next| next >= until))
+}
+
+/// The status of an agent that is at rest.
+///
+/// # Errors
+/// It is not, and the time is over.
+fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
+    let status = core.status(agent)?;
+    if core.is_at_rest(agent) {
+        return Ok(status);
+    }
+    let queued = core.roster.get(agent).map_or(0, |agent| agent.queue.len());
+    let message = format!("timed out: {} is {}, {queued} queued", core.label_of(agent), status.name());
+    Err(Error::new(ErrorKind::Timeout, message))
+}

@@ -1,0 +1,225 @@
+//! A turn for a client: its text is sent to an agent, at once or from the queue, and the client is sent the chunks of that
+//! turn and of no other.
+//!
+//! ```text
+//!   Queued     the text waits in the agent's queue
+//!   Running    a viewer reads from the first chunk of the turn on
+//!   Over       and up to the last one
+//! ```
+//! The client is a program and cannot answer questions: while its turn is under way they are refused. If the client leaves,
+//! the turn goes on as any other.
+
+use serde_json::{Value, json};
+
+use super::Server;
+use super::client::ClientState;
+use crate::agent::{Agent, Queued, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, ClientId};
+use crate::domain::flow::{Change, Origin};
+use crate::domain::wire::Response;
+use crate::repl::component::Command;
+use crate::repl::core::{Core, agent_gone};
+use crate::team::ViewerId;
+
+/// A turn that a client has asked for.
+pub(super) struct ClientTurn {
+    agent: AgentId,
+    stage: Stage,
+    /// The most requests to models that it may make.
+    most: Option<u32>,
+    /// Requests that it has made, when it has ended.
+    requests: u32,
+    /// It needed more requests than it may make.
+    is_limited: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// An entry of the agent's queue has this client as its origin. After an error a queue waits for a person; for a client
+    /// it is resumed, but only once.
+    Queued {
+        is_resumed: bool,
+    },
+    Running(ViewerId),
+    /// It ended before the chunk with this number.
+    Over(ViewerId, u64),
+}
+
+impl ClientTurn {
+    /// The viewer that reads for it, and the number of the chunk before which that ends.
+    pub(super) fn stream(&self) -> Option<(ViewerId, u64)> {
+        match self.stage {
+            Stage::Queued { .. } => None,
+            Stage::Running(viewer) => Some((viewer, u64::MAX)),
+            Stage::Over(viewer, until) => Some((viewer, until)),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({"requests": self.requests, "limited": self.is_limited})
+    }
+
+    /// The client is not interested in it any more.
+    pub(super) fn release(&self, core: &mut Core) {
+        if let Some((viewer, _)) = self.stream() {
+            core.viewers.close(viewer);
+        }
+        if self.is_running() {
+            core.limits.end_turn(self.agent);
+        }
+    }
+
+    /// Whether `check_turn` would do something.
+    pub(super) fn has_work(&self, core: &Core, id: ClientId) -> bool {
+        match self.stage {
+            Stage::Queued { .. } => is_stuck(core, self.agent, id),
+            Stage::Running(_) => core.roster.asking().contains(&self.agent) || core.is_turn_over_limit(self.agent),
+            Stage::Over(..) => false,
+        }
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn has_news(&self, core: &Core) -> bool {
+        match self.stage {
+            Stage::Queued { .. } => false,
+            Stage::Running(viewer) => core.has_unread(viewer),
+            Stage::Over(..) => true,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running(_))
+    }
+}
+
+impl Server {
+    /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
+    pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, most: Option<u32>) {
+        let stage = Stage::Queued { is_resumed: false };
+        let turn = ClientTurn { agent, stage, most, requests: 0, is_limited: false };
+        self.set_state(core, id, ClientState::Turn(turn));
+    }
+
+    /// The text of the turn could not be submitted.
+    pub(in crate::repl) fn forget_turn(&mut self, core: &mut Core, id: ClientId) {
+        self.set_state(core, id, ClientState::Idle);
+    }
+
+    fn turn_mut(&mut self, id: ClientId) -> Option<&mut ClientTurn> {
+        match &mut self.clients.get_mut(&id)?.state {
+            ClientState::Turn(turn) => Some(turn),
+            _ => None,
+        }
+    }
+
+    fn turns_of(&mut self, agent: AgentId) -> impl Iterator<Item = &mut ClientTurn> {
+        self.clients.values_mut().filter_map(move |client| match &mut client.state {
+            ClientState::Turn(turn) if turn.agent == agent => Some(turn),
+            _ => None,
+        })
+    }
+
+    pub(super) fn on_turn_started(&mut self, core: &mut Core, agent: AgentId, origin: Origin, chunk: u64) {
+        for turn in self.turns_of(agent) {
+            if let Stage::Queued { is_resumed } = &mut turn.stage {
+                *is_resumed = false;
+            }
+        }
+        let Origin::Client(id) = origin else { return };
+        if let Some(turn) = self.turn_mut(id).filter(|turn| turn.agent == agent) {
+            turn.stage = Stage::Running(core.viewers.open(agent, chunk));
+            core.limits.begin_turn(agent, turn.most);
+        }
+    }
+
+    /// A turn ended before this chunk, or its agent is gone: then its viewer reads what is left and ends by itself.
+    pub(super) fn on_turn_ended(&mut self, core: &mut Core, agent: AgentId, chunk: Option<u64>) {
+        let is_shutting_down = self.is_shutting_down;
+        for turn in self.turns_of(agent) {
+            let Stage::Running(viewer) = turn.stage else { continue };
+            turn.requests = core.limits.end_turn(agent);
+            if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
+                turn.stage = Stage::Over(viewer, chunk);
+            }
+        }
+    }
+
+    /// Does for a client's turn what a person would have to do.
+    ///
+    /// # Errors
+    /// The turn will never begin.
+    pub(super) fn check_turn(&mut self, core: &mut Core, id: ClientId, commands: &mut Vec<Command>) -> Result<()> {
+        let Some(turn) = self.turn_mut(id) else { return Ok(()) };
+        let agent = turn.agent;
+        match &mut turn.stage {
+            Stage::Queued { is_resumed } => {
+                if check_queue(core, agent, id, *is_resumed)? {
+                    *is_resumed = true;
+                    commands.push(Command { origin: Origin::Client(id), agent, change: Change::Resume });
+                }
+            }
+            Stage::Running(_) => {
+                core.refuse_question(agent);
+                if core.is_turn_over_limit(agent) {
+                    turn.is_limited = true;
+                    core.with_agent(agent, Agent::interrupt);
+                }
+            }
+            Stage::Over(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Cancels the turn of a client: its text leaves the queue, or, if it has begun, its agent is returned, which is to be
+    /// interrupted.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(in crate::repl) fn cancel_turn(&mut self, core: &mut Core, id: ClientId) -> Result<Option<AgentId>> {
+        let Some(turn) = self.turn_mut(id) else { return Ok(None) };
+        let agent = turn.agent;
+        match turn.stage {
+            Stage::Queued { .. } => {
+                let queue = core.roster.get(agent).ok_or_else(agent_gone)?.queue.iter();
+                let entries: Vec<Queued> = queue.filter(|entry| entry.origin == Origin::Client(id)).cloned().collect();
+                core.drop_queued(agent, &entries)?;
+                let message = "canceled while it was queued: the text was not sent";
+                self.finish(core, id, &Response::from(&Error::new(ErrorKind::System, message)));
+                Ok(None)
+            }
+            Stage::Running(_) => Ok(Some(agent)),
+            Stage::Over(..) => Ok(None),
+        }
+    }
+}
+
+/// Whether an idle agent's queue has to be resumed for this client.
+///
+/// # Errors
+/// The client's text is not in the queue any more, or the queue was resumed already and still does not go on.
+fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> Result<bool> {
+    if !is_stuck(core, agent, id) {
+        return Ok(false);
+    }
+    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let message = if !is_queued(core, agent, id) {
+        format!("the text was removed from the queue of {label} before its turn began")
+    } else if is_resumed {
+        format!("the queue of {label} does not go on: /queue in `polylogue attach` shows it")
+    } else {
+        return Ok(true);
+    };
+    Err(Error::new(ErrorKind::System, message))
+}
+
+/// Whether the queue does not go on by itself, or the client's text is not in it.
+fn is_stuck(core: &Core, agent: AgentId, id: ClientId) -> bool {
+    let is_idle = core.roster.get(agent).is_none_or(|agent| agent.state() == State::Idle);
+    is_idle || !is_queued(core, agent, id)
+}
+
+fn is_queued(core: &Core, agent: AgentId, id: ClientId) -> bool {
+    let is_of_client = |entry: &Queued| entry.origin == Origin::Client(id);
+    core.roster.get(agent).is_some_and(|agent| agent.queue.iter().any(is_of_client))
+}

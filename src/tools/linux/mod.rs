@@ -1,0 +1,5 @@
+//! What only Linux has, one module for each concern. A port to another system replaces this folder.
+
+pub mod child_exit;
+pub mod process_tree;
+pub mod wake_fd;
