@@ -1,5 +1,5 @@
-//! An agent that is not on the screen goes on exactly as one that is, and nothing of it lands anywhere else: the two
-//! bugs of the ancestor, the frozen background agent and the callback for the wrong one.
+//! An agent in the background goes on exactly as one on the screen, and nothing of it reaches another agent: a background
+//! agent that freezes, and a callback for the wrong agent, are bugs that an earlier program had.
 
 use polylogue::agent::State;
 use polylogue::domain::message::Body;
@@ -32,7 +32,7 @@ fn a_reply_that_streams_in_the_background_is_whole_and_in_its_own_place() {
 }
 
 #[test]
-fn the_tree_tells_who_writes_from_who_waits_for_the_first_word() {
+fn the_tree_distinguishes_streaming_agents_from_those_that_wait_for_the_first_byte() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     app.fork(0);
@@ -64,7 +64,7 @@ fn a_tool_that_ends_in_the_background_leads_on_to_the_answer() {
 }
 
 #[test]
-fn two_agents_fail_in_one_turn_and_each_is_told_of_its_own() {
+fn two_agents_fail_in_one_turn_and_each_shows_its_own_error() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     app.fork(0);

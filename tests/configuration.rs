@@ -1,5 +1,4 @@
-//! The configuration and its subcommands in the real program: who wins, what is trusted, what the doctor says, and that
-//! no key is ever shown.
+//! The configuration and its subcommands in the real program: precedence, trust, `doctor`, and that no key is ever shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -51,17 +50,17 @@ impl Home {
         self
     }
 
-    fn run(&self, words: &[&str]) -> Response {
+    fn run(&self, arguments: &[&str]) -> Response {
         let mut command = Command::new(PROGRAM);
-        command.args(words).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
+        command.args(arguments).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.envs(self.variables.iter().cloned());
         Response::of(command.output().expect("it runs"))
     }
 
     /// The chat in a terminal, in the repository.
-    fn chat(&self, words: &str) -> Pty {
-        let script = format!("cd '{}' && exec '{PROGRAM}' {words}", self.path("work").display());
+    fn chat(&self, arguments: &str) -> Pty {
+        let script = format!("cd '{}' && exec '{PROGRAM}' {arguments}", self.path("work").display());
         let home = self.directory.path().to_str().expect("UTF-8").to_owned();
         let mut envs = vec![("HOME", home.as_str()), ("LANG", "C.UTF-8")];
         envs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -69,7 +68,7 @@ impl Home {
     }
 }
 
-/// What the program said and how it ended.
+/// Output and exit code of the program.
 #[derive(Debug)]
 struct Response {
     code: Option<i32>,
@@ -90,14 +89,14 @@ impl Response {
 }
 
 #[test]
-fn a_project_is_read_once_it_is_trusted_and_until_then_one_note_names_the_command() {
+fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
     let home = Home::new().configure("working_limit = 1");
     home.write("work/.polylogue/config.toml", "working_limit = 2\nthinking = \"low\"");
     let mut pty = home.chat("");
     let flat = |pty: &Pty| pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    pty.wait_until(|pty| flat(pty).contains("if you trust it, say polylogue config trust"), "the command");
+    pty.wait_until(|pty| flat(pty).contains("to trust it, run polylogue config trust"), "the command");
     pty.leave();
-    assert!(home.run(&["config", "path"]).out.contains("config.toml (not trusted: polylogue config trust)"));
+    assert!(home.run(&["config", "path"]).out.contains("config.toml (not trusted; see polylogue config trust)"));
     assert_eq!(home.run(&["config", "trust"]).code, Some(0));
     let shown = home.run(&["config", "show"]);
     assert!(shown.out.contains("working_limit = 2"), "{shown:?}");
@@ -110,15 +109,15 @@ fn a_project_is_read_once_it_is_trusted_and_until_then_one_note_names_the_comman
 }
 
 #[test]
-fn the_subcommands_leave_free_words_alone() {
+fn a_prompt_may_contain_names_of_subcommands() {
     let home = Home::new();
-    for (words, sent) in [
+    for (arguments, sent) in [
         ("explain kill", "explain kill"),
         ("-- doctor", "doctor"),
         ("-- config show", "config show"),
         ("-- kill", "kill"),
     ] {
-        let mut pty = home.chat(&format!("--ephemeral {words}"));
+        let mut pty = home.chat(&format!("--ephemeral {arguments}"));
         pty.wait_for_text(&format!("> {sent}\n\n  {sent}\n"));
         pty.leave();
     }
@@ -133,9 +132,9 @@ fn the_subcommands_leave_free_words_alone() {
 #[test]
 fn a_bad_value_keeps_the_chat_from_starting_and_names_its_place() {
     let home = Home::new().configure("\n[limits]\nretries = \"many\"\nstall_timeout = 0\n");
-    let told = home.run(&[]);
-    assert_eq!(told.code, Some(2), "{told:?}");
-    let lines: Vec<&str> = told.err.lines().collect();
+    let output = home.run(&[]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let lines: Vec<&str> = output.err.lines().collect();
     assert!(lines[0].ends_with("config.toml:3: limits.retries: expected a whole number from 0 to 1000000000"));
     assert!(lines[1].contains("config.toml:4: limits.stall_timeout: expected a number of seconds from 1"));
 }
@@ -156,7 +155,7 @@ fn a_trace_that_cannot_be_written_is_told_once() {
 fn unknown_keys_are_notes_on_the_screen() {
     let home = Home::new().configure("modle = \"echo\"");
     let mut pty = home.chat("");
-    pty.wait_for_text("modle is not known and ignored: did you mean model?");
+    pty.wait_for_text("unknown key modle: ignored; did you mean model?");
     pty.leave();
 }
 
@@ -181,32 +180,37 @@ fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).expect("its owner");
     // Permissions do not keep root from reading.
     if fs::File::open(&file).is_err() {
-        assert!(home.run(&["config", "show"]).err.contains("may not be read"));
+        assert!(home.run(&["config", "show"]).err.contains("permission denied"));
     }
     fs::remove_file(&file).expect("its owner");
     fs::create_dir(&file).expect("a directory");
-    let told = home.run(&[]);
-    assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("is a directory, not a file"), "{told:?}");
+    let output = home.run(&[]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("is a directory, not a file"), "{output:?}");
 }
 
 #[test]
-fn the_editor_opens_the_file_and_what_is_wrong_afterwards_is_said() {
+fn config_edit_opens_the_file_and_reports_its_errors() {
     let home = Home::new().set("EDITOR", "cp ../new.toml");
     home.write("new.toml", "working_limit = 7\n");
-    let told = home.run(&["config", "edit"]);
-    assert_eq!((told.code, told.out.contains("is in order")), (Some(0), true), "{told:?}");
+    let output = home.run(&["config", "edit"]);
+    assert_eq!((output.code, output.out.contains("is valid")), (Some(0), true), "{output:?}");
     assert!(home.run(&["config", "show"]).out.contains("working_limit = 7"));
     home.write("new.toml", "working_limit = seven\n");
-    let told = home.run(&["config", "edit"]);
-    assert_eq!((told.code, told.err.contains("config.toml:1:17: this is not TOML")), (Some(1), true), "{told:?}");
+    let output = home.run(&["config", "edit"]);
+    assert_eq!((output.code, output.err.contains("config.toml:1:17: invalid TOML")), (Some(1), true), "{output:?}");
     let home = home.set("VISUAL", "false");
-    let told = home.run(&["config", "edit"]);
-    assert_eq!((told.code, told.err.contains("the editor (false) ended")), (Some(2), true), "{told:?}");
+    let output = home.run(&["config", "edit"]);
+    assert_eq!((output.code, output.err.contains("the editor \"false\" failed")), (Some(2), true), "{output:?}");
 }
 
-/// Runs the doctor while the peer answers its one request like this.
-fn examined(home: &Home, peer: &Peer, status: u16, body: &str) -> (Response, Vec<(String, String)>, String) {
+/// Runs `doctor` while the peer answers its request. Returns the output, the headers and the request line.
+fn doctor_with_response(
+    home: &Home,
+    peer: &Peer,
+    status: u16,
+    body: &str,
+) -> (Response, Vec<(String, String)>, String) {
     std::thread::scope(|scope| {
         let doctor = scope.spawn(|| home.run(&["doctor"]));
         let exchange = peer.accept();
@@ -217,65 +221,64 @@ fn examined(home: &Home, peer: &Peer, status: u16, body: &str) -> (Response, Vec
 }
 
 #[test]
-fn the_doctor_asks_each_provider_for_its_models_with_its_key() {
+fn doctor_requests_the_models_of_each_provider_with_its_key() {
     let peer = Peer::start();
     let home = Home::new().set("OPENAI_API_KEY", PLANTED).set("OPENAI_BASE_URL", &peer.url());
-    let (told, headers, request) = examined(&home, &peer, 200, "{\"data\":[]}");
+    let (output, headers, request) = doctor_with_response(&home, &peer, 200, "{\"data\":[]}");
     assert_eq!(request, "GET /v1/models");
     assert!(headers.contains(&("Authorization".into(), format!("Bearer {PLANTED}"))), "{headers:?}");
-    assert_eq!((told.code, told.lines("fail")), (Some(0), vec![]), "{told:?}");
-    assert!(told.out.contains("answers and takes the key"), "{told:?}");
-    assert!(told.out.contains("key            openai: from OPENAI_API_KEY"), "{told:?}");
-    let (told, ..) = examined(&home, &peer, 401, "{\"error\":{}}");
-    assert_eq!(told.code, Some(1));
-    assert!(told.lines("fail")[0].contains("the key is wrong or expired (HTTP 401): see OPENAI_API_KEY"), "{told:?}");
-    let (told, ..) = examined(&home, &peer, 404, "");
-    assert_eq!(told.code, Some(0), "a server without a list may do all the same: {told:?}");
+    assert_eq!((output.code, output.lines("fail")), (Some(0), vec![]), "{output:?}");
+    assert!(output.out.contains("accepts the key"), "{output:?}");
+    assert!(output.out.contains("key            openai: from OPENAI_API_KEY"), "{output:?}");
+    let (output, ..) = doctor_with_response(&home, &peer, 401, "{\"error\":{}}");
+    assert_eq!(output.code, Some(1));
+    assert!(output.lines("fail")[0].contains("rejects the key (HTTP 401): check OPENAI_API_KEY"), "{output:?}");
+    let (output, ..) = doctor_with_response(&home, &peer, 404, "");
+    assert_eq!(output.code, Some(0), "a server without a list may do all the same: {output:?}");
 }
 
 #[test]
-fn the_doctor_says_why_a_provider_cannot_be_reached_and_asks_nobody_offline() {
-    let nobody = Refusing::start();
-    let text = format!("[providers.local]\nbase_url = \"{}\"\nmodels = [\"m\"]\n", nobody.url());
+fn doctor_explains_failed_connections_and_makes_none_offline() {
+    let refusing = Refusing::start();
+    let text = format!("[providers.local]\nbase_url = \"{}\"\nmodels = [\"m\"]\n", refusing.url());
     let home = Home::new().configure(&text);
-    let told = home.run(&["doctor"]);
-    assert_eq!(told.code, Some(1));
-    assert!(told.lines("fail")[0].contains("refuses the connection: is the server running?"), "{told:?}");
-    let home = home.set("http_proxy", &nobody.url());
-    let told = home.run(&["doctor"]);
-    assert!(told.lines("fail")[0].contains("or the proxy before it refuses the connection"), "{told:?}");
-    let told = home.run(&["doctor", "--offline"]);
-    assert_eq!((told.code, told.lines("fail")), (Some(0), vec![]), "{told:?}");
+    let output = home.run(&["doctor"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.lines("fail")[0].contains("refuses the connection: is the server running?"), "{output:?}");
+    let home = home.set("http_proxy", &refusing.url());
+    let output = home.run(&["doctor"]);
+    assert!(output.lines("fail")[0].contains("or the proxy before it refuses the connection"), "{output:?}");
+    let output = home.run(&["doctor", "--offline"]);
+    assert_eq!((output.code, output.lines("fail")), (Some(0), vec![]), "{output:?}");
     let home =
         Home::new().configure("[providers.a]\nbase_url = \"http://x\"\napi_key_env = \"NOT_SET\"\nmodle = 1\n[b\n");
-    let told = home.run(&["doctor", "--offline"]);
-    assert!(told.lines("fail")[0].contains("config.toml:5:3: this is not TOML"), "{told:?}");
+    let output = home.run(&["doctor", "--offline"]);
+    assert!(output.lines("fail")[0].contains("config.toml:5:3: invalid TOML"), "{output:?}");
     let home = Home::new().configure("[providers.a]\nbase_url = \"http://x\"\napi_key_env = \"NOT_SET\"\nmodle = 1");
-    let told = home.run(&["doctor", "--offline"]);
-    assert!(told.lines("fail")[0].contains("NOT_SET is not set"), "{told:?}");
-    assert!(told.lines("warn")[0].contains("did you mean models?"), "{told:?}");
+    let output = home.run(&["doctor", "--offline"]);
+    assert!(output.lines("fail")[0].contains("NOT_SET is not set"), "{output:?}");
+    assert!(output.lines("warn")[0].contains("did you mean models?"), "{output:?}");
 }
 
 #[test]
-fn the_doctor_looks_at_the_store_without_touching_it() {
+fn doctor_checks_the_store_without_changing_it() {
     let home = Home::new();
-    let place = home.path("data");
-    let option = ["doctor", "--offline", "--data-dir", place.to_str().expect("UTF-8")];
-    assert!(home.run(&option).out.contains("the first start makes it"));
-    assert!(!place.exists());
-    let store = Store::open(&place).expect("a store");
-    let told = home.run(&option);
+    let data = home.path("data");
+    let option = ["doctor", "--offline", "--data-dir", data.to_str().expect("UTF-8")];
+    assert!(home.run(&option).out.contains("the first start creates it"));
+    assert!(!data.exists());
+    let store = Store::open(&data).expect("a store");
+    let output = home.run(&option);
     assert!(
-        told.lines("warn").iter().any(|line| line.contains(&format!("process {}", std::process::id()))),
-        "{told:?}"
+        output.lines("warn").iter().any(|line| line.contains(&format!("process {}", std::process::id()))),
+        "{output:?}"
     );
     drop(store);
-    let told = home.run(&option);
-    assert!(told.out.contains(": whole, schema") && told.code == Some(0), "{told:?}");
-    fs::write(place.join("polylogue.db"), "no database at all, but long enough to look like something")
-        .expect("a file");
-    let told = home.run(&option);
-    assert_eq!((told.code, told.lines("fail").len()), (Some(1), 1), "{told:?}");
+    let output = home.run(&option);
+    assert!(output.out.contains(": no damage, schema") && output.code == Some(0), "{output:?}");
+    fs::write(data.join("polylogue.db"), "no database at all, but long enough to look like something").expect("a file");
+    let output = home.run(&option);
+    assert_eq!((output.code, output.lines("fail").len()), (Some(1), 1), "{output:?}");
 }
 
 /// Every file below a directory that holds the planted key.
@@ -304,16 +307,16 @@ fn a_key_is_shown_by_no_output_and_kept_in_no_file() {
          headers = {{ X = \"{PLANTED}\\n\" }}\nmodels = \"{PLANTED}\"\napi_key_command = \"echo {PLANTED}\"\n"
     );
     let broken = format!("api_key = \"{PLANTED}\nx = 1\n");
-    for (text, words) in [&bad, &broken, &good].iter().flat_map(|text| {
+    for (text, arguments) in [&bad, &broken, &good].iter().flat_map(|text| {
         let all: [&[&str]; 5] = [&[], &["config", "show"], &["config", "path"], &["doctor", "--offline"], &["--help"]];
-        all.map(|words| (*text, words))
+        all.map(|arguments| (*text, arguments))
     }) {
         let home = Home::new().configure(text);
         let home = ["WORK_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "POLYLOGUE_RETRIES"]
             .iter()
             .fold(home, |home, name| home.set(name, PLANTED));
-        let told = home.run(words);
-        assert!(!told.out.contains(PLANTED) && !told.err.contains(PLANTED), "{words:?} {told:?}");
+        let output = home.run(arguments);
+        assert!(!output.out.contains(PLANTED) && !output.err.contains(PLANTED), "{arguments:?} {output:?}");
     }
     let home = Home::new().set("WORK_KEY", PLANTED).configure("");
     fs::write(home.path("good.toml"), &good).expect("a file");
@@ -334,10 +337,12 @@ fn a_key_is_shown_by_no_output_and_kept_in_no_file() {
 }
 
 #[test]
-fn the_example_of_the_readme_is_a_configuration() {
-    let readme = include_str!("../README.md").split_once("## Configuration").expect("a section").1;
-    let example = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).expect("an example").0;
-    let told = Home::new().configure(example).set("WORK_API_KEY", "k").run(&["config", "show"]);
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{told:?}");
-    assert!(told.out.contains("[providers.work]") && told.out.contains("[environments."), "{told:?}");
+fn the_example_in_the_help_is_a_valid_configuration() {
+    let help = Home::new().run(&["help", "settings"]).out;
+    let verbatim = help.lines().skip_while(|line| !line.starts_with("    "));
+    let verbatim = verbatim.take_while(|line| line.is_empty() || line.starts_with("    "));
+    let example = verbatim.map(|line| format!("{}\n", line.trim_start())).collect::<String>();
+    let output = Home::new().configure(&example).set("WORK_API_KEY", "k").run(&["config", "show"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{output:?}");
+    assert!(output.out.contains("[providers.work]") && output.out.contains("[environments."), "{output:?}");
 }

@@ -81,7 +81,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE agents SET status = x'00' WHERE name = 'a'", 3, ""),
     ("UPDATE agents SET activity = 'zombie' WHERE name = 'a'", 4, ""),
     ("UPDATE agents SET created_at = 'x', ended_at = 'y' WHERE name = 'a'", 3, "agent 1 is damaged"),
-    ("UPDATE agents SET endpoint = x'ff', powers = x'00'", 1, "agent 0 is damaged"),
+    ("UPDATE agents SET endpoint = x'ff', system = x'00'", 1, "agent 0 is damaged"),
     ("DELETE FROM agents WHERE name = 'a'", 3, ""),
     ("DELETE FROM agents WHERE ordinal = 0", 3, ""),
     ("DELETE FROM agents", 1, ""),
@@ -141,7 +141,7 @@ fn everybody_whose_way_up_is_damaged_is_adopted_by_the_eldest_and_can_be_killed(
 fn damaged_messages_are_named_and_left_out_before_the_model_is_told_anything() {
     let prepared = prepared();
     for (sql, why) in [
-        ("UPDATE messages SET kind = 'prophecy' WHERE id = 1", "its kind `prophecy` is unknown"),
+        ("UPDATE messages SET kind = 'prophecy' WHERE id = 1", "unknown kind `prophecy`"),
         ("UPDATE messages SET content = x'ff' WHERE id = 1", "its content is not text"),
         ("UPDATE messages SET data = '{' WHERE id = 2", "its data cannot be read"),
     ] {

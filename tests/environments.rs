@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    answered, app, assert_refused, assert_shows, bash, let_pass, reply_with_calls, results_then, texts_in, told,
+    answer_next, app, assert_refused, assert_shows, bash, converse, reply_with_calls, results_then, texts_in,
+    turn_a_while,
 };
 
 mod worktrees;
@@ -57,17 +58,17 @@ fn the_environment_of_an_agent_and_all_that_there_are_can_be_seen() {
 fn a_child_in_another_environment_knows_what_its_parent_knows_and_has_other_tools() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    let before = told(&mut app, &peer, 0, "hello", "hi");
+    let before = converse(&mut app, &peer, 0, "hello", "hi");
     assert_eq!(tools_in(&before).len(), 14);
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_shows(&mut app, "environment readonly+bash: 12 tools in ");
-    let body = told(&mut app, &peer, 1, "and now?", "well");
+    let body = converse(&mut app, &peer, 1, "and now?", "well");
     assert_eq!(texts_in(&body), ["hello", "hi", "and now?"]);
     let tools = tools_in(&body);
     assert!(tools.contains(&"grep".to_owned()) && tools.contains(&"bash".to_owned()));
     assert!(!tools.contains(&"write_file".to_owned()) && !instructions_in(&body).contains("edit_file"));
-    assert_eq!(tools_in(&told(&mut app, &peer, 0, "and you?", "well")), tools_in(&before));
+    assert_eq!(tools_in(&converse(&mut app, &peer, 0, "and you?", "well")), tools_in(&before));
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn an_agent_in_no_environment_is_told_of_no_tools() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/env none");
-    let body = told(&mut app, &peer, 1, "hello", "hi");
+    let body = converse(&mut app, &peer, 1, "hello", "hi");
     assert!(tools_in(&body).is_empty() && instructions_in(&body).contains("You have no tools."));
     app.enter("/tools");
     assert_shows(&mut app, "this agent has no tools");
@@ -112,7 +113,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("/env readonly+coding", "both provide fork: leave readonly out"),
         ("/env coding+", "character 8: the name of an environment"),
         ("/env bsh", "no environment or tool called \"bsh\""),
-        ("/env chat@nowhere", "nowhere is no directory"),
+        ("/env chat@nowhere", "nowhere: no such directory"),
         ("/env worktree", "is not in a git repository"),
     ] {
         if line == "/env worktree" {
@@ -170,7 +171,7 @@ fn children_are_born_into_the_environment_of_their_parent_and_a_restart_changes_
     assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
     let mut app = app.crash_and_restart();
     assert_eq!(specs(&app), ["coding", "chat", "chat", "chat"]);
-    assert_eq!(tools_in(&told(&mut app, &peer, 3, "hello", "hi")).len(), 7);
+    assert_eq!(tools_in(&converse(&mut app, &peer, 3, "hello", "hi")).len(), 7);
 }
 
 #[test]
@@ -191,9 +192,9 @@ fn while_tools_run_the_child_waits_for_them_and_an_interrupt_takes_it_back() {
             app.type_bytes(b"\x15");
         } else {
             app.answer(0, true);
-            answered(&mut app, &peer, 0, "done");
+            answer_next(&mut app, &peer, 0, "done");
         }
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert_eq!(app.repl.roster().len(), agents);
     }
     assert_eq!(spec(&app, 1), "chat");
@@ -216,7 +217,7 @@ fn an_environment_that_is_gone_after_a_restart_is_told_to_the_person() {
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);
     app.switch(1);
-    assert_shows(&mut app, "the environment mine cannot be had any more");
+    assert_shows(&mut app, "environment mine is not available");
     app.switch(2);
-    assert_shows(&mut app, "this agent is in readonly now");
+    assert_shows(&mut app, "using readonly instead");
 }

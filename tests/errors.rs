@@ -79,7 +79,7 @@ fn a_refused_connection_is_tried_again_and_then_said() {
     let refusing = Refusing::start();
     let mut app = app(&refusing.url());
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains("refuses the connection") && error.ends_with("tried 3 times"), "{error}");
+    assert!(error.contains("refused the connection") && error.ends_with("tried 3 times"), "{error}");
     assert_eq!(app.agent(0).retries(), 2);
 }
 
@@ -87,7 +87,7 @@ fn a_refused_connection_is_tried_again_and_then_said() {
 fn a_name_that_cannot_be_resolved_is_said() {
     let mut app = app(&format!("http://{NO_HOST}/v1"));
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains(&format!("{NO_HOST} cannot be resolved")), "{error}");
+    assert!(error.contains(&format!("cannot resolve {NO_HOST}")), "{error}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn tls_to_a_server_without_tls_is_said() {
     let peer = Peer::start();
     let mut app = app(&peer.url().replace("http://", "https://"));
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains("no TLS connection"), "{error}");
+    assert!(error.contains("cannot establish a TLS connection"), "{error}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_server_out_of_order_is_asked_six_times_with_growing_waits() {
         }
         app.accept(&peer).error(500, "server_error", "out of cheese");
     });
-    assert!(error.contains("out of order") && error.contains("out of cheese"), "{error}");
+    assert!(error.contains("unavailable") && error.contains("out of cheese"), "{error}");
     assert_eq!(app.kinds(0), ["fork", "user", "error"]);
     can_be_talked_to(&mut app, &peer);
 }

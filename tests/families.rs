@@ -1,4 +1,4 @@
-//! Very deep, very wide and very old families: histories are right, everything is reached, and nothing recurses. Each
+//! Very deep and very wide trees of agents: histories are right, every agent is reached, and nothing recurses. Each
 //! test runs on a stack in which one frame per ancestor would not fit.
 
 use polylogue::domain::flow::Change;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::support::harness::{Harness, Plan};
 
 const MANY: usize = 1_000;
-/// Enough for one turn of the loop, too little for a thousand frames of any size worth the name on top of it.
+/// Enough for one turn of the loop, too little for a thousand stack frames on top of it.
 const STACK: usize = 192 * 1024;
 const CTRL_UP: &[u8] = b"\x1b[1;5A";
 const CTRL_DOWN: &[u8] = b"\x1b[1;5B";
@@ -22,7 +22,7 @@ fn on_a_small_stack(test: fn()) {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// `MANY` descendants of agent 0, the parent of each chosen by its number, each with a word of its own.
+/// `MANY` descendants of agent 0, each with a message of its own; the parent of each is chosen by its number.
 fn family(parent_of: fn(usize) -> usize) -> Harness {
     let mut app = Harness::new(Plan::default());
     app.say(0, "word 0");
@@ -35,7 +35,7 @@ fn family(parent_of: fn(usize) -> usize) -> Harness {
     app
 }
 
-/// What the `n`th agent's person said, as the store has it, and as memory does, if it was read.
+/// The user messages of the `n`th agent in the store, which are those in memory if its history was loaded.
 fn said(app: &Harness, n: usize) -> Vec<String> {
     let told = |history: &History| {
         let text = |body: &Body| if let Body::User(text) = body { Some(text.clone()) } else { None };
@@ -58,12 +58,12 @@ fn focus(app: &mut Harness) -> usize {
 }
 
 #[test]
-fn a_chain_of_a_thousand_forks_knows_all_its_ancestors_is_walked_and_dies_as_a_whole() {
+fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole() {
     on_a_small_stack(|| {
         let app = family(|n| n - 1);
         assert_eq!(said(&app, MANY), words(0..=MANY));
         let mut app = app.crash_and_restart();
-        assert!(app.agent(MANY).talk.history.is_none(), "nobody has looked at it");
+        assert!(app.agent(MANY).talk.history.is_none(), "it was not loaded");
         app.say(MANY, "again");
         app.turn_until_idle();
         assert_eq!(said(&app, MANY).len(), MANY + 2);
@@ -87,7 +87,7 @@ fn a_chain_of_a_thousand_forks_knows_all_its_ancestors_is_walked_and_dies_as_a_w
 }
 
 #[test]
-fn in_a_chain_of_a_thousand_whose_middle_has_died_everybody_has_the_nearest_living_parent() {
+fn in_a_chain_of_a_thousand_with_its_middle_killed_every_agent_has_its_nearest_living_ancestor() {
     let app = family(|n| n - 1);
     let mut app = app.crash_and_restart();
     for _ in 1..MANY {
@@ -124,7 +124,7 @@ fn a_thousand_children_are_listed_reached_and_know_only_their_own() {
     });
 }
 
-/// Fills the log of agent 0 behind the program's back.
+/// Fills the log of agent 0 directly in the database.
 fn fill(directory: &std::path::Path, messages: usize) {
     let mut conn = Connection::open(directory.join("polylogue.db")).expect("a database");
     let transaction = conn.transaction().expect("a transaction");

@@ -1,5 +1,5 @@
-//! Fork: what a child inherits, seen in the request bodies that its server is sent; a fork that waits for tools; and,
-//! in a file of its own, the `fork` tool.
+//! Fork: what a child inherits, as its requests show; a fork that waits for tools; and, in a file of its own, the `fork`
+//! tool.
 
 mod tool;
 
@@ -10,16 +10,16 @@ use rusqlite::Connection;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    accept_these, answered, app, assert_valid, bash, let_pass, reply_with_calls, results_in, results_then, runs,
-    texts_in, told,
+    accept_by_text, answer_next, app, assert_valid, bash, converse, is_running, reply_with_calls, results_in,
+    results_then, texts_in, turn_a_while,
 };
 
-/// How many of the first bytes are the same.
+/// The length of the common prefix.
 fn shared(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-/// The agent is told to do something and calls these tools.
+/// The agent gets a message and calls these tools.
 fn calls(app: &mut Harness, peer: &Peer, n: usize, calls: &[(&str, &str)]) {
     app.say(n, "do it");
     reply_with_calls(&app.accept(peer), calls);
@@ -29,29 +29,29 @@ fn calls(app: &mut Harness, peer: &Peer, n: usize, calls: &[(&str, &str)]) {
 fn a_plain_fork_goes_to_the_screen_knows_what_the_parent_knows_and_waits() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     app.type_bytes(b"half a line");
     app.ask(0, Change::Fork { prompt: None, name: None, model: None });
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_eq!((app.state(0), app.state(1)), (State::Idle, State::Idle));
     assert_eq!(app.agent(1).view.draft.text(), "", "a draft is not inherited");
     assert!(app.screen_text().contains("an old reply"), "{}", app.screen_text());
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
-fn parent_and_child_who_are_told_the_same_send_the_same_bytes() {
+fn parent_and_child_with_the_same_prompt_send_the_same_bytes() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     calls(&mut app, &peer, 0, &[("read_file", "{\"path\":\"none\"}")]);
-    answered(&mut app, &peer, 0, "read");
+    answer_next(&mut app, &peer, 0, "read");
     app.enter("/fork");
-    let child = told(&mut app, &peer, 1, "the same", "yes");
-    assert_eq!(told(&mut app, &peer, 0, "the same", "no"), child);
-    let child = told(&mut app, &peer, 1, "of the child", "yes");
-    let parent = told(&mut app, &peer, 0, "of the parent", "no");
+    let child = converse(&mut app, &peer, 1, "the same", "yes");
+    assert_eq!(converse(&mut app, &peer, 0, "the same", "no"), child);
+    let child = converse(&mut app, &peer, 1, "of the child", "yes");
+    let parent = converse(&mut app, &peer, 0, "of the parent", "no");
     assert!(String::from_utf8_lossy(&parent[..shared(&parent, &child)]).contains("the same"));
     assert_eq!(texts_in(&child)[..5], texts_in(&parent)[..5]);
 }
@@ -60,7 +60,7 @@ fn parent_and_child_who_are_told_the_same_send_the_same_bytes() {
 fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     app.enter("/fork --name scout --model openai/other/one \"look  around\"");
     assert_eq!((app.focus(), app.agent(1).identity.label()), (1, "scout".into()));
     let exchange = app.accept(&peer);
@@ -71,7 +71,7 @@ fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once(
 
     let mut app = app.crash_and_restart();
     assert_eq!(app.agent(1).talk.endpoint.full_name(), "openai/other/one");
-    let of_parent = told(&mut app, &peer, 0, "and you?", "as ever");
+    let of_parent = converse(&mut app, &peer, 0, "and you?", "as ever");
     assert_eq!(texts_in(&of_parent), ["an old question", "an old reply", "and you?"]);
 }
 
@@ -94,7 +94,7 @@ fn a_fork_that_cannot_be_made_says_why_leaves_nothing_and_gives_the_line_back() 
     assert_eq!(app.crash_and_restart().repl.roster().len(), 2);
 }
 
-/// Has the store refuse to write a row that this condition fits.
+/// Makes the store refuse rows that match this condition.
 fn break_store(app: &Harness, table: &str, condition: &str) -> Connection {
     let raw = Connection::open(app.directory().join("polylogue.db")).expect("the store");
     let body = "BEGIN SELECT RAISE(ABORT, 'the test says no'); END";
@@ -107,7 +107,7 @@ fn break_store(app: &Harness, table: &str, condition: &str) -> Connection {
 fn a_fork_that_the_store_refuses_half_way_leaves_no_trace() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     // The last row of the transaction: the event in the child's log.
     let raw = break_store(&app, "messages", "new.kind = 'fork' AND new.agent > 0");
     let before = app.log(0);
@@ -126,14 +126,14 @@ fn a_fork_that_the_store_refuses_half_way_leaves_no_trace() {
 }
 
 /// What may happen to a parent after a fork.
-type Deed = fn(&mut Harness, &Peer);
+type Action = fn(&mut Harness, &Peer);
 
-const DEEDS: [(&str, Deed); 5] = [
-    ("writes", |app, peer| drop(told(app, peer, app.n("parent"), "more", "much more"))),
+const ACTIONS: [(&str, Action); 5] = [
+    ("writes", |app, peer| drop(converse(app, peer, app.n("parent"), "more", "much more"))),
     ("clears", |app, _| app.ask(app.n("parent"), Change::Clear)),
     ("rewinds", |app, peer| {
         app.ask(app.n("parent"), Change::Rewind(None));
-        told(app, peer, app.n("parent"), "otherwise", "differently");
+        converse(app, peer, app.n("parent"), "otherwise", "differently");
     }),
     ("forks", |app, _| app.ask(app.n("parent"), Change::Fork { prompt: None, name: None, model: None })),
     ("dies", |app, _| {
@@ -142,39 +142,39 @@ const DEEDS: [(&str, Deed); 5] = [
     }),
 ];
 
-/// A root and a parent that have both said something, the parent with a mark in the middle.
+/// A root and a parent with a conversation each, the parent with a mark in the middle.
 fn root_and_parent(peer: &Peer) -> Harness {
     let mut app = app(peer);
-    told(&mut app, peer, 0, "to the root", "from the root");
+    converse(&mut app, peer, 0, "to the root", "from the root");
     let parent = app.fork_named(0, "parent");
-    told(&mut app, peer, parent, "to the parent", "from the parent");
+    converse(&mut app, peer, parent, "to the parent", "from the parent");
     app.ask(parent, Change::Mark(String::new()));
-    told(&mut app, peer, parent, "after the mark", "from behind it");
+    converse(&mut app, peer, parent, "after the mark", "from behind it");
     app
 }
 
 #[test]
 fn whatever_the_parent_does_after_the_fork_the_child_sends_the_same_bytes() {
     let peer = Peer::start();
-    for (what, deed) in DEEDS {
+    for (name, action) in ACTIONS {
         let mut app = root_and_parent(&peer);
         for name in ["first", "second", "third"] {
             app.fork_named(app.n("parent"), name);
         }
         let first = app.n("first");
-        let expected = told(&mut app, &peer, first, "go", "gone");
+        let expected = converse(&mut app, &peer, first, "go", "gone");
         assert_eq!(texts_in(&expected).len(), 7);
-        deed(&mut app, &peer);
+        action(&mut app, &peer);
         let second = app.n("second");
-        assert_eq!(told(&mut app, &peer, second, "go", "gone"), expected, "the parent {what}");
+        assert_eq!(converse(&mut app, &peer, second, "go", "gone"), expected, "the parent {name}");
         let mut app = app.crash_and_restart();
         let third = app.n("third");
-        assert_eq!(told(&mut app, &peer, third, "go", "gone"), expected, "the parent {what}, and a restart");
+        assert_eq!(converse(&mut app, &peer, third, "go", "gone"), expected, "the parent {name}, and a restart");
     }
 }
 
 #[test]
-fn a_child_of_a_parent_that_has_said_nothing_inherits_nothing_then_and_ever_after() {
+fn a_child_of_a_parent_without_messages_never_inherits_any() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for name in ["at-once", "later", "restarted"] {
@@ -182,22 +182,22 @@ fn a_child_of_a_parent_that_has_said_nothing_inherits_nothing_then_and_ever_afte
     }
     for (name, reply) in [("at-once", "one"), ("later", "two")] {
         let n = app.n(name);
-        assert_eq!(texts_in(&told(&mut app, &peer, n, "alone", reply)), ["alone"]);
-        told(&mut app, &peer, 0, "the parent", "goes on");
+        assert_eq!(texts_in(&converse(&mut app, &peer, n, "alone", reply)), ["alone"]);
+        converse(&mut app, &peer, 0, "the parent", "goes on");
     }
     let mut app = app.crash_and_restart();
     let n = app.n("restarted");
-    assert_eq!(texts_in(&told(&mut app, &peer, n, "alone", "three")), ["alone"]);
+    assert_eq!(texts_in(&converse(&mut app, &peer, n, "alone", "three")), ["alone"]);
 }
 
-/// A command of agent 0 runs until somebody writes a line into the pipe `go`; its command line holds the mark.
+/// A command of agent 0 runs until a line is written into the pipe `go`; its command line contains the returned mark.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) -> String {
     let pipe = app.directory().join("go");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let mark = format!("mark-{}", pipe.display());
     calls(app, peer, 0, &[("bash", &bash(&format!("read line < go; echo went on # {mark}")))]);
     app.answer(0, true);
-    app.turn_until("the command runs", |_| runs(&mark));
+    app.turn_until("the command runs", |_| is_running(&mark));
     mark
 }
 
@@ -211,7 +211,7 @@ fn a_fork_that_waits_for_tools_happens_behind_their_results_with_all_that_was_as
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"\x15");
     std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
-    let [parent, child] = accept_these(&mut app, &peer, ["do it", "look around"]);
+    let [parent, child] = accept_by_text(&mut app, &peer, ["do it", "look around"]);
     assert_eq!((app.repl.roster().len(), app.focus()), (2, app.n("scout")));
     let (parent, child) = (parent.request(), child.request());
     assert_valid(&child.json());
@@ -230,7 +230,7 @@ fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     let id = app.id(0);
     app.repl.ask(id, Change::Name(Some("scout".into()))).expect("the name is free still");
     std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
-    answered(&mut app, &peer, 0, "done");
+    answer_next(&mut app, &peer, 0, "done");
     assert_eq!(app.repl.roster().len(), 1);
     assert!(app.screen_text().contains("another running agent is called `scout`"), "{}", app.screen_text());
     assert_eq!(app.agent(0).view.draft.text(), "/fork --name scout look around");
@@ -246,27 +246,27 @@ fn an_interrupt_cancels_a_waiting_fork_and_gives_the_whole_line_back() {
         app.escape();
         app.turn_until_idle();
         assert_eq!(app.agent(0).view.draft.text(), line);
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert_eq!((app.repl.roster().len(), app.kinds(0).contains(&"fork")), (1, false));
     }
 }
 
 #[test]
-fn the_death_of_an_agent_cancels_its_waiting_fork() {
+fn killing_an_agent_cancels_its_parked_fork() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let mark = a_command_that_waits(&mut app, &peer);
-    // The same once more in a child, which can die.
+    // The same in a child, which can be killed.
     app.escape();
     app.turn_until_idle();
     let child = app.fork_named(0, "child");
     calls(&mut app, &peer, child, &[("bash", &bash(&format!("read line < go # {mark}")))]);
     app.answer(child, true);
-    app.turn_until("the command runs", |_| runs(&mark));
+    app.turn_until("the command runs", |_| is_running(&mark));
     app.ask(child, Change::Fork { prompt: Some("go".into()), name: Some("late".into()), model: None });
     app.enter("/kill child");
-    app.turn_until("the command ends", |_| !runs(&mark));
-    let_pass(&mut app);
+    app.turn_until("the command ends", |_| !is_running(&mark));
+    turn_a_while(&mut app);
     assert_eq!(app.repl.roster().len(), 1);
     assert!(peer.try_accept().is_none());
     assert_eq!(app.crash_and_restart().repl.roster().len(), 1);
@@ -276,7 +276,7 @@ fn the_death_of_an_agent_cancels_its_waiting_fork() {
 fn a_fork_while_a_reply_streams_does_not_wait_and_inherits_what_is_complete() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     app.say(0, "the open question");
     let open = app.accept(&peer);
     open.stream().text("half a re");

@@ -11,18 +11,18 @@ use polylogue::domain::flow::Change;
 use crate::support::PATIENCE;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Peer, Silent};
-use crate::support::scene::{house_of, let_pass, mark, runs};
+use crate::support::scene::{app_with_agents, is_running, mark, turn_a_while};
 
 /// How long an interrupt may take.
 const LIMIT: Duration = Duration::from_millis(100);
 
 static SILENT: LazyLock<Silent> = LazyLock::new(Silent::start);
 
-/// One state that an agent can be interrupted in, and how it comes to be in it.
+/// A state in which an agent can be interrupted, and how to bring it about.
 struct Scene {
     name: &'static str,
     plan: fn(&Peer) -> Plan,
-    bring_about: fn(&mut Harness, &Peer),
+    set_up: fn(&mut Harness, &Peer),
     holds: fn(&Harness) -> bool,
 }
 
@@ -34,27 +34,27 @@ fn echo_plan(_: &Peer) -> Plan {
     Plan::default()
 }
 
-/// States that end within the turn in which the key is looked at: the clock does not move.
+/// States that end within the turn in which the key is handled: the clock does not move.
 const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "waiting for a place",
         plan: |peer| Plan { working_limit: 1, ..peer_plan(peer) },
-        bring_about: |app, _| {
+        set_up: |app, _| {
             app.say(1, "holds the place");
             app.say(0, "waits");
         },
-        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Slot),
     },
     Scene {
         name: "its provider is paused",
         plan: peer_plan,
-        bring_about: |app, peer| {
+        set_up: |app, peer| {
             app.say(1, "is refused");
             app.accept(peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
             app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
             app.say(0, "waits");
         },
-        holds: |app| matches!(app.agent(0).wait(), Wait::Place),
+        holds: |app| matches!(app.agent(0).wait(), Wait::Slot),
     },
     Scene {
         name: "waiting for a key",
@@ -62,19 +62,19 @@ const AT_ONCE: [Scene; 9] = [
             let plan = peer_plan(peer);
             Plan { endpoint: Endpoint { key_command: Some(format!("sleep {}", mark())), ..plan.endpoint }, ..plan }
         },
-        bring_about: |app, _| app.say(0, "waits"),
+        set_up: |app, _| app.say(0, "waits"),
         holds: |app| matches!(app.agent(0).wait(), Wait::Key),
     },
     Scene {
         name: "connecting to a host that does not answer",
         plan: |_| Plan::peer(&SILENT.url()),
-        bring_about: |app, _| app.say(0, "hello?"),
+        set_up: |app, _| app.say(0, "hello?"),
         holds: |app| matches!(app.agent(0).wait(), Wait::Transfer),
     },
     Scene {
         name: "awaiting the headers",
         plan: peer_plan,
-        bring_about: |app, peer| {
+        set_up: |app, peer| {
             app.say(0, "hello?");
             app.accept(peer);
         },
@@ -83,7 +83,7 @@ const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "streaming",
         plan: peer_plan,
-        bring_about: |app, peer| {
+        set_up: |app, peer| {
             app.say(0, "hello?");
             app.accept(peer).stream().text("half");
             app.turn_until("the half", |app| app.agent(0).partial_text() == "half");
@@ -93,19 +93,19 @@ const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "waiting to try again",
         plan: echo_plan,
-        bring_about: |app, _| app.say(0, "!fail network"),
+        set_up: |app, _| app.say(0, "!fail network"),
         holds: |app| matches!(app.agent(0).wait(), Wait::Retry { .. }),
     },
     Scene {
         name: "awaiting approval",
         plan: echo_plan,
-        bring_about: |app, _| app.say(0, "!tool bash {\"command\":\"true\"}"),
+        set_up: |app, _| app.say(0, "!tool bash {\"command\":\"true\"}"),
         holds: |app| app.state(0) == State::AwaitingApproval,
     },
     Scene {
         name: "waiting for letters",
         plan: echo_plan,
-        bring_about: |app, _| app.say(0, "!tool wait {}"),
+        set_up: |app, _| app.say(0, "!tool wait {}"),
         holds: |app| app.state(0) == State::ExecutingTool && !app.agent(0).has_live_tool(),
     },
 ];
@@ -114,9 +114,9 @@ const AT_ONCE: [Scene; 9] = [
 fn an_interrupt_needs_no_time_where_no_thread_runs() {
     for scene in AT_ONCE {
         let peer = Peer::start();
-        let mut app = house_of(2, (scene.plan)(&peer));
-        (scene.bring_about)(&mut app, &peer);
-        let_pass(&mut app);
+        let mut app = app_with_agents(2, (scene.plan)(&peer));
+        (scene.set_up)(&mut app, &peer);
+        turn_a_while(&mut app);
         assert!((scene.holds)(&app), "{}", scene.name);
         let before = app.clock.now();
         app.ask(0, Change::Interrupt);
@@ -126,12 +126,12 @@ fn an_interrupt_needs_no_time_where_no_thread_runs() {
 }
 
 #[test]
-fn esc_is_heard_in_each_of_these_states() {
+fn esc_interrupts_in_each_of_these_states() {
     for scene in AT_ONCE {
         let peer = Peer::start();
-        let mut app = house_of(2, (scene.plan)(&peer));
-        (scene.bring_about)(&mut app, &peer);
-        let_pass(&mut app);
+        let mut app = app_with_agents(2, (scene.plan)(&peer));
+        (scene.set_up)(&mut app, &peer);
+        turn_a_while(&mut app);
         app.escape();
         assert_eq!(app.state(0), State::Idle, "{}", scene.name);
     }
@@ -144,18 +144,18 @@ fn a_tool_whose_grandchildren_ignore_term_is_over_within_the_limit() {
     let sleep = format!("sh -c \\\"sleep {mark}; true\\\"");
     let command = format!("sh -c 'trap \\\"\\\" TERM HUP INT; {sleep} & wait; sleep {mark}' & wait");
     let mut took = Vec::new();
-    // A machine that is busy with other tests takes longer, and none takes longer every time: what is waited for in vain
-    // is an interrupt that takes its time by itself.
+    // A machine that is busy with other tests takes longer, but not every time; an interrupt that is slow by itself is
+    // never within the limit.
     let start = Instant::now();
     while took.last().is_none_or(|last| *last >= LIMIT) {
         assert!(start.elapsed() < PATIENCE, "{took:?}");
         app.say(0, &format!("!tool bash {{\"command\":\"{command}\"}}"));
         app.answer(0, true);
-        app.turn_until("the grandchildren", |_| runs(&format!("sleep\0{mark}")));
+        app.turn_until("the grandchildren", |_| is_running(&format!("sleep\0{mark}")));
         let asked = Instant::now();
         app.ask(0, Change::Interrupt);
         app.turn_until_idle();
         took.push(asked.elapsed());
-        assert!(!runs(&mark));
+        assert!(!is_running(&mark));
     }
 }

@@ -1,5 +1,5 @@
-//! What comes for one agent lands in that agent and nowhere else, whoever is on the screen, however often the screen
-//! goes elsewhere, and whatever happens to others in the same turn.
+//! What arrives for one agent reaches that agent and no other, whichever agent is on the screen, however often that
+//! changes, and whatever happens to others in the same turn.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::house_of;
+use crate::support::scene::app_with_agents;
 
 /// A recorded stream, in the pieces in which a server would have sent it.
 fn recorded(case: &str) -> Vec<String> {
@@ -18,7 +18,7 @@ fn recorded(case: &str) -> Vec<String> {
     stream.split_inclusive("\n\n").map(str::to_owned).collect()
 }
 
-/// Turns until the agent has been given all that the peer has sent.
+/// Turns until the agent has received all that the peer has sent.
 fn turn_until_given(app: &mut Harness, n: usize, what: &str) {
     app.turn_until(what, |app| app.agent(n).partial_text().ends_with(what));
 }
@@ -26,7 +26,7 @@ fn turn_until_given(app: &mut Harness, n: usize, what: &str) {
 /// Sends a recording to agent 0 in pieces of `size` bytes, with two switches after each piece.
 fn stream_with_switches(case: &str, size: usize) -> Harness {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     app.switch(1);
     app.type_bytes("a draft with a 字".as_bytes());
     let (b, c) = (app.fingerprint(1), app.fingerprint(2));
@@ -51,10 +51,10 @@ fn stream_with_switches(case: &str, size: usize) -> Harness {
     app
 }
 
-/// The same without any switch: what must come of it.
+/// The same without any switch: the expected result.
 fn stream_undisturbed(case: &str) -> Harness {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     app.enter("question for A");
     let exchange = app.accept(&peer);
     exchange.stream().body(recorded(case).concat()).end();
@@ -97,7 +97,7 @@ fn a_stream_that_was_looked_at_between_all_its_chunks_reads_as_one_that_was_not(
 #[test]
 fn a_thousand_switches_while_several_agents_stream_mix_nothing() {
     let peer = Peer::start();
-    let mut app = house_of(5, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(5, Plan::peer(&peer.url()));
     let exchanges: Vec<Exchange> = (0..4)
         .map(|n| {
             app.say(n, &format!("question {n}"));
@@ -132,7 +132,7 @@ fn a_thousand_switches_while_several_agents_stream_mix_nothing() {
 #[test]
 fn chunks_completion_and_usage_of_an_agent_that_left_the_screen_are_its_own() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.enter("question for A");
     let exchange = app.accept(&peer);
     exchange.stream().text("one ");
@@ -150,7 +150,7 @@ fn chunks_completion_and_usage_of_an_agent_that_left_the_screen_are_its_own() {
 #[test]
 fn an_error_of_an_agent_that_left_the_screen_is_its_own() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.enter("question for A");
     let exchange = app.accept(&peer);
     app.switch(1);
@@ -167,7 +167,7 @@ fn an_error_of_an_agent_that_left_the_screen_is_its_own() {
 #[test]
 fn two_agents_complete_in_one_turn_and_each_has_its_own_reply() {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     let exchanges = begin_streams(&mut app, &peer, &[0, 1]);
     let bystander = app.fingerprint(2);
     for (n, exchange) in exchanges.iter().enumerate() {
@@ -190,7 +190,7 @@ fn begin_streams(app: &mut Harness, peer: &Peer, agents: &[usize]) -> Vec<Exchan
 
 #[test]
 fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_one_not() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     app.say(0, "!slow 100\n!fail 400 words of A");
     app.say(1, "!slow 100\n!fail 400 words of B");
     app.advance(Duration::from_millis(100));
@@ -205,7 +205,7 @@ fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_o
 
 #[test]
 fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     std::fs::write(app.directory().join("notes"), "what was noted\n").expect("a file");
     app.enter("!tool read_file {\"path\":\"none\"}");
     app.switch(1);
@@ -223,7 +223,7 @@ fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
 
 #[test]
 fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answered_there() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     app.enter("!tool bash {\"command\":\"echo it ran\"}");
     app.switch(1);
     app.turn_until_asked(0);
@@ -244,12 +244,12 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
 #[test]
 fn descriptors_that_pass_from_one_agent_to_another_within_a_turn_bring_nothing_of_the_first() {
     let peer = Peer::start();
-    let mut app = house_of(4, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(4, Plan::peer(&peer.url()));
     let mut open = begin_streams(&mut app, &peer, &[0]);
     for round in 1..60 {
         let (last, next) = ((round - 1) % 4, round % 4);
         open[0].text(&format!("late for {last} "));
-        // Cut and begun without a turn between: the kernel gives the closed descriptor's number away at once.
+        // Interrupted and started without a turn between: the kernel reuses the closed descriptor at once.
         app.ask(last, Change::Interrupt);
         app.say(next, &format!("question {round}"));
         let exchange = app.accept(&peer);
@@ -265,11 +265,11 @@ fn descriptors_that_pass_from_one_agent_to_another_within_a_turn_bring_nothing_o
 #[test]
 fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
+    let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     app.say(0, "question 0");
     let mut exchange = app.accept(&peer);
     for round in 1..60 {
-        // With one place, the end of one reply is what sends the next request, in the same turn.
+        // With one slot, the end of one reply lets the next request be sent in the same turn.
         app.say(round % 3, &format!("question {round}"));
         exchange.stream().text(&format!("reply {}", round - 1)).finish("stop").done();
         exchange = app.accept(&peer);
@@ -288,7 +288,7 @@ fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
 fn late_news_for_closed_sockets_is_ignored() {
     let peer = Peer::start();
     let settings = Settings { bytes_per_turn: 128, ..Settings::default() };
-    let mut app = house_of(2, Plan { settings, ..Plan::peer(&peer.url()) });
+    let mut app = app_with_agents(2, Plan { settings, ..Plan::peer(&peer.url()) });
     for round in 0..20 {
         let exchange = begin_streams(&mut app, &peer, &[0]).remove(0);
         exchange.text("kept. ");

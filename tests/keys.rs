@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_shows, house_of, let_pass, mark, runs};
+use crate::support::scene::{app_with_agents, assert_shows, is_running, mark, turn_a_while};
 
 /// A plan whose key this shell command prints. The clock is the machine's: commands take its time.
 fn plan(url: &str, command: &str) -> Plan {
@@ -67,9 +67,9 @@ fn failure_within(command: &str, key_timeout: Duration) -> String {
 #[test]
 fn twenty_agents_wait_for_one_run_and_share_its_key() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
-    let mut app = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    let mut app = app_with_agents(20, plan(&peer.url(), &counting(directory.path())));
     (0..20).for_each(|n| app.say(n, "a question"));
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!((0..20).all(|n| waits_for_key(&app, n)) && app.repl.roster().at_work().is_empty());
     assert_shows(&mut app, "the key command of openai runs");
     go(directory.path());
@@ -86,7 +86,7 @@ fn twenty_agents_wait_for_one_run_and_share_its_key() {
 fn a_refused_key_is_renewed_once_for_all_and_the_text_is_sent_again() {
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     go(directory.path());
-    let mut app = house_of(20, plan(&peer.url(), &counting(directory.path())));
+    let mut app = app_with_agents(20, plan(&peer.url(), &counting(directory.path())));
     (0..20).for_each(|n| app.say(n, "a question"));
     let refused: Vec<Exchange> = (0..20).map(|_| app.accept(&peer)).collect();
     for one in refused {
@@ -162,7 +162,7 @@ fn a_command_that_hangs_is_ended_and_leaves_nothing_running() {
     let mark = mark();
     let error = failure_within(&format!("trap '' TERM; sleep {mark} & sleep {mark}"), Duration::from_millis(300));
     assert!(error.ends_with("timed out after 300ms"), "{error}");
-    assert!(!runs(&mark));
+    assert!(!is_running(&mark));
 }
 
 #[test]
@@ -170,18 +170,18 @@ fn who_is_interrupted_or_killed_waits_no_more_and_the_others_do_until_nobody_is_
     let (peer, directory) = (Peer::start(), TempDir::new().expect("a directory"));
     let mark = mark();
     let command = format!("{}; : {mark}", counting(directory.path()));
-    let mut app = house_of(4, plan(&peer.url(), &command));
+    let mut app = app_with_agents(4, plan(&peer.url(), &command));
     (0..4).for_each(|n| app.say(n, "a question"));
-    app.turn_until("the command", |_| runs(&mark));
+    app.turn_until("the command", |_| is_running(&mark));
     app.escape();
     let killed = app.id(3);
     app.ask(0, Change::Kill { agent_id: killed, cascade: false });
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.state(0), State::Idle);
-    assert!(waits_for_key(&app, 1) && waits_for_key(&app, 2) && runs(&mark));
+    assert!(waits_for_key(&app, 1) && waits_for_key(&app, 2) && is_running(&mark));
     app.ask(1, Change::Interrupt);
     app.ask(2, Change::Interrupt);
-    app.turn_until("the end of the command", |_| !runs(&mark));
+    app.turn_until("the end of the command", |_| !is_running(&mark));
     assert!(peer.try_accept().is_none() && app.repl.roster().busy().is_empty());
     go(directory.path());
     app.say(1, "and now?");
@@ -195,9 +195,9 @@ fn leaving_ends_the_command_and_waits_for_its_end() {
     let mark = mark();
     let mut app = Harness::new(plan(&peer.url(), &format!("sleep {mark}")));
     app.enter("a question");
-    app.turn_until("the command", |_| runs(&mark));
+    app.turn_until("the command", |_| is_running(&mark));
     app.repl.leave().expect("it leaves");
-    assert!(!runs(&mark));
+    assert!(!is_running(&mark));
 }
 
 #[test]
@@ -212,12 +212,12 @@ fn leaving_ends_a_command_that_only_a_summary_waits_for_and_gives_the_line_of_it
     app.turn_until_idle();
     app.enter("/slice summarize:0:2");
     app.accept(&peer).error(401, "expired", "the token has expired");
-    app.turn_until("the command", |_| runs(&mark));
+    app.turn_until("the command", |_| is_running(&mark));
     app.enter("/model echo/echo");
     app.enter("!hang");
     app.turn_until("a turn beside the summary", |app| app.state(0) == State::WaitingForLlm);
     app.repl.leave().expect("it leaves");
-    assert!(!runs(&mark));
+    assert!(!is_running(&mark));
     let app = app.crash_and_restart();
     assert_eq!(app.agent(0).view.draft.text(), "/slice summarize:0:2");
 }
@@ -234,7 +234,7 @@ fn a_key_is_in_the_request_and_nowhere_else() {
     app.enter("a question");
     let exchange = app.accept(&peer);
     assert_eq!(key_of(&exchange), format!("Bearer {KEY}"));
-    assert!(!runs(KEY), "no process has it in its command line");
+    assert!(!is_running(KEY), "no process has it in its command line");
     exchange.hang_up();
     app.accept(&peer).error(400, "bad_request", "what?");
     app.turn_until_idle();
@@ -286,7 +286,7 @@ fn a_service_without_its_key_is_not_asked_and_the_variable_is_named() {
 fn a_refusal_says_where_the_key_came_from_or_that_there_was_none() {
     let peer = Peer::start();
     for (key, words) in
-        [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key is that of OPENAI_API_KEY")]
+        [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]
     {
         let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
         plan.endpoint.key = key.map(Secret::new);

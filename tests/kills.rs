@@ -1,5 +1,5 @@
-//! Kill: in each state, by each who may ask for it. What was killed runs nothing, hears nothing, says nothing, and does
-//! not come back.
+//! Kill: in each state, from each agent that may ask for it. A killed agent runs, receives and sends nothing, and does not
+//! come back after a restart.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use serde_json::json;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
-    answered, app, bash, let_pass, mark, reply_with_calls, results_then, runs, texts_in, told,
+    answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
 };
 
 /// What the victim is doing when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Doing {
+enum Activity {
     Nothing,
     Streaming,
     Retrying,
@@ -29,45 +29,50 @@ enum Doing {
     WaitingForMail,
 }
 
-/// Who asks for it, from which screen, and how.
+/// A kill, and what is expected of it. The tree is
 ///
 /// ```text
 ///   agent 0 -- boss -+- victim -- child
 ///                    +- sister
 /// ```
-struct Way {
+struct KillCase {
     from: &'static str,
     line: &'static str,
-    /// Who is on the screen afterwards; `root` has no name.
+    /// The agent on the screen afterwards; `root` is agent 0, which has no name.
     then: &'static str,
-    dead: &'static [&'static str],
+    killed: &'static [&'static str],
 }
 
-const WAYS: [Way; 6] = [
-    Way { from: "victim", line: "/kill", then: "boss", dead: &["victim"] },
-    Way { from: "boss", line: "/kill victim", then: "boss", dead: &["victim"] },
-    Way { from: "child", line: "/kill victim", then: "child", dead: &["victim"] },
-    Way { from: "sister", line: "/kill victim", then: "sister", dead: &["victim"] },
-    Way { from: "child", line: "/kill victim --cascade", then: "boss", dead: &["victim", "child"] },
-    Way { from: "sister", line: "/kill boss --cascade", then: "root", dead: &["boss", "victim", "child", "sister"] },
+const KILL_CASES: [KillCase; 6] = [
+    KillCase { from: "victim", line: "/kill", then: "boss", killed: &["victim"] },
+    KillCase { from: "boss", line: "/kill victim", then: "boss", killed: &["victim"] },
+    KillCase { from: "child", line: "/kill victim", then: "child", killed: &["victim"] },
+    KillCase { from: "sister", line: "/kill victim", then: "sister", killed: &["victim"] },
+    KillCase { from: "child", line: "/kill victim --cascade", then: "boss", killed: &["victim", "child"] },
+    KillCase {
+        from: "sister",
+        line: "/kill boss --cascade",
+        then: "root",
+        killed: &["boss", "victim", "child", "sister"],
+    },
 ];
 
-/// One killing, from before it to after it.
+/// One kill, from before it to after a restart.
 struct Scene {
     app: Harness,
     peer: Peer,
-    /// Requests of the victim that its server has not answered to the end, or has: their connections stay open.
+    /// The requests of the victim, whose connections stay open.
     open: Vec<Exchange>,
-    /// How long the processes of its tool sleep: a number that no others have.
+    /// In the command lines of the victim's processes and no others.
     mark: String,
 }
 
 impl Scene {
-    /// A family whose victim is doing this.
-    fn set(doing: Doing) -> Self {
+    /// A tree whose victim is in this state.
+    fn set(activity: Activity) -> Self {
         let peer = Peer::start();
-        let limit = usize::from(doing == Doing::WaitingForPlace);
-        // Who waits to try again does so until it is killed, however slow this machine is.
+        let limit = usize::from(activity == Activity::WaitingForPlace);
+        // The retry must not come before the kill, however slow this machine is.
         let retry =
             RetryPolicy { base: Duration::from_secs(3_600), cap: Duration::from_secs(3_600), ..RetryPolicy::default() };
         let settings = Settings { retry, ..Settings::default() };
@@ -78,88 +83,88 @@ impl Scene {
         app.fork_named(victim, "child");
         app.fork_named(boss, "sister");
         let mut scene = Self { app, peer, open: Vec::new(), mark: mark() };
-        scene.begin(doing);
+        scene.begin(activity);
         scene
     }
 
-    fn begin(&mut self, doing: Doing) {
-        if doing == Doing::WaitingForPlace {
-            // Who holds the only place lives on: a request of its own would look like one of the dead.
+    fn begin(&mut self, activity: Activity) {
+        if activity == Activity::WaitingForPlace {
+            // The agent that holds the only slot keeps it: a new request of it would look like one of the victim.
             self.app.say(0, "takes the place");
             self.app.accept(&self.peer).stream().text("for ever");
         }
         let victim = self.app.n("victim");
         self.app.say(victim, "to the victim");
-        match doing {
-            Doing::WaitingForPlace => let_pass(&mut self.app),
-            doing => self.answer(victim, doing),
+        match activity {
+            Activity::WaitingForPlace => turn_a_while(&mut self.app),
+            activity => self.answer(victim, activity),
         }
-        if doing != Doing::Nothing {
+        if activity != Activity::Nothing {
             self.app.say(victim, "queued for the victim");
         }
     }
 
-    fn answer(&mut self, victim: usize, doing: Doing) {
+    fn answer(&mut self, victim: usize, activity: Activity) {
         let request = self.app.accept(&self.peer);
         let sleep = format!("sleep {}", self.mark);
         let stubborn = format!("trap '' TERM; (trap '' TERM; setsid {sleep} & {sleep} & wait) & wait");
-        match doing {
-            Doing::Nothing => drop(request.stream().text("said").finish("stop").done()),
-            Doing::Streaming => drop(request.stream().text("half")),
-            Doing::Retrying => drop(request.error(503, "overloaded", "not now")),
-            Doing::WaitingForMail => reply_with_calls(&request, &[("wait", "{}")]),
+        match activity {
+            Activity::Nothing => drop(request.stream().text("said").finish("stop").done()),
+            Activity::Streaming => drop(request.stream().text("half")),
+            Activity::Retrying => drop(request.error(503, "overloaded", "not now")),
+            Activity::WaitingForMail => reply_with_calls(&request, &[("wait", "{}")]),
             _ => reply_with_calls(&request, &[("bash", &bash(&stubborn))]),
         }
         self.open.push(request);
-        self.wait_for(victim, doing);
+        self.wait_for(victim, activity);
     }
 
-    fn wait_for(&mut self, victim: usize, doing: Doing) {
+    fn wait_for(&mut self, victim: usize, activity: Activity) {
         let app = &mut self.app;
-        let word = match doing {
-            Doing::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
-            Doing::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
-            Doing::Retrying => "waiting to try again",
-            Doing::WaitingForMail => "waiting for letters",
+        let word = match activity {
+            Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
+            Activity::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
+            Activity::Retrying => "waiting to try again",
+            Activity::WaitingForMail => "waiting for letters",
             _ => "awaiting approval",
         };
         app.turn_until(word, |app| tree(app).lines().any(|l| l.contains("victim") && l.contains(word)));
-        if matches!(doing, Doing::RunningTool | Doing::ForkParked) {
+        if matches!(activity, Activity::RunningTool | Activity::ForkParked) {
             app.answer(victim, true);
-            app.turn_until("the command runs", |_| runs(&format!("sleep\0{}", self.mark)));
+            app.turn_until("the command runs", |_| is_running(&format!("sleep\0{}", self.mark)));
         }
-        if doing == Doing::ForkParked {
+        if activity == Activity::ForkParked {
             app.ask(victim, Change::Fork { prompt: Some("from the dead".into()), name: None, model: None });
         }
     }
 
-    /// The killing, and that everything is as it has to be then, now and after a restart.
-    fn play(mut self, way: &Way) {
-        let dead: Vec<AgentId> = way.dead.iter().map(|name| self.app.id(self.app.n(name))).collect();
-        self.app.switch(self.app.n(way.from));
-        self.app.enter(way.line);
-        self.assert_dead(way, &dead);
-        let logs: Vec<_> = dead.iter().map(|id| self.app.repl.store().replay(*id)).collect();
-        self.say_late_words();
+    /// Kills, and checks the result now and after a restart.
+    fn play(mut self, case: &KillCase) {
+        let killed: Vec<AgentId> = case.killed.iter().map(|name| self.app.id(self.app.n(name))).collect();
+        self.app.switch(self.app.n(case.from));
+        self.app.enter(case.line);
+        self.assert_killed(case, &killed);
+        let logs: Vec<_> = killed.iter().map(|id| self.app.repl.store().replay(*id)).collect();
+        self.send_late_replies();
         let app = &mut self.app;
-        app.turn_until("nothing of the dead runs", |app| !runs(&self.mark) && is_quiet(app));
-        assert_eq!(logs, dead.iter().map(|id| app.repl.store().replay(*id)).collect::<Vec<_>>());
+        app.turn_until("nothing of the dead runs", |app| !is_running(&self.mark) && is_quiet(app));
+        assert_eq!(logs, killed.iter().map(|id| app.repl.store().replay(*id)).collect::<Vec<_>>());
         assert!(self.peer.try_accept().is_none(), "the dead ask nothing");
-        self.assert_family(way);
+        self.assert_family(case);
 
         let Self { app, peer, .. } = self;
         self = Self { app: app.crash_and_restart(), peer, open: Vec::new(), mark: String::new() };
-        let_pass(&mut self.app);
+        turn_a_while(&mut self.app);
         assert!(self.peer.try_accept().is_none(), "the dead do not come back");
-        self.assert_family(way);
-        assert!(dead.iter().all(|id| self.app.repl.roster().get(*id).is_none()));
+        self.assert_family(case);
+        assert!(killed.iter().all(|id| self.app.repl.roster().get(*id).is_none()));
     }
 
-    fn assert_dead(&mut self, way: &Way, dead: &[AgentId]) {
+    fn assert_killed(&mut self, case: &KillCase, killed: &[AgentId]) {
         let app = &mut self.app;
-        let then = if way.then == "root" { 0 } else { app.n(way.then) };
-        assert_eq!(app.focus(), then, "{}", way.line);
-        for (id, name) in dead.iter().zip(way.dead) {
+        let then = if case.then == "root" { 0 } else { app.n(case.then) };
+        assert_eq!(app.focus(), then, "{}", case.line);
+        for (id, name) in killed.iter().zip(case.killed) {
             assert!(app.repl.roster().get(*id).is_none(), "{name} lives");
             let log = app.repl.store().replay(*id).expect("its log is kept").0;
             assert_eq!(log.last().map(|message| &message.body), Some(&Body::AgentKilled));
@@ -167,21 +172,21 @@ impl Scene {
             assert!(app.screen_text().contains("there is no agent"), "{}", app.screen_text());
             app.type_bytes(b"\x15");
         }
-        assert_eq!(app.repl.roster().len(), 5 - dead.len());
+        assert_eq!(app.repl.roster().len(), 5 - killed.len());
     }
 
-    /// The server says what it still had to say, to whom does not listen any more.
-    fn say_late_words(&mut self) {
+    /// The server goes on with its replies, although the client is gone.
+    fn send_late_replies(&mut self) {
         for exchange in &self.open {
             exchange.text("too late").finish("stop").done();
             exchange.wait_for_close();
         }
-        let_pass(&mut self.app);
+        turn_a_while(&mut self.app);
     }
 
-    /// The orphan's parent is who adopted it, in the tree and for the keys.
-    fn assert_family(&mut self, way: &Way) {
-        if way.dead.contains(&"child") {
+    /// The parent of the orphan is the adopter, in the tree and for the keys.
+    fn assert_family(&mut self, case: &KillCase) {
+        if case.killed.contains(&"child") {
             return;
         }
         let app = &mut self.app;
@@ -207,73 +212,73 @@ fn tree(app: &Harness) -> String {
     })
 }
 
-/// Nothing is awaited on anybody's behalf, but for the agent that holds the only place and is never done.
+/// The loop waits for no agent, except for the one that holds the only slot and is never done.
 fn is_quiet(app: &Harness) -> bool {
     let is_root_busy = app.state(0) != State::Idle;
     app.repl.roster().with_live_tools().is_empty() && (is_root_busy || app.timeout().after.is_none())
 }
 
-fn killed_in_every_way_while(doing: Doing) {
-    for way in &WAYS {
-        Scene::set(doing).play(way);
+fn killed_in_every_way_while(activity: Activity) {
+    for case in &KILL_CASES {
+        Scene::set(activity).play(case);
     }
 }
 
 #[test]
-fn who_is_idle_dies_in_every_way() {
-    killed_in_every_way_while(Doing::Nothing);
+fn an_idle_agent_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::Nothing);
 }
 
 #[test]
-fn who_streams_dies_in_every_way() {
-    killed_in_every_way_while(Doing::Streaming);
+fn a_streaming_agent_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::Streaming);
 }
 
 #[test]
-fn who_waits_to_try_again_dies_in_every_way() {
-    killed_in_every_way_while(Doing::Retrying);
+fn an_agent_that_waits_for_a_retry_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::Retrying);
 }
 
 #[test]
-fn who_waits_for_a_place_dies_in_every_way() {
-    killed_in_every_way_while(Doing::WaitingForPlace);
+fn an_agent_that_waits_for_a_slot_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::WaitingForPlace);
 }
 
 #[test]
-fn who_asks_a_person_dies_in_every_way() {
-    killed_in_every_way_while(Doing::AwaitingApproval);
+fn an_agent_that_awaits_approval_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::AwaitingApproval);
 }
 
 #[test]
-fn who_runs_a_stubborn_command_dies_in_every_way_and_the_command_with_it() {
-    killed_in_every_way_while(Doing::RunningTool);
+fn an_agent_with_a_command_that_ignores_term_is_killed_in_every_way_with_the_command() {
+    killed_in_every_way_while(Activity::RunningTool);
 }
 
 #[test]
-fn who_has_a_fork_waiting_dies_in_every_way_and_the_child_is_never_born() {
-    killed_in_every_way_while(Doing::ForkParked);
+fn an_agent_with_a_parked_fork_is_killed_in_every_way_and_the_child_is_never_created() {
+    killed_in_every_way_while(Activity::ForkParked);
 }
 
 #[test]
-fn who_waits_for_letters_dies_in_every_way() {
-    killed_in_every_way_while(Doing::WaitingForMail);
+fn an_agent_that_waits_for_mail_is_killed_in_every_way() {
+    killed_in_every_way_while(Activity::WaitingForMail);
 }
 
 #[test]
-fn the_place_of_the_dead_goes_to_the_next_in_line() {
-    let mut scene = Scene::set(Doing::WaitingForPlace);
+fn the_slot_of_a_killed_agent_goes_to_the_next_in_the_send_queue() {
+    let mut scene = Scene::set(Activity::WaitingForPlace);
     let sister = scene.app.n("sister");
     scene.app.ask(sister, Change::Submit("to the sister".into()));
     scene.app.enter("/kill victim");
     let sister = scene.app.n("sister");
     scene.app.ask(0, Change::Interrupt);
-    answered(&mut scene.app, &scene.peer, sister, "now I am");
-    assert!(scene.peer.try_accept().is_none(), "nobody else was in line");
+    answer_next(&mut scene.app, &scene.peer, sister, "now I am");
+    assert!(scene.peer.try_accept().is_none(), "no other agent waited");
 }
 
 #[test]
-fn what_the_dying_had_said_and_what_was_queued_for_it_is_kept_but_never_sent() {
-    let mut scene = Scene::set(Doing::Streaming);
+fn the_partial_reply_and_queue_of_a_killed_agent_are_kept_but_never_sent() {
+    let mut scene = Scene::set(Activity::Streaming);
     let victim = scene.app.id(scene.app.n("victim"));
     scene.app.enter("/kill victim");
     let log = scene.app.repl.store().replay(victim).expect("a log").0;
@@ -305,7 +310,7 @@ fn the_root_is_never_killed_and_says_so() {
 }
 
 #[test]
-fn the_name_of_the_dead_is_free_and_its_id_is_not_found_any_more() {
+fn the_name_of_a_killed_agent_is_free_and_its_id_is_not_found() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let first = app.fork_named(0, "scout");
@@ -319,24 +324,24 @@ fn the_name_of_the_dead_is_free_and_its_id_is_not_found_any_more() {
 }
 
 #[test]
-fn an_orphan_of_a_whole_line_is_adopted_by_the_nearest_who_lives_and_keeps_what_it_inherited() {
+fn an_orphan_is_adopted_by_its_nearest_living_ancestor_and_keeps_what_it_inherited() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let mut last = 0;
     for name in ["a", "b", "c"] {
-        told(&mut app, &peer, last, &format!("above {name}"), "yes");
+        converse(&mut app, &peer, last, &format!("above {name}"), "yes");
         last = app.fork_named(last, name);
     }
     app.enter("/kill a");
     app.enter("/kill b");
     let expected = ["above a", "yes", "above b", "yes", "above c", "yes", "go"];
     let c = app.n("c");
-    assert_eq!(texts_in(&told(&mut app, &peer, c, "go", "gone")), expected);
+    assert_eq!(texts_in(&converse(&mut app, &peer, c, "go", "gone")), expected);
     let mut app = app.crash_and_restart();
     assert_eq!(app.repl.roster().parent(app.id(1)), Some(app.id(0)));
     app.type_bytes(b"\x1b[1;5B");
     assert_eq!(app.focus(), app.n("c"), "Ctrl+Down leads to the adopted");
-    assert_eq!(texts_in(&told(&mut app, &peer, 1, "on", "yes"))[..7], expected);
+    assert_eq!(texts_in(&converse(&mut app, &peer, 1, "on", "yes"))[..7], expected);
 }
 
 /// A boss with two children, and the first child calls the `kill` tool.
@@ -351,7 +356,7 @@ fn asked_to_kill(peer: &Peer, arguments: &str) -> Harness {
 }
 
 #[test]
-fn the_kill_tool_asks_a_person_who_sees_whom_and_may_refuse() {
+fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
     let peer = Peer::start();
     for allowed in [true, false] {
         let mut app = asked_to_kill(&peer, "{\"agent\":\"other\",\"cascade\":true}");
@@ -367,7 +372,7 @@ fn the_kill_tool_asks_a_person_who_sees_whom_and_may_refuse() {
 }
 
 #[test]
-fn the_kill_tool_refuses_ancestors_the_root_and_who_is_not_there() {
+fn the_kill_tool_refuses_ancestors_the_root_and_unknown_agents() {
     let peer = Peer::start();
     for (agent_id, words) in
         [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "there is no agent")]
@@ -393,14 +398,14 @@ fn an_agent_may_kill_itself_by_tool_and_nothing_waits_for_its_answer() {
     let mut app = asked_to_kill(&peer, "{\"agent\":\"killer\"}");
     let killer = app.n("killer");
     app.answer(killer, true);
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(app.repl.roster().find("killer").is_err() && peer.try_accept().is_none());
     assert!(app.repl.roster().busy().is_empty());
     assert_eq!(app.crash_and_restart().repl.roster().len(), 3);
 }
 
 #[test]
-fn what_the_dead_would_have_asked_for_in_the_turn_of_its_death_is_not_carried_out() {
+fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let mut app = Harness::new(Plan::default());
     let victim = app.fork_named(0, "victim");
     let victim_id = app.id(victim);
@@ -409,7 +414,7 @@ fn what_the_dead_would_have_asked_for_in_the_turn_of_its_death_is_not_carried_ou
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
     app.say(victim, &format!("!slow 100\nnow\n{calls}"));
     app.turn();
-    // The person's answer and the rest of the reply are news of one turn.
+    // The person's answer and the rest of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"y");
     app.advance(Duration::from_secs(1));
     assert!(app.repl.roster().find("victim").is_err());

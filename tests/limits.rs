@@ -7,11 +7,11 @@ use polylogue::agent::{State, Wait};
 use polylogue::domain::flow::Change;
 use polylogue::repl::WakeReason;
 
-use crate::support::attached::{ATTACHED, Sitter};
+use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_shows, house_of, let_pass};
+use crate::support::scene::{app_with_agents, assert_shows, turn_a_while};
 
 const fn s(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -35,17 +35,17 @@ fn answer(exchange: &Exchange) {
 }
 
 fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Place)
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }
 
 /// So many agents; the last one has been told to come back after 30 s, and these stand in line.
 fn paused(peer: &Peer, count: usize, in_line: &[usize]) -> Harness {
-    let mut app = house_of(count, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(count, Plan::peer(&peer.url()));
     limit(&mut app, peer, count - 1, "30");
     for n in in_line {
         app.say(*n, &format!("from {n}"));
     }
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(in_line.iter().all(|n| is_in_line(&app, *n)) && peer.try_accept().is_none());
     app
 }
@@ -53,7 +53,7 @@ fn paused(peer: &Peer, count: usize, in_line: &[usize]) -> Harness {
 #[test]
 fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_others_follow() {
     let peer = Peer::start();
-    let mut app = house_of(20, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(20, Plan::peer(&peer.url()));
     app.say(3, "from 3");
     let running = app.accept(&peer);
     running.stream().text("half ");
@@ -75,7 +75,7 @@ fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_
     app.advance(Duration::from_millis(1));
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "one request goes alone until it is answered");
     app.switch(1);
     assert_shows(&mut app, "waits until another agent is answered");
@@ -98,7 +98,7 @@ fn when_one_of_twenty_is_limited_all_pause_the_one_on_screen_goes_first_and_the_
 #[test]
 fn behind_a_pause_those_who_have_waited_longest_go_first_and_who_was_limited_has_its_old_rank() {
     let peer = Peer::start();
-    let mut app = house_of(5, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
+    let mut app = app_with_agents(5, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     limit(&mut app, &peer, 4, "30");
     for n in [2, 0, 3, 1] {
         app.advance(Duration::from_millis(1));
@@ -116,7 +116,7 @@ fn behind_a_pause_those_who_have_waited_longest_go_first_and_who_was_limited_has
 #[test]
 fn agents_of_another_provider_are_not_held_up_even_where_there_is_one_place() {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
+    let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
     limit(&mut app, &peer, 1, "30");
     app.say(2, "from 2");
     app.ask(0, Change::Fork { prompt: None, name: None, model: Some("echo/echo".into()) });
@@ -133,7 +133,7 @@ fn a_pause_off_the_screen_wakes_the_loop_once_at_its_end() {
     let timeout = app.timeout();
     assert_eq!((timeout.after, timeout.why), (Some(s(30)), WakeReason::Agent(app.id(3), "retry")));
     app.ask(3, Change::Interrupt);
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     let timeout = app.timeout();
     assert_eq!((timeout.after, timeout.why), (Some(s(30)), WakeReason::Limiter));
     app.switch(1);
@@ -171,7 +171,7 @@ fn a_first_request_that_is_limited_again_renews_the_pause_and_the_others_have_no
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
     assert_shows(&mut app, "again in 50 s, retry 1");
     app.advance(s(50) - Duration::from_micros(1));
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(is_in_line(&app, 1) && is_in_line(&app, 2) && peer.try_accept().is_none());
     assert_eq!((app.agent(1).retries(), app.agent(2).retries()), (0, 0));
     app.advance(Duration::from_micros(1));
@@ -196,7 +196,7 @@ fn the_death_or_the_interrupt_of_who_is_tried_lets_the_next_be_tried_at_once() {
     app.ask(n, Change::Interrupt);
     let third = app.accept(&peer);
     assert_eq!(origin(&third), "from 3");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "it is tried alone");
     answer(&third);
     answer(&app.accept(&peer));
@@ -210,7 +210,7 @@ fn the_death_of_who_was_limited_changes_nothing_for_the_others() {
     let limited = app.id(2);
     app.ask(0, Change::Kill { agent_id: limited, cascade: false });
     app.advance(s(30) - Duration::from_micros(1));
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(is_in_line(&app, 0) && is_in_line(&app, 1) && peer.try_accept().is_none());
     app.advance(Duration::from_micros(1));
     answer(&app.accept(&peer));
@@ -234,7 +234,7 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
 fn an_agent_on_any_terminal_goes_before_those_that_nobody_looks_at() {
     let peer = Peer::start();
     let mut app = paused(&peer, 4, &[1, 2]);
-    let attached = Sitter::new(&mut app, (40, 12), 2, ATTACHED);
+    let attached = AttachedTerminal::new(&mut app, (40, 12), 2, ATTACHED);
     assert_eq!(attached.focus(&mut app), 2);
     app.advance(s(30));
     assert_eq!(origin(&app.accept(&peer)), "from 2");
@@ -259,7 +259,7 @@ fn an_overloaded_server_pauses_all_only_if_it_says_for_how_long() {
         [(&[("content-length", "0")][..], false), (&[("content-length", "0"), ("retry-after", "30")], true)]
     {
         let peer = Peer::start();
-        let mut app = house_of(2, Plan::peer(&peer.url()));
+        let mut app = app_with_agents(2, Plan::peer(&peer.url()));
         app.say(1, "from 1");
         app.accept(&peer).head(503, headers);
         app.turn_until("a retry", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
@@ -271,7 +271,7 @@ fn an_overloaded_server_pauses_all_only_if_it_says_for_how_long() {
 #[test]
 fn a_limit_in_the_middle_of_a_reply_pauses_the_others_too() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.say(1, "from 1");
     let exchange = app.accept(&peer);
     exchange.stream().text("half").event(&crate::support::openai::error("rate_limit_exceeded", "slow down")).end();
@@ -285,7 +285,7 @@ fn a_limit_in_the_middle_of_a_reply_pauses_the_others_too() {
 fn a_wait_of_hours_is_shown_as_such_and_one_of_years_is_a_day() {
     for (asked, shown) in [("7380", "again in 2 h 3 min"), ("99999999999", "again in 24 h 0 min")] {
         let peer = Peer::start();
-        let mut app = house_of(2, Plan::peer(&peer.url()));
+        let mut app = app_with_agents(2, Plan::peer(&peer.url()));
         limit(&mut app, &peer, 1, asked);
         app.say(0, "from 0");
         app.turn();
@@ -298,7 +298,7 @@ fn a_wait_of_hours_is_shown_as_such_and_one_of_years_is_a_day() {
 #[test]
 fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() {
     let peer = Peer::start();
-    let mut app = house_of(3, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     limit(&mut app, &peer, 2, "99999999999");
     app.say(0, "from 0");
     app.say(1, "from 1");
@@ -306,7 +306,7 @@ fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() 
     app.enter("");
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(is_in_line(&app, 1) && peer.try_accept().is_none(), "one request is tried for all");
     first.head(429, &[("retry-after", "7200"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
@@ -314,7 +314,7 @@ fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() 
     app.enter("");
     let second = app.accept(&peer);
     assert_eq!(origin(&second), "from 0");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(is_in_line(&app, 1) && peer.try_accept().is_none());
     answer(&second);
     let other = app.accept(&peer);
@@ -331,7 +331,7 @@ fn enter_on_an_empty_draft_tries_now_and_the_others_wait_for_what_comes_of_it() 
 fn a_wait_of_nothing_or_of_nonsense_is_our_own() {
     for asked in ["0", "-5", "soon", "Sun, 06 Nov 1994 08:49:37 GMT"] {
         let peer = Peer::start();
-        let mut app = house_of(2, Plan::peer(&peer.url()));
+        let mut app = app_with_agents(2, Plan::peer(&peer.url()));
         limit(&mut app, &peer, 1, asked);
         app.advance(s(1) - Duration::from_micros(1));
         assert!(matches!(app.agent(1).wait(), Wait::Retry { .. }), "{asked}");

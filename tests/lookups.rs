@@ -4,7 +4,7 @@ use polylogue::agent::Wait;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{NO_HOST, Peer};
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 /// What threads are called that the loop's thread has started without a name of their own (comm, proc(5)): like itself.
 const LOOP: &str = "loop of lookups";
@@ -57,7 +57,7 @@ fn a_name_without_addresses_is_said_to_all_who_waited_and_looked_up_again_when_t
     (0..2).for_each(|n| app.say(n, "hello"));
     app.turn_until("they try again", |app| (0..2).all(|n| matches!(app.agent(n).wait(), Wait::Retry { .. })));
     app.advance(std::time::Duration::from_secs(2));
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     app.turn_until("a second failure", |app| (0..2).all(|n| app.agent(n).retries() == 2));
 }
 

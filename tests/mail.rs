@@ -1,5 +1,5 @@
-//! Letters: the commands and the tools, and the whole scene of helpers that work in the background and report. Waiting
-//! for letters has a file of its own below.
+//! Mail: the commands and the tools, and helpers that work in the background and report by mail. The `wait` tool has a
+//! file of its own.
 
 mod waiting;
 
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    accept_these, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then, texts_in,
+    accept_by_text, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then,
+    texts_in,
 };
 
 /// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock stands still.
@@ -22,7 +23,7 @@ fn family() -> Harness {
     app
 }
 
-/// The bodies of an agent's letters, as the list has them, and whether each is read.
+/// The bodies of an agent's mail, and whether each is read.
 fn mail(app: &Harness, name: &str) -> Vec<(String, bool)> {
     let agent_id = if name == "root" { app.id(0) } else { app.id(app.n(name)) };
     let mail = app.repl.store().mail(agent_id, None).expect("a box");
@@ -34,7 +35,7 @@ fn bodies(app: &Harness, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_letter_is_the_rest_of_the_line_with_or_without_quotes() {
+fn the_mail_text_is_the_rest_of_the_line_with_or_without_quotes() {
     let mut app = family();
     for line in ["plain  words", "\"in quotes\"", "\"first\" and \"last\"", "one \"quoted\" word", "\""] {
         app.enter(&format!("/send ann {line}"));
@@ -45,7 +46,7 @@ fn a_letter_is_the_rest_of_the_line_with_or_without_quotes() {
 }
 
 #[test]
-fn a_letter_may_have_lines() {
+fn mail_may_have_several_lines() {
     let mut app = family();
     app.type_bytes(b"/send ann \x1b[200~one\ntwo\n\nfour\x1b[201~\r");
     assert_eq!(bodies(&app, "ann"), ["one\ntwo\n\nfour"]);
@@ -55,7 +56,7 @@ fn a_letter_may_have_lines() {
 }
 
 #[test]
-fn letters_are_listed_read_filtered_and_thrown_away() {
+fn mail_is_listed_read_filtered_and_deleted() {
     let mut app = family();
     app.enter("/send ann from the root");
     app.switch(app.n("bob"));
@@ -81,25 +82,25 @@ fn letters_are_listed_read_filtered_and_thrown_away() {
 }
 
 #[test]
-fn a_letter_to_nobody_to_the_dead_to_several_or_without_a_word_is_refused_and_the_line_comes_back() {
+fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_line_comes_back() {
     let mut app = family();
     let dead = app.id(app.n("bob"));
     app.enter("/kill bob");
     assert_refused(&mut app, "/send carl hello", "there is no agent \"carl\"");
     assert_refused(&mut app, "/send bob hello", "there is no agent \"bob\"");
     assert_refused(&mut app, &format!("/send {dead} hello"), "there is no agent");
-    assert_refused(&mut app, "/send ann", "the letter is empty");
-    assert_refused(&mut app, "/send ann \" \"", "the letter is empty");
+    assert_refused(&mut app, "/send ann", "the mail is empty");
+    assert_refused(&mut app, "/send ann \" \"", "the mail is empty");
     assert_refused(&mut app, "/send", "say to whom and what");
     assert_refused(&mut app, "/read-mail first", "is no letter");
-    assert_refused(&mut app, "/delete-mail 7", "there is no such letter");
+    assert_refused(&mut app, "/delete-mail 7", "there is no mail with id 7");
     assert_refused(&mut app, "/filter-mail ann", "say whose letters");
     assert_refused(&mut app, "/check-mail now", "takes nothing behind it");
     assert_eq!(bodies(&app, "ann"), Vec::<String>::new());
 }
 
 #[test]
-fn a_letter_to_oneself_arrives() {
+fn mail_to_oneself_arrives() {
     let mut app = family();
     app.enter("/send 0 to me");
     assert_eq!(bodies(&app, "root"), ["to me"]);
@@ -107,17 +108,17 @@ fn a_letter_to_oneself_arrives() {
 }
 
 #[test]
-fn letters_of_somebody_else_can_neither_be_read_nor_thrown_away() {
+fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
     app.enter("/read-mail 1");
     assert_shows(&mut app, "there is no such letter");
-    assert_refused(&mut app, "/delete-mail 1", "there is no such letter");
+    assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }
 
 #[test]
-fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
+fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
     let mut app = family();
     app.switch(1);
     let ann = app.id(1);
@@ -139,7 +140,7 @@ fn unread_letters_are_counted_on_the_screen_and_in_the_tree_also_after_a_restart
 }
 
 #[test]
-fn letters_of_the_dead_can_still_be_read_and_found() {
+fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     let mut app = family();
     let bob = app.id(app.n("bob"));
     app.switch(app.n("bob"));
@@ -161,7 +162,7 @@ fn letters_of_the_dead_can_still_be_read_and_found() {
     assert_shows(&mut app, "farewell");
 }
 
-/// Exactly so many bytes of what is hard on terminals and JSON.
+/// Exactly this many bytes of text that is hard for terminals and JSON.
 fn hard_body(bytes: usize) -> String {
     let mut body = "a line\n\u{1b}[2J\0\u{7}\"quoted\" \\ \r\n\tü字\u{202e}".repeat(bytes / 20);
     let end = (0..=bytes).rev().find(|end| body.is_char_boundary(*end)).expect("0 is one");
@@ -170,7 +171,7 @@ fn hard_body(bytes: usize) -> String {
     body
 }
 
-/// An agent's turn that calls these tools, one reply each; what came of each.
+/// A turn that calls these tools, one in each reply; their results.
 fn results_of(app: &mut Harness, peer: &Peer, n: usize, calls: &[(&str, Value)]) -> Vec<String> {
     app.say(n, "do it");
     let arguments: Vec<String> = calls.iter().map(|(_, arguments)| arguments.to_string()).collect();
@@ -196,13 +197,13 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     assert!(read[0].ends_with(&longest), "the model is told all of it");
     app.switch(1);
     app.enter("/read-mail 1");
-    assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "a letter says nothing to the terminal itself");
+    assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "mail does not reach the terminal unescaped");
     app.enter("/check-mail");
     assert_shows(&mut app, "1 letter, 0 unread");
 }
 
 #[test]
-fn a_long_letter_of_anything_goes_through_the_tools_as_it_was_written() {
+fn long_mail_of_any_characters_goes_through_the_tools_unchanged() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "ann");
@@ -230,11 +231,11 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     assert!(results[0].starts_with("2 letters, 2 unread\n1    unread from ann: one"), "{}", results[0]);
     assert_eq!(results[1..3], ["Letter 2 from ann:\ntwo", "Letter 1 from ann:\none"]);
     assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread letter  "), "{}", results[3]);
-    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the letters of others are not touched");
+    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the mail of others is not touched");
 }
 
 #[test]
-fn a_tool_that_names_nobody_no_letter_or_the_root_as_its_parent_is_told_so() {
+fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered_with_the_reason() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "dead");
@@ -250,7 +251,7 @@ fn a_tool_that_names_nobody_no_letter_or_the_root_as_its_parent_is_told_so() {
     assert_eq!(app.repl.store().read_mail(app.id(0), Some(MailId(1)), 0), Ok(None));
 }
 
-/// Two helpers by tool, who report to their parent and end; the parent waits for both, reads both, and answers.
+/// Two helpers that are forked by the tool report to their parent; the parent waits for both, reads their mail and answers.
 const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the apples\n!tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n!next\nI am done"}
 !tool fork {"name":"bob","prompt":"!slow 50\nI count the pears\n!tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n!next\nI am done"}
 !next
@@ -262,14 +263,14 @@ const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the 
 There are 3 apples and 4 pears."#;
 
 #[test]
-fn two_helpers_work_in_the_background_report_by_letter_and_the_parent_answers() {
+fn two_helpers_work_in_the_background_report_by_mail_and_the_parent_answers() {
     for working_limit in [0, 1] {
         let mut app = Harness::new(Plan { real_time: true, working_limit, ..Plan::default() });
         app.type_bytes(format!("\x1b[200~{SCENE}\x1b[201~\r").as_bytes());
         app.turn_until_idle();
         let results: Vec<String> = app.tool_results(0).into_iter().map(|result| result.content).collect();
-        assert!(results[2].starts_with("2 unread letters."), "{results:?}");
-        // Ann is quicker, but where the machine holds the loop up both report in one turn, in whatever order.
+        assert!(results[2].starts_with("2 unread messages."), "{results:?}");
+        // Ann is faster, but on a slow machine both report in one turn, in any order.
         let mut read: Vec<&str> = results[3..].iter().filter_map(|read| Some(read.split_once(" from ")?.1)).collect();
         read.sort_unstable();
         assert_eq!(read, ["ann:\n3 apples", "bob:\n4 pears"], "{results:?}");
@@ -286,7 +287,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     app.enter("count the fruit");
     let fork = |name: &str| json!({"name": name, "prompt": format!("{name}, count")}).to_string();
     reply_with_calls(&app.accept(&peer), &[("fork", &fork("ann")), ("fork", &fork("bob"))]);
-    let [ann, bob, parent] = accept_these(&mut app, &peer, ["ann, count", "bob, count", "count the fruit"]);
+    let [ann, bob, parent] = accept_by_text(&mut app, &peer, ["ann, count", "bob, count", "count the fruit"]);
     reply_with_calls(&parent, &[("wait", "{\"from\":\"ann,bob\"}")]);
     let report = |letter: &str| json!({"to": "parent", "body": letter}).to_string();
     reply_with_calls(&bob, &[("send_mail", &report("4 pears"))]);
@@ -295,10 +296,10 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     bob.stream().text("done").finish("stop").done();
     app.turn_until("bob is done", |app| app.state(app.n("bob")) == State::Idle);
     reply_with_calls(&ann, &[("send_mail", &report("3 apples"))]);
-    let [ann, waited] = accept_these(&mut app, &peer, ["ann, count", "count the fruit"]);
+    let [ann, waited] = accept_by_text(&mut app, &peer, ["ann, count", "count the fruit"]);
     assert_valid(&ann.request().json());
     ann.stream().text("done").finish("stop").done();
-    assert!(results_in(&waited.request().json())[2].1.starts_with("2 unread letters."));
+    assert!(results_in(&waited.request().json())[2].1.starts_with("2 unread messages."));
     reply_with_calls(&waited, &[("read_mail", "{}"), ("read_mail", "{}")]);
     let last = app.accept(&peer);
     assert_valid(&last.request().json());

@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 
 use crate::support::harness::Harness;
 use crate::support::peer::Peer;
-use crate::support::scene::{app, assert_refused, assert_shows, bash, reply_with_calls, texts_in, told};
+use crate::support::scene::{app, assert_refused, assert_shows, bash, converse, reply_with_calls, texts_in};
 
 /// The agent on the screen is told this and says yes; what its server was told.
 fn ask(app: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
@@ -14,7 +14,7 @@ fn ask(app: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
 
 fn ask_for_bytes(app: &mut Harness, peer: &Peer, text: &str) -> Vec<u8> {
     let focus = app.focus();
-    told(app, peer, focus, text, "yes")
+    converse(app, peer, focus, text, "yes")
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_clear_in_a_child_cuts_off_all_its_ancestors_for_it_and_for_nobody_else() {
     let mut above = vec!["of the root", "yes", "of the child", "yes"];
     let mut app = Some(app);
     for text in ["before", "after the restart"] {
-        let mut now = app.take().expect("a house").crash_and_restart();
+        let mut now = app.take().expect("an open program").crash_and_restart();
         for (name, list) in [("last", &mut expected), ("child", &mut above)] {
             now.switch(now.n(name));
             list.push(text);

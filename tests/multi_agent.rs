@@ -82,7 +82,7 @@ fn runs_are_kept_with_what_became_of_them_and_with_ephemeral_nothing_is() {
     let home = Home::new();
     assert_eq!(run(&home, "run hello --ephemeral").code, 0);
     assert!(!home.data().exists());
-    assert_eq!(run(&home, "status").out, "no runs are kept\n");
+    assert_eq!(run(&home, "status").out, "no stored runs\n");
     assert_eq!(run(&home, "run first --agents ann,bob --strategy pipeline").code, 0);
     assert_eq!(run(&home, "run !fail 400 no --agents ann --retries 0 --aggregation vote").code, 3);
     let told = run(&home, "status");

@@ -1,56 +1,43 @@
-//! Parts of the program that were left out of this build: what asks for one says what to build. With everything in, which
-//! is how it is built unless somebody says otherwise, there is nothing to see here but that nothing says so.
+//! Builds without optional features: what needs a missing feature says what to build.
 
-use polylogue::base::clock::Clock;
-use polylogue::base::error::ErrorKind;
-use polylogue::domain::config::Config;
+use polylogue::base::error::{Error, ErrorKind};
 use polylogue::domain::flow::Change;
-use polylogue::repl::Repl;
-use polylogue::store::Store;
 
+use crate::support::harness::{Harness, Plan};
 use crate::support::program::Home;
 
-/// The parts that are in this build.
-const IN: &[&str] = &[
-    #[cfg(feature = "coordinator")]
-    "coordinator",
-];
-
-/// Words behind the program, and the part that they need.
-const ASK: [(&str, &str); 3] = [
-    ("multi-agent run hello --count 0", "coordinator"),
-    ("multi-agent run-workflow ./none.toml", "coordinator"),
-    ("multi-agent show none", "coordinator"),
-];
+/// Command lines of the feature `coordinator`.
+const COORDINATOR: [&str; 3] =
+    ["multi-agent run hello --count 0", "multi-agent run-workflow ./none.toml", "multi-agent show none"];
+const NOT_BUILT_IN: &str = "the coordinator is not built in: rebuild with --features coordinator";
 
 #[test]
-fn a_subcommand_of_a_part_that_was_left_out_says_what_to_build() {
+fn a_subcommand_of_a_missing_feature_says_what_to_build() {
     let home = Home::new();
-    for (line, part) in ASK {
-        let is_in = IN.contains(&part);
-        let told = home.run(&line.split(' ').collect::<Vec<_>>());
-        let words = format!("this polylogue was built without the {part}: build it with --features {part}");
-        assert_eq!(told.err.contains(&words), !is_in, "{line}: {told:?}");
-        assert!(is_in || told.code == 2, "{line}: {told:?}");
+    for line in COORDINATOR {
+        let output = home.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.err.contains(NOT_BUILT_IN), cfg!(not(feature = "coordinator")), "{line}: {output:?}");
+        assert!(cfg!(feature = "coordinator") || output.code == 2, "{line}: {output:?}");
     }
 }
 
 #[test]
-fn a_task_in_the_chat_is_refused_likewise_and_the_chat_goes_on() {
-    let store = Store::in_memory().expect("a store");
-    let mut repl = Repl::open(Config::default(), store, Clock::system(), None).expect("a house");
-    let root = repl.roster().nth(0).expect("agent 0");
-    let asked = repl.ask(root, Change::Team("parallel \"hello\"".into()));
-    let refused = asked.err().filter(|error| error.kind == ErrorKind::Usage && error.message.contains("--features"));
-    assert_eq!(refused.is_none(), cfg!(feature = "coordinator"));
-    repl.send(root, "hello").expect("it goes on");
+fn a_chat_command_of_a_missing_feature_is_refused_and_the_chat_goes_on() {
+    let mut app = Harness::new(Plan { size: Some((120, 40)), ..Plan::default() });
+    let root = app.id(0);
+    let refused = app.repl.ask(root, Change::Team("parallel \"hello\"".into())).err();
+    let expected = cfg!(not(feature = "coordinator")).then(|| Error::new(ErrorKind::Usage, NOT_BUILT_IN));
+    assert_eq!(refused, expected);
+    app.enter("/team parallel \"hello\"");
+    assert_eq!(app.screen_text().contains("--features coordinator"), cfg!(not(feature = "coordinator")));
+    app.repl.send(root, "hello").expect("it goes on");
 }
 
 #[test]
-fn what_needs_no_part_works_without_any() {
+fn the_rest_works_without_optional_features() {
     let home = Home::new();
     assert_eq!(home.run(&["-p", "hello"]).out, "hello\n");
     assert_eq!(home.run(&["doctor", "--offline"]).code, 0);
-    assert!(home.run(&["--help"]).out.contains("multi-agent"), "what is left out is still told of");
+    assert!(home.run(&["--help"]).out.contains("multi-agent"), "subcommands of missing features are listed, too");
     assert!(home.run(&["man"]).out.contains("attach"));
 }

@@ -8,15 +8,15 @@ use polylogue::domain::message::Body;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::house_of;
+use crate::support::scene::app_with_agents;
 
-/// What waits in the store for the agent, oldest first.
+/// The agent's queue in the store, oldest first.
 fn stored_queue(app: &Harness, n: usize) -> Vec<String> {
     let queued = app.repl.store().queued(app.id(n)).expect("the queue can be read");
     queued.into_iter().map(|queued| queued.text).collect()
 }
 
-/// What the person has said, as the log has it.
+/// The user messages in the log.
 fn said(app: &Harness, n: usize) -> Vec<String> {
     let text = |body| if let Body::User(text) = body { Some(text) } else { None };
     app.log(n).into_iter().filter_map(|message| text(message.body)).collect()
@@ -24,7 +24,7 @@ fn said(app: &Harness, n: usize) -> Vec<String> {
 
 /// Agent 0 streams, and two texts were entered meanwhile.
 fn two_queued(peer: &Peer) -> (Harness, Exchange) {
-    let mut app = house_of(1, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(1, Plan::peer(&peer.url()));
     app.enter("first");
     let exchange = app.accept(peer);
     exchange.stream().text("so far");
@@ -136,7 +136,7 @@ fn is_really_idle(app: &mut Harness, n: usize) {
 #[test]
 fn esc_stops_a_request_without_an_answer_and_closes_its_socket() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.enter("a question");
     let exchange = app.accept(&peer);
     app.escape();
@@ -148,7 +148,7 @@ fn esc_stops_a_request_without_an_answer_and_closes_its_socket() {
 #[test]
 fn esc_stops_a_stream_and_keeps_and_marks_what_came() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.enter("a question");
     let exchange = app.accept(&peer);
     exchange.stream().text("so far");
@@ -164,7 +164,7 @@ fn esc_stops_a_stream_and_keeps_and_marks_what_came() {
 #[test]
 fn keys_that_come_in_one_read_act_one_after_the_other() {
     let peer = Peer::start();
-    let mut app = house_of(1, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(1, Plan::peer(&peer.url()));
     app.enter("a question");
     let exchange = app.accept(&peer);
     exchange.stream().text("so far");
@@ -180,7 +180,7 @@ fn keys_that_come_in_one_read_act_one_after_the_other() {
 #[test]
 fn esc_stops_the_wait_for_a_retry() {
     let peer = Peer::start();
-    let mut app = house_of(2, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.enter("a question");
     app.accept(&peer).head(429, &[("retry-after", "60"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
@@ -193,14 +193,18 @@ fn esc_stops_the_wait_for_a_retry() {
 
 #[test]
 fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
-    let mut app = house_of(3, Plan { working_limit: 1, ..Plan::default() });
+    let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
     app.say(1, "!hang");
     app.enter("waits");
     app.say(2, "waits behind it");
     app.escape();
     is_really_idle(&mut app, 0);
     app.enter("waits again");
-    assert_eq!(app.repl.roster().place_in_send_queue(app.id(2)), Some(0), "who left the line stands at its end");
+    assert_eq!(
+        app.repl.roster().place_in_send_queue(app.id(2)),
+        Some(0),
+        "an agent that left the queue returns to its end"
+    );
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
     assert_eq!((app.replies(2), app.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
@@ -208,7 +212,7 @@ fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
 
 #[test]
 fn esc_stops_a_tool_and_answers_its_call() {
-    let mut app = house_of(2, Plan { real_time: true, ..Plan::default() });
+    let mut app = app_with_agents(2, Plan { real_time: true, ..Plan::default() });
     app.enter("!tool bash {\"command\":\"sleep 60\"}");
     app.answer(0, true);
     app.escape();
@@ -219,7 +223,7 @@ fn esc_stops_a_tool_and_answers_its_call() {
 
 #[test]
 fn esc_at_a_question_answers_the_call_and_runs_nothing() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     app.enter("!tool bash {\"command\":\"touch it-ran\"}");
     app.turn_until_asked(0);
     app.escape();
@@ -228,9 +232,9 @@ fn esc_at_a_question_answers_the_call_and_runs_nothing() {
 }
 
 #[test]
-fn an_agent_in_the_background_is_interrupted_in_every_state_and_nobody_else() {
+fn an_agent_in_the_background_is_interrupted_in_every_state_and_no_other() {
     for doing in ["!hang", "words\n!hang", "!fail 429 retry-after=60", "!tool bash {\"command\":\"sleep 60\"}"] {
-        let mut app = house_of(3, Plan { real_time: true, ..Plan::default() });
+        let mut app = app_with_agents(3, Plan { real_time: true, ..Plan::default() });
         app.say(2, "!hang");
         app.say(1, doing);
         app.turn();
@@ -247,7 +251,7 @@ fn an_agent_in_the_background_is_interrupted_in_every_state_and_nobody_else() {
 
 #[test]
 fn an_interrupt_of_an_idle_agent_leaves_nothing_behind() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     let before = (app.fingerprint(0), app.fingerprint(1));
     app.ask(0, Change::Interrupt);
     app.ask(1, Change::Interrupt);
@@ -258,14 +262,14 @@ fn an_interrupt_of_an_idle_agent_leaves_nothing_behind() {
     assert_eq!(app.replies(0), ["and now?"]);
 }
 
-/// Those who have a place, by number.
+/// The agents that have a slot.
 fn at_work(app: &Harness) -> Vec<usize> {
     (0..app.repl.roster().len()).filter(|n| app.agent(*n).holds_slot()).collect()
 }
 
 #[test]
 fn of_five_agents_two_may_work_and_the_others_come_in_order() {
-    let mut app = house_of(5, Plan { working_limit: 2, ..Plan::default() });
+    let mut app = app_with_agents(5, Plan { working_limit: 2, ..Plan::default() });
     for n in [3, 1, 4, 0, 2] {
         app.say(n, "words\n!hang");
     }
@@ -281,21 +285,21 @@ fn of_five_agents_two_may_work_and_the_others_come_in_order() {
 }
 
 #[test]
-fn who_waits_to_send_again_gives_its_place_to_the_next_at_once() {
-    let mut app = house_of(2, Plan { working_limit: 1, ..Plan::default() });
+fn an_agent_that_waits_for_a_retry_gives_its_slot_to_the_next_at_once() {
+    let mut app = app_with_agents(2, Plan { working_limit: 1, ..Plan::default() });
     app.say(0, "!fail network");
     app.say(1, "words\n!hang");
     assert_eq!(at_work(&app), [0]);
     app.turn();
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert_eq!(at_work(&app), [1], "the place does not stay empty until somebody has something to say");
+    assert_eq!(at_work(&app), [1], "a free slot is used at once");
     app.advance(Duration::from_secs(7));
-    assert!(matches!(app.agent(0).wait(), Wait::Place), "who comes back stands in the line like all others");
+    assert!(matches!(app.agent(0).wait(), Wait::Slot), "an agent that comes back waits like all others");
 }
 
 #[test]
-fn who_waits_for_an_answer_of_the_person_gives_its_place_to_the_next() {
-    let mut app = house_of(2, Plan { working_limit: 1, ..Plan::default() });
+fn an_agent_that_awaits_approval_gives_its_slot_to_the_next() {
+    let mut app = app_with_agents(2, Plan { working_limit: 1, ..Plan::default() });
     app.say(0, "!tool bash {\"command\":\"true\"}");
     app.say(1, "words\n!hang");
     app.turn_until_asked(0);

@@ -1,60 +1,101 @@
-//! What the README and the manual page tell is what the program has.
+//! The help topics, the manual page and the README agree with the program.
 
+use std::path::Path;
 use std::process::Command;
 
 use polylogue::commands::{COMMANDS, KEYS};
 
-/// What the program prints about itself.
-fn told(words: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_polylogue")).args(words).output().expect("it runs");
+const TOPICS: [&str; 11] = [
+    "commands",
+    "keys",
+    "tools",
+    "settings",
+    "environment",
+    "scripts",
+    "server",
+    "workflows",
+    "json",
+    "exit-codes",
+    "echo",
+];
+
+fn output_of(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_polylogue")).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The items of a topic with their descriptions, each in one line.
+fn items(topic: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in output_of(&["help", topic]).lines() {
+        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        match (line.len() - line.trim_start().len(), items.last_mut()) {
+            (2, _) => items.push(words),
+            (3.., Some(item)) => *item += &format!(" {words}"),
+            _ => {}
+        }
+    }
+    items
+}
+
+// The README describes the default build.
+#[cfg(feature = "coordinator")]
+#[test]
+fn the_help_lists_every_command_and_key_and_no_other() {
+    let joined = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let commands = COMMANDS.iter().map(|spec| joined(format!("/{} {} {}", spec.name, spec.arguments, spec.about)));
+    assert_eq!(items("commands"), commands.collect::<Vec<_>>());
+    let keys = KEYS.iter().map(|(keys, about)| joined(format!("{keys} {about}")));
+    assert_eq!(items("keys"), keys.collect::<Vec<_>>());
 }
 
 #[test]
-fn the_readme_lists_every_command_as_help_does_and_no_other() {
-    let rows: Vec<String> = COMMANDS
-        .iter()
-        .map(|spec| {
-            let arguments = spec.arguments.replace('|', "\\|");
-            format!("| `{}` | {} |", format!("/{} {arguments}", spec.name).trim_end(), spec.about)
-        })
-        .collect();
-    let told: Vec<&str> = include_str!("../README.md").lines().filter(|line| line.starts_with("| `/")).collect();
-    assert_eq!(told, rows);
-}
-
-#[test]
-fn the_manual_page_tells_of_every_option_command_key_and_setting() {
-    let page = told(&["man"]).replace("\\-", "-").replace("\\e", "\\");
-    let help = told(&["--help"]);
+fn the_manual_page_contains_every_option_subcommand_setting_and_topic() {
+    let page = output_of(&["man"]).replace("\\-", "-").replace("\\*(Aq", "'").replace("\\fB", "").replace("\\fR", "");
+    let help = output_of(&["--help"]);
     let options = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned);
-    let shown = told(&["config", "show", "--config", "/dev/null"]);
+    let shown = output_of(&["config", "show", "--config", "/dev/null"]);
     let names = shown.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(name, _)| name);
-    let commands = COMMANDS.iter().map(|spec| format!(".B /{} {}", spec.name, spec.arguments).trim_end().to_owned());
-    let keys = KEYS.iter().map(|(keys, _)| format!(".B {keys}"));
-    let wanted: Vec<String> = options.chain(names.map(str::to_owned)).chain(commands).chain(keys).collect();
-    assert!(wanted.len() > 60, "{wanted:?}");
-    let missing: Vec<&String> =
-        wanted.iter().filter(|word| !page.contains(word.trim_end_matches([',', '.']))).collect();
+    let terms = TOPICS.iter().flat_map(|topic| {
+        let text = output_of(&["help", topic]);
+        let items = text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        items.map(|line| line.trim_start().split("  ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    });
+    let expected: Vec<String> = options.chain(names.map(str::to_owned)).chain(terms).collect();
+    assert!(expected.len() > 150, "{expected:?}");
+    let is_missing =
+        |word: &&String| !page.contains(word.trim_end_matches([',', '.', ':']).trim_end_matches(['\'', '`']));
+    let missing: Vec<&String> = expected.iter().filter(is_missing).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
-fn every_file_and_folder_that_the_readme_leads_to_is_there() {
+fn help_lists_exactly_the_topics_that_are_tested() {
+    let help = output_of(&["help"]);
+    let list = help.split("Topics of polylogue help TOPIC:\n").nth(1).expect("a list of topics");
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, TOPICS);
+}
+
+#[test]
+fn every_path_in_the_readme_exists() {
     let readme = include_str!("../README.md");
-    let order = readme.split("A good order:").nth(1).and_then(|rest| rest.split("## ").next()).expect("an order");
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folder = root.to_owned();
-    let mut seen = 0;
-    for name in order.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") || name.ends_with('/')) {
-        let path =
-            if name.starts_with("src/") || name.starts_with("tests/") { root.join(name) } else { folder.join(name) };
-        assert!(path.exists(), "{name}: {}", path.display());
-        if name.starts_with("src/") {
-            folder = if name.ends_with('/') { path } else { path.parent().expect("a folder").to_owned() };
-        }
-        seen += 1;
-    }
-    assert!(seen > 15, "{seen}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let code = readme.split('`').skip(1).step_by(2);
+    let paths: Vec<&str> = code.filter(|word| word.starts_with("src/") || word.starts_with("tests/")).collect();
+    assert!(paths.len() > 10, "{paths:?}");
+    let missing: Vec<&&str> = paths.iter().filter(|path| !root.join(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_target_of_make_in_the_readme_exists() {
+    let makefile = include_str!("../Makefile");
+    let code = include_str!("../README.md").split('`').skip(1).step_by(2);
+    let commands = code.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("make "));
+    let targets: Vec<&str> = commands.filter_map(|rest| rest.split_whitespace().next()).collect();
+    assert!(targets.len() > 3, "{targets:?}");
+    let missing: Vec<&&str> = targets.iter().filter(|target| !makefile.contains(&format!("\n{target}:"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -1,4 +1,4 @@
-//! The program dies in the middle of everything and is started again: what was acknowledged is there, what was cut is
+//! The program crashes in the middle of its work and is started again: what was acknowledged is there, what was cut is
 //! marked, and every conversation can go on.
 
 use polylogue::agent::State;
@@ -9,11 +9,11 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{self, assert_valid};
 
-fn house_of(count: usize, peer: &Peer) -> Harness {
-    scene::house_of(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
+fn app_with_agents(count: usize, peer: &Peer) -> Harness {
+    scene::app_with_agents(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
-/// The agent is asked and answers; what the server was sent.
+/// A message and its reply; the request that the server got.
 fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Value {
     app.say(n, text);
     let exchange = app.accept(peer);
@@ -25,9 +25,9 @@ fn exchange(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -
 #[test]
 fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     let peer = Peer::start();
-    let mut app = house_of(6, &peer);
+    let mut app = app_with_agents(6, &peer);
     exchange(&mut app, &peer, 0, "an old question", "an old reply");
-    let [waits, streams, asks, runs] = [1, 2, 3, 4];
+    let [waits, streams, asks, is_running] = [1, 2, 3, 4];
     app.say(waits, "waits for bytes");
     let _waiting = app.accept(&peer);
     app.say(asks, "asks");
@@ -35,15 +35,15 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     asking.stream().text("let me look").tool_call(0, "call-a", "bash", "{\"command\":\"true\"}");
     asking.finish("tool_calls").done();
     app.turn_until_asked(asks);
-    app.say(runs, "runs");
+    app.say(is_running, "runs");
     let running = app.accept(&peer);
     running.stream().tool_call(0, "call-b", "bash", "{\"command\":\"sleep 60\"}");
     running.tool_call(1, "call-c", "read_file", "{\"path\":\"x\"}").finish("tool_calls").done();
-    app.answer(runs, true);
+    app.answer(is_running, true);
     app.say(streams, "streams");
     let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
-    // The first piece is kept at once; only what has come since the last checkpoint may be missing.
+    // The first piece is stored at once; only what arrived since the last checkpoint may be missing.
     app.turn_until("a checkpoint", |app| app.agent(streams).partial_text() == "half of ");
     let finished = app.log(0);
 
@@ -60,7 +60,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     assert_eq!(own(waits), ["user", "interrupted"]);
     assert_eq!(own(streams), ["user", "assistant", "interrupted"]);
     assert_eq!(own(asks), ["user", "assistant", "tool_call", "tool_result", "interrupted"]);
-    assert_eq!(own(runs), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
+    assert_eq!(own(is_running), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
     assert!(app.screen_text().contains("in the middle of 4 turns"), "{}", app.screen_text());
     for n in 0..6 {
         let body = exchange(&mut app, &peer, n, "go on", "gladly");
@@ -71,7 +71,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
 #[test]
 fn a_second_crash_finds_nothing_more_to_close() {
     let peer = Peer::start();
-    let mut app = house_of(2, &peer);
+    let mut app = app_with_agents(2, &peer);
     app.say(1, "a question");
     let streaming = app.accept(&peer);
     streaming.stream().text("half of ");
@@ -88,9 +88,9 @@ fn messages_of(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also_after_a_crash() {
+fn a_child_has_the_conversation_of_its_parent_until_the_fork_and_then_its_own_also_after_a_crash() {
     let peer = Peer::start();
-    let mut app = house_of(1, &peer);
+    let mut app = app_with_agents(1, &peer);
     exchange(&mut app, &peer, 0, "before", "reply before");
     app.fork(0);
     let parent = exchange(&mut app, &peer, 0, "only the parent's", "reply to the parent");
@@ -111,7 +111,7 @@ fn a_child_is_told_what_its_parent_was_told_until_the_fork_and_then_its_own_also
 #[test]
 fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_crash() {
     let peer = Peer::start();
-    let mut app = house_of(1, &peer);
+    let mut app = app_with_agents(1, &peer);
     let prefix = |body: &[u8]| {
         let text = String::from_utf8(body.to_vec()).expect("JSON is text");
         text.split_once(",{\"role\":\"user\",\"content\":\"latest")
@@ -134,7 +134,7 @@ fn the_bytes_of_a_request_begin_with_the_bytes_of_the_one_before_also_after_a_cr
 #[test]
 fn drafts_and_queues_are_there_again_after_leaving_in_order() {
     let peer = Peer::start();
-    let mut app = house_of(3, &peer);
+    let mut app = app_with_agents(3, &peer);
     app.type_bytes("draft of A, with a 字".as_bytes());
     app.switch(1);
     app.type_bytes(b"draft of B\n\x1b[200~one\ntwo\nthree\x1b[201~");
@@ -144,7 +144,7 @@ fn drafts_and_queues_are_there_again_after_leaving_in_order() {
     exchange.stream().text("half");
     app.turn_until("the half", |app| app.agent(2).partial_text() == "half");
     app.say(2, "queued");
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     exchange.wait_for_close();
     assert_eq!(app.state(2), State::Idle);
 
@@ -161,7 +161,7 @@ fn drafts_and_queues_are_there_again_after_leaving_in_order() {
 #[test]
 fn leaving_stops_every_tool_and_answers_every_call() {
     let peer = Peer::start();
-    let mut app = house_of(3, &peer);
+    let mut app = app_with_agents(3, &peer);
     for n in 0..3 {
         app.say(n, "run it");
         let exchange = app.accept(&peer);
@@ -170,7 +170,7 @@ fn leaving_stops_every_tool_and_answers_every_call() {
         app.answer(n, true);
         assert_eq!(app.state(n), State::ExecutingTool);
     }
-    app.repl.leave().expect("the house can be left");
+    app.repl.leave().expect("the program can be left");
     for n in 0..3 {
         assert!(!app.agent(n).has_live_tool());
         let last: Vec<Body> = app.log(n).into_iter().rev().take(2).map(|message| message.body).collect();

@@ -1,4 +1,4 @@
-//! A thousand agents at once on one thread: all complete, none mixed, and the keyboard still answers.
+//! A thousand agents at once on one thread: all complete, none are mixed up, and keys are still handled.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use polylogue::domain::flow::Change;
 use crate::support::flood::{self, FloodProcess, raise_descriptor_limit, reply_for};
 use crate::support::harness::{Harness, Plan};
 
-/// A thousand, or fewer where descriptors are short: each agent has up to four, and other tests run beside this one.
+/// A thousand, or fewer where descriptors are scarce: each agent needs up to four, and other tests run at the same time.
 fn agents() -> usize {
     usize::try_from(raise_descriptor_limit() / 8).map_or(1_000, |most| most.min(1_000))
 }
@@ -23,18 +23,18 @@ fn app(plan: Plan) -> Harness {
     app
 }
 
-/// What the thread is called that drives the loop, and with it all that it starts without a name of their own, such as
-/// libcurl's (comm, proc(5)). Other tests run beside this one, and have threads of other names.
+/// The name of the thread that drives the loop, and of the threads that it starts without a name, such as libcurl's
+/// (comm, proc(5)). Other tests run at the same time and have threads of other names.
 const LOOP: &str = "loop of scale";
 
-/// How many threads of this process are called that.
+/// The number of threads of this process with that name.
 fn threads_of_the_loop() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux").filter_map(Result::ok);
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.trim_end() == LOOP).count()
 }
 
-/// Keys are typed while everybody streams; each is on the screen at the end of the turn in which it came.
+/// Keys are typed while all agents stream; each is on the screen at the end of the turn in which it arrived.
 fn keyboard_answers(app: &mut Harness) {
     let mut typed = String::new();
     for key in "undisturbed".chars() {

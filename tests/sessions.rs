@@ -24,7 +24,7 @@ use crate::support::pty::Pty;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
 
 /// A directory in which the program is started, also as a server. Dropped, nothing of it runs on.
-struct CommandContext {
+struct App {
     directory: TempDir,
     variables: Vec<(String, String)>,
     server: Option<Server>,
@@ -44,7 +44,7 @@ struct Response {
     err: String,
 }
 
-impl CommandContext {
+impl App {
     /// With agents that only echo, and no server.
     fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new(), server: None }
@@ -79,7 +79,7 @@ impl CommandContext {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = crate::support::signals::command(PROGRAM);
         command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());
@@ -146,7 +146,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-impl Drop for CommandContext {
+impl Drop for App {
     /// Also where the test has failed.
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {

@@ -4,13 +4,14 @@
 mod summaries;
 
 use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Reply, Seal};
+use polylogue::domain::message::{Body, Reply, Signature};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    answered, app, assert_refused, assert_shows, reply_with_calls, results_in, texts_in, told, words_in,
+    answer_next, app, assert_refused, assert_shows, converse, reply_with_calls, results_in, roles_and_texts_in,
+    texts_in,
 };
 
 /// The messages of the agent that a model is told, as the store has them.
@@ -20,11 +21,11 @@ fn conversation(app: &Harness, n: usize) -> Vec<Body> {
 
 /// Eight messages: `q1 r1`, `do it` with a call, its result and `read`, `q2 r2`.
 fn talk(app: &mut Harness, peer: &Peer, n: usize) {
-    told(app, peer, n, "q1", "r1");
+    converse(app, peer, n, "q1", "r1");
     app.say(n, "do it");
     reply_with_calls(&app.accept(peer), &[("read_file", "{\"path\":\"none\"}")]);
-    answered(app, peer, n, "read");
-    told(app, peer, n, "q2", "r2");
+    answer_next(app, peer, n, "read");
+    converse(app, peer, n, "q2", "r2");
 }
 
 #[test]
@@ -37,19 +38,19 @@ fn the_child_is_told_exactly_the_cut_and_the_parent_what_it_would_have_been() {
     let slice = app.focus();
     assert_eq!((slice, app.repl.roster().len()), (2, 3));
     assert_shows(&mut app, "5 messages from agent 0");
-    let words = words_in(&told(&mut app, &peer, slice, "go", "gone"));
+    let words = roles_and_texts_in(&converse(&mut app, &peer, slice, "go", "gone"));
     let words: Vec<(&str, &str)> = words.iter().map(|(agent_id, text)| (agent_id.as_str(), text.as_str())).collect();
     let asked = [("user", "q1"), ("assistant", "r1"), ("user", "it's me\n\nq2"), ("assistant", "r2"), ("user", "go")];
     assert_eq!(words, asked);
-    let parent = told(&mut app, &peer, 0, "the same", "yes");
-    assert_eq!(told(&mut app, &peer, control, "the same", "no"), parent);
+    let parent = converse(&mut app, &peer, 0, "the same", "yes");
+    assert_eq!(converse(&mut app, &peer, control, "the same", "no"), parent);
 }
 
 #[test]
 fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "of the root", "its reply");
+    converse(&mut app, &peer, 0, "of the root", "its reply");
     app.fork(0);
     app.enter("/mark m");
     talk(&mut app, &peer, 1);
@@ -66,7 +67,7 @@ fn whatever_becomes_of_its_ancestors_a_slice_is_what_it_was() {
     assert_eq!(app.log(1), before);
     app.switch(1);
     assert_shows(&mut app, "of the root");
-    let texts = texts_in(&told(&mut app, &peer, 1, "and?", "so"));
+    let texts = texts_in(&converse(&mut app, &peer, 1, "and?", "so"));
     assert_eq!(texts, ["of the root", "its reply", "q1\n\nand?"]);
 }
 
@@ -85,10 +86,10 @@ fn a_cut_between_a_call_and_its_result_takes_both_and_says_so() {
 #[test]
 fn what_is_copied_keeps_its_seals_its_author_and_that_it_was_cut_and_only_results_are_made_short() {
     let mut app = Harness::new(Plan::default());
-    let seals = vec![Seal { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
+    let signatures = vec![Signature { text: 1, calls: 0, json: "{\"signature\":\"c2ln\"}".into() }];
     let reply = |text: &str, is_partial| {
         let (text, thinking, by) = (text.into(), "hm".into(), "one/model".into());
-        Body::Assistant(Reply { text, thinking, is_partial, seals: seals.clone(), by })
+        Body::Assistant(Reply { text, thinking, is_partial, signatures: signatures.clone(), by })
     };
     let long = Body::User("line\n".repeat(500));
     let bodies = vec![long, reply("whole", false), Body::User("on".into()), reply("part", true)];

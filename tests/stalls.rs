@@ -6,7 +6,7 @@ use polylogue::agent::{State, Wait};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 const STALL: Duration = Duration::from_secs(120);
 const MOMENT: Duration = Duration::from_micros(1);
@@ -81,7 +81,7 @@ fn a_silence_in_the_middle_of_a_call_is_tried_again_and_the_pieces_are_forgotten
     app.advance(MOMENT);
     exchange.stream().tool_call(0, "c1", "read_file", "{\"path\":");
     app.turn_until("the piece", |app| app.agent(0).stalls_at() > before);
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     stalls(&mut app);
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
     app.advance(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! What the other tests stand on does what it says: the peer, the flood and the terminal.
+//! Tests of the test support itself: the peer, the flood and the terminal.
 //!
 //! The clients here are plain sockets, so that a failure points at the support and at nothing else.
 
@@ -158,7 +158,7 @@ fn a_script_is_never_blocked_by_a_client_that_does_not_read() {
     assert!(answer.ends_with(&[b'x'; 1000]) && answer.len() > 100_000_000, "{} bytes", answer.len());
 }
 
-/// Asks on `count` connections at once and checks that every reply is the one to its own request.
+/// Sends requests on `count` connections at once and checks that each gets its own reply.
 fn flood_with(url: &str, count: usize, chunks: usize) {
     let mut clients: Vec<TcpStream> = (0..count).map(|_| connect(url).unwrap()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -201,7 +201,7 @@ fn a_paced_flood_in_a_process_of_its_own_counts_what_was_cut() {
     assert_eq!((counts.requests, counts.complete, counts.cut, counts.peak), (11, 10, 1, 10));
 }
 
-/// Waits for what another thread or process must do soon.
+/// Waits for what another thread or process does soon.
 fn eventually(mut holds: impl FnMut() -> bool) {
     let asked = Instant::now();
     while !holds() {
@@ -228,7 +228,7 @@ fn a_program_in_a_pty_owns_its_terminal_and_is_typed_to() {
 
 #[test]
 fn a_resize_reaches_the_program_as_a_signal() {
-    // A shell that waits for a line would not look at a signal that came right before it began to.
+    // A shell that waits for a line does not handle a signal that arrived just before.
     let mut pty = shell("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done");
     pty.wait_for_text("ready");
     pty.resize(70, 20);

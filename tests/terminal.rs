@@ -140,7 +140,7 @@ impl Chat {
     fn ends_well(&mut self) -> ExitStatus {
         let status = self.ends_without_words();
         let words = self.pty.screen_text();
-        assert!(words.contains("To go on: polylogue --data-dir"), "says how to go on:\n{words}");
+        assert!(words.contains("to continue: polylogue --data-dir"), "says how to go on:\n{words}");
         status
     }
 

@@ -1,4 +1,4 @@
-//! Several terminals in one house: each looks where it wants, at its own size, and only what concerns it reaches it.
+//! Several terminals at one loop: each shows the agent of its choice in its own size, and gets only what concerns it.
 
 mod leaving;
 mod watching;
@@ -10,22 +10,22 @@ use polylogue::domain::flow::Change;
 use polylogue::repl::{TerminalMode, WakeReason};
 use tempfile::TempDir;
 
-use crate::support::attached::{ATTACHED, Sitter, WATCHING};
-use crate::support::dice::Dice;
+use crate::support::attached::{ATTACHED, AttachedTerminal, WATCHING};
 use crate::support::harness::{Harness, Plan};
-use crate::support::scene::{assert_shows, house_of};
+use crate::support::random::Random;
+use crate::support::scene::{app_with_agents, assert_shows};
 
-/// What every terminal shows is what it would show if it were drawn anew.
-fn assert_all_true(app: &mut Harness, sitters: &mut [Sitter]) {
-    for attached in sitters {
+/// Every terminal shows what it would show if it were drawn again.
+fn assert_all_true(app: &mut Harness, terminals: &mut [AttachedTerminal]) {
+    for attached in terminals {
         let shown = attached.text(app);
         assert_eq!(shown, attached.text_drawn_anew(app), "{}", attached.at);
     }
 }
 
-/// Lines to scroll through, said by agent 0.
-fn house_with_lines(count: usize) -> Harness {
-    let mut app = house_of(1, Plan::default());
+/// A reply of agent 0 to scroll through.
+fn app_with_lines(count: usize) -> Harness {
+    let mut app = app_with_agents(1, Plan::default());
     let text: Vec<String> = (0..count).map(|n| format!("line {n:03}")).collect();
     app.say(0, &text.join("\n"));
     app.turn_until_idle();
@@ -34,33 +34,33 @@ fn house_with_lines(count: usize) -> Harness {
 
 #[test]
 fn two_terminals_look_at_two_agents_and_what_is_typed_at_one_is_typed_to_its_own() {
-    let mut app = house_of(2, Plan::default());
-    let mut other = Sitter::new(&mut app, (60, 20), 1, ATTACHED);
+    let mut app = app_with_agents(2, Plan::default());
+    let mut other = AttachedTerminal::new(&mut app, (60, 20), 1, ATTACHED);
     app.enter("to the first");
     other.enter(&mut app, "to the second");
     app.turn_until_idle();
     assert_eq!((app.replies(0), app.replies(1).last()), (vec!["to the first".into()], Some(&"to the second".into())));
     assert_shows(&mut app, "to the first");
-    other.sees(&mut app, "to the second");
-    other.sees_not(&mut app, "to the first");
+    other.assert_sees(&mut app, "to the second");
+    other.assert_does_not_see(&mut app, "to the first");
     assert_eq!((app.focus(), other.focus(&mut app)), (0, 1));
 }
 
 #[test]
 fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_their_size() {
-    let mut app = house_of(1, Plan { size: Some((100, 40)), ..Plan::default() });
-    let mut small = Sitter::new(&mut app, (30, 9), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan { size: Some((100, 40)), ..Plan::default() });
+    let mut small = AttachedTerminal::new(&mut app, (30, 9), 0, ATTACHED);
     app.type_bytes(b"one ");
     small.type_bytes(&mut app, b"two");
     assert_shows(&mut app, "> one two");
-    small.sees(&mut app, "> one two");
+    small.assert_sees(&mut app, "> one two");
     app.type_bytes(b"\r");
     app.turn_until_idle();
-    small.sees_not(&mut app, "two_");
+    small.assert_does_not_see(&mut app, "two_");
     assert_eq!(app.replies(0), ["one two"]);
-    small.sees(&mut app, "  one two");
+    small.assert_sees(&mut app, "  one two");
     small.resize(&mut app, (90, 33));
-    small.sees(&mut app, "one person, many agents");
+    small.assert_sees(&mut app, "one person, many agents");
     app.say(0, "!repeat 40\nagain");
     app.turn_until_idle();
     assert_all_true(&mut app, &mut [small]);
@@ -68,16 +68,16 @@ fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_thei
 
 #[test]
 fn a_terminal_whose_screen_does_not_change_is_sent_nothing() {
-    let mut app = house_of(2, Plan::default());
-    let mut same = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
-    let mut other = Sitter::new(&mut app, (80, 24), 1, ATTACHED);
+    let mut app = app_with_agents(2, Plan::default());
+    let mut same = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut other = AttachedTerminal::new(&mut app, (80, 24), 1, ATTACHED);
     for attached in [&mut same, &mut other] {
         attached.drawn(&mut app);
     }
     app.type_bytes(b"typed");
     assert!(same.drawn(&mut app) > 0);
     assert_eq!(other.drawn(&mut app), 0);
-    // What is told to the other by a line that is refused stands above its own input only.
+    // The error for a refused line is shown at the terminal that entered it only.
     other.enter(&mut app, "/nonsense");
     assert_eq!(same.drawn(&mut app), 0);
     assert!(other.drawn(&mut app) > 0);
@@ -85,32 +85,32 @@ fn a_terminal_whose_screen_does_not_change_is_sent_nothing() {
 
 #[test]
 fn notices_stand_only_where_they_were_asked_for() {
-    let mut app = house_of(1, Plan::default());
-    let mut other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan::default());
+    let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     other.enter(&mut app, "/nonsense");
-    other.sees(&mut app, "there is no /nonsense");
+    other.assert_sees(&mut app, "there is no /nonsense");
     assert!(!app.screen_text().contains("there is no /nonsense"));
     other.type_bytes(&mut app, b"\x15/f\t");
-    other.sees(&mut app, "/fork");
+    other.assert_sees(&mut app, "/fork");
     app.say(0, "!hang");
     other.type_bytes(&mut app, b"\x15");
     other.enter(&mut app, "/mark later");
-    other.sees(&mut app, "/mark later waits its turn: queued as 1");
+    other.assert_sees(&mut app, "/mark later waits its turn: queued as 1");
     assert!(!app.screen_text().contains("waits its turn"));
     other.type_bytes(&mut app, b"\x1b[1;5A");
-    other.sees(&mut app, "there is no agent in that direction");
+    other.assert_sees(&mut app, "there is no agent in that direction");
     assert!(!app.screen_text().contains("in that direction"));
-    // A key takes away only the words at its own terminal.
+    // A key removes only the note at its own terminal.
     app.type_bytes(b"x\x7f");
-    other.sees(&mut app, "there is no agent in that direction");
+    other.assert_sees(&mut app, "there is no agent in that direction");
 }
 
 #[test]
 fn a_text_is_copied_at_the_terminal_that_asked() {
-    let mut app = house_of(1, Plan::default());
+    let mut app = app_with_agents(1, Plan::default());
     app.say(0, "hello");
     app.turn_until_idle();
-    let other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     let before = app.sent.len();
     other.enter(&mut app, "/copy");
     let copied = |bytes: &[u8]| bytes.windows(5).any(|five| five == b"\x1b]52;");
@@ -120,11 +120,11 @@ fn a_text_is_copied_at_the_terminal_that_asked() {
 
 #[test]
 fn a_fork_moves_only_the_terminal_that_asked_and_only_if_it_still_looks_there() {
-    let mut app = house_of(1, Plan::default());
+    let mut app = app_with_agents(1, Plan::default());
     app.say(0, "hello");
     app.turn_until_idle();
-    let other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
-    let third = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
+    let third = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     other.enter(&mut app, "/fork --name kid");
     let kid = app.n("kid");
     assert_eq!((app.focus(), other.focus(&mut app), third.focus(&mut app)), (0, kid, 0));
@@ -135,15 +135,15 @@ fn a_fork_moves_only_the_terminal_that_asked_and_only_if_it_still_looks_there() 
 }
 
 #[test]
-fn what_waited_for_tools_or_in_the_queue_moves_only_the_terminal_that_asked_and_nobody_if_that_is_gone() {
+fn a_parked_or_queued_fork_moves_only_the_terminal_that_asked_if_it_is_still_there() {
     for (is_gone, line) in
         [(false, "/fork --name kid"), (true, "/fork --name kid"), (false, "/slice 0:"), (true, "/slice 0:")]
     {
-        let mut app = house_of(1, Plan { real_time: true, ..Plan::default() });
+        let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
         app.say(0, "!tool bash {\"command\":\"true\"}");
         app.turn_until_asked(0);
-        let other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
-        let third = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+        let other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
+        let third = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
         other.enter(&mut app, line);
         assert_eq!(app.repl.roster().len(), 1, "{line} waits");
         if is_gone {
@@ -159,65 +159,65 @@ fn what_waited_for_tools_or_in_the_queue_moves_only_the_terminal_that_asked_and_
 }
 
 #[test]
-fn a_kill_moves_every_terminal_that_looked_at_the_dead_and_no_other() {
-    let mut app = house_of(1, Plan::default());
+fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
+    let mut app = app_with_agents(1, Plan::default());
     let a = app.fork_named(0, "a");
     let b = app.fork_named(a, "b");
     let c = app.fork_named(0, "c");
-    let mut at_a = Sitter::new(&mut app, (80, 24), a, ATTACHED);
-    let mut at_b = Sitter::new(&mut app, (40, 12), b, WATCHING);
-    let at_c = Sitter::new(&mut app, (80, 24), c, ATTACHED);
+    let mut at_a = AttachedTerminal::new(&mut app, (80, 24), a, ATTACHED);
+    let mut at_b = AttachedTerminal::new(&mut app, (40, 12), b, WATCHING);
+    let at_c = AttachedTerminal::new(&mut app, (80, 24), c, ATTACHED);
     at_a.type_bytes(&mut app, b"unsent");
     app.enter("/kill a --cascade");
     let c = app.n("c");
     assert_eq!((at_a.focus(&mut app), at_b.focus(&mut app), at_c.focus(&mut app)), (0, 0, c));
     for attached in [&mut at_a, &mut at_b] {
-        attached.sees(&mut app, "a and 1 descendants killed");
+        attached.assert_sees(&mut app, "a and 1 descendants killed");
     }
     assert_all_true(&mut app, &mut [at_a, at_b, at_c]);
 }
 
 #[test]
 fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
-    let mut app = house_with_lines(100);
-    let mut small = Sitter::new(&mut app, (40, 12), 0, ATTACHED);
+    let mut app = app_with_lines(100);
+    let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");
     let place = small.text(&mut app);
     assert!(place.contains("there is more below") && !place.contains("line 099"), "{place}");
-    // Drawn many times at another size, which shows the end and moves nothing.
+    // Drawing at another size, which shows the end, moves nothing.
     for _ in 0..3 {
         app.type_bytes(b"x");
         assert_shows(&mut app, "line 099");
-        small.sees(&mut app, "there is more below");
+        small.assert_sees(&mut app, "there is more below");
     }
     small.type_bytes(&mut app, b"\x15");
     assert_eq!(small.text(&mut app), place);
-    // Up at the large one begins at what it shows, and brings both there.
+    // Up at the large terminal begins at what that shows, and moves both.
     app.type_bytes(b"\x1b[5~");
     assert!(!app.screen_text().contains("line 099"));
     assert_ne!(small.text(&mut app), place);
     app.type_bytes(b"\x1b[1;5F");
     assert_shows(&mut app, "line 099");
-    small.sees(&mut app, "line 099");
+    small.assert_sees(&mut app, "line 099");
 }
 
 #[test]
 fn a_view_that_all_terminals_have_at_its_end_follows_the_text_again() {
-    let mut app = house_with_lines(12);
-    let mut small = Sitter::new(&mut app, (40, 12), 0, ATTACHED);
+    let mut app = app_with_lines(12);
+    let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");
-    small.sees(&mut app, "there is more below");
+    small.assert_sees(&mut app, "there is more below");
     small.resize(&mut app, (40, 40));
     app.say(0, "!repeat 60\nmore");
     app.turn_until_idle();
-    small.sees_not(&mut app, "there is more below");
+    small.assert_does_not_see(&mut app, "there is more below");
     assert!(!app.screen_text().contains("there is more below"));
 }
 
 #[test]
 fn a_slow_terminal_misses_frames_and_then_gets_the_newest() {
-    let mut app = house_of(1, Plan::default());
-    let mut slow = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan::default());
+    let mut slow = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     slow.drawn(&mut app);
     slow.remote(&mut app).takes_more = false;
     for n in 0..50 {
@@ -230,7 +230,7 @@ fn a_slow_terminal_misses_frames_and_then_gets_the_newest() {
     slow.remote(&mut app).takes_more = true;
     assert_eq!(app.timeout().after, Some(Duration::ZERO));
     app.turn();
-    slow.sees(&mut app, "word 49");
+    slow.assert_sees(&mut app, "word 49");
     let frame = slow.text_drawn_anew(&mut app);
     assert_eq!(slow.text(&mut app), frame);
     app.turn();
@@ -239,8 +239,8 @@ fn a_slow_terminal_misses_frames_and_then_gets_the_newest() {
 
 #[test]
 fn three_terminals_that_show_idle_agents_never_wake_the_loop() {
-    let mut app = house_of(2, Plan::default());
-    let mut others = [(80, 24), (33, 11)].map(|size| Sitter::new(&mut app, size, 1, ATTACHED));
+    let mut app = app_with_agents(2, Plan::default());
+    let mut others = [(80, 24), (33, 11)].map(|size| AttachedTerminal::new(&mut app, size, 1, ATTACHED));
     for _ in 0..3 {
         app.turn();
         assert_eq!(app.timeout().after, None);
@@ -253,9 +253,9 @@ fn three_terminals_that_show_idle_agents_never_wake_the_loop() {
 }
 
 #[test]
-fn the_sign_of_work_moves_on_every_terminal_that_shows_it_and_wakes_nobody_for_the_others() {
-    let mut app = house_of(2, Plan::default());
-    let mut working = Sitter::new(&mut app, (50, 12), 1, ATTACHED);
+fn the_spinner_moves_on_every_terminal_that_shows_it_and_does_not_wake_the_loop_for_others() {
+    let mut app = app_with_agents(2, Plan::default());
+    let mut working = AttachedTerminal::new(&mut app, (50, 12), 1, ATTACHED);
     app.say(1, "!hang");
     app.turn();
     working.drawn(&mut app);
@@ -266,42 +266,42 @@ fn the_sign_of_work_moves_on_every_terminal_that_shows_it_and_wakes_nobody_for_t
     assert_eq!(app.sent.len(), before, "the first terminal shows an idle agent");
     assert_eq!(app.timeout().why, WakeReason::Spinner);
     app.repl.detach_device(working.at);
-    assert_ne!(app.timeout().why, WakeReason::Spinner, "nobody looks");
+    assert_ne!(app.timeout().why, WakeReason::Spinner, "no terminal shows it");
 }
 
 #[test]
 fn a_question_answered_at_one_terminal_disappears_at_the_other() {
-    let mut app = house_of(1, Plan { real_time: true, ..Plan::default() });
-    let mut other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
-    let mut tiny = Sitter::new(&mut app, (19, 6), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
+    let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut tiny = AttachedTerminal::new(&mut app, (19, 6), 0, ATTACHED);
     app.say(0, "!tool bash {\"command\":\"echo asked\"}");
     app.turn_until_asked(0);
     app.turn();
-    other.sees(&mut app, "? may this run");
-    tiny.sees(&mut app, "enlarge to answer");
-    // Where it was not shown it cannot be answered.
+    other.assert_sees(&mut app, "? may this run");
+    tiny.assert_sees(&mut app, "enlarge to answer");
+    // A question cannot be answered where it is not shown.
     tiny.type_bytes(&mut app, b"y");
     assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
     tiny.type_bytes(&mut app, b"\x7f");
     other.type_bytes(&mut app, b"y");
     app.turn_until_idle();
-    other.sees_not(&mut app, "may this run");
+    other.assert_does_not_see(&mut app, "may this run");
     assert!(!app.screen_text().contains("may this run"));
     assert!(app.tool_results(0)[0].content.contains("asked"));
 }
 
 #[test]
 fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
-    let mut app = house_of(1, Plan { real_time: true, size: Some((100, 50)), ..Plan::default() });
-    let mut small = Sitter::new(&mut app, (40, 12), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan { real_time: true, size: Some((100, 50)), ..Plan::default() });
+    let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     let command: Vec<String> = (0..20).map(|n| format!("echo part-{n}")).collect();
     let arguments = serde_json::json!({ "command": command.join("\n") });
     app.say(0, &format!("!tool bash {arguments}"));
     app.turn_until_asked(0);
-    // In the very turn in which it was asked: nothing would wake the loop for another frame.
+    // In the turn in which it was asked: nothing would wake the loop for another frame.
     let first = app.screen_text();
     assert!(first.contains("| echo part-0\n"), "spelled out here too:\n{first}");
-    small.sees(&mut app, "rows more: PgUp shows them");
+    small.assert_sees(&mut app, "rows more: PgUp shows them");
     small.type_bytes(&mut app, b"y");
     assert_eq!(app.state(0), State::AwaitingApproval, "not seen whole here");
     assert_all_true(&mut app, &mut [small]);
@@ -311,17 +311,17 @@ fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
 
 #[test]
 fn sessions_lists_every_terminal_and_tells_which_is_ones_own() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     let name = app.agent(1).identity.label();
-    let mut other = Sitter::new(&mut app, (70, 30), 1, ATTACHED);
-    Sitter::new(&mut app, (33, 11), 0, WATCHING);
+    let mut other = AttachedTerminal::new(&mut app, (70, 30), 1, ATTACHED);
+    AttachedTerminal::new(&mut app, (33, 11), 0, WATCHING);
     other.enter(&mut app, "/sessions");
-    other.sees(&mut app, "  terminal 1  80x24  for 0 s  at agent 0");
-    other.sees(&mut app, &format!("> terminal 2  70x30  for 0 s  at {name}"));
-    other.sees(&mut app, "  terminal 3  33x11  for 0 s  at agent 0  read-only");
+    other.assert_sees(&mut app, "  terminal 1  80x24  for 0 s  at agent 0");
+    other.assert_sees(&mut app, &format!("> terminal 2  70x30  for 0 s  at {name}"));
+    other.assert_sees(&mut app, "  terminal 3  33x11  for 0 s  at agent 0  read-only");
     app.repl.detach_device(other.at);
-    let next = Sitter::new(&mut app, (70, 30), 1, ATTACHED);
-    assert_eq!(next.at.number(), 4, "a number is never used again");
+    let next = AttachedTerminal::new(&mut app, (70, 30), 1, ATTACHED);
+    assert_eq!(next.at.0, 4, "a number is never used again");
 }
 
 #[test]
@@ -346,33 +346,34 @@ fn a_storm_of_keys_at_five_terminals_leaves_each_with_what_it_should_show() {
         b"/kill\r",
     ];
     for seed in 1..=6 {
-        let mut dice = Dice(seed * 7919);
-        let mut app = house_of(4, Plan::default());
+        let mut random = Random(seed * 7919);
+        let mut app = app_with_agents(4, Plan::default());
         for n in 0..4 {
             app.say(n, "!repeat 30\nlong enough to be scrolled through on every terminal");
         }
         let mode = |n: usize| if n == 1 { WATCHING } else { ATTACHED };
-        let mut sitters: Vec<Sitter> = (0..5).map(|n| Sitter::new(&mut app, sizes[n], n % 4, mode(n))).collect();
+        let mut terminals: Vec<AttachedTerminal> =
+            (0..5).map(|n| AttachedTerminal::new(&mut app, sizes[n], n % 4, mode(n))).collect();
         for _ in 0..120 {
-            let agent_id = dice.below(sitters.len());
-            let key = keys[dice.below(keys.len())];
-            sitters[agent_id].type_bytes(&mut app, key);
-            if dice.below(12) == 0 {
-                let size = sizes[dice.below(sizes.len())];
-                sitters[agent_id].resize(&mut app, size);
+            let agent_id = random.below(terminals.len());
+            let key = keys[random.below(keys.len())];
+            terminals[agent_id].type_bytes(&mut app, key);
+            if random.below(12) == 0 {
+                let size = sizes[random.below(sizes.len())];
+                terminals[agent_id].resize(&mut app, size);
             }
-            for attached in &sitters {
+            for attached in &terminals {
                 attached.focus(&mut app);
             }
         }
         app.turn_until_idle();
-        assert_all_true(&mut app, &mut sitters);
+        assert_all_true(&mut app, &mut terminals);
     }
 }
 
 #[test]
-fn a_terminal_sits_down_where_it_wants_or_at_the_eldest_if_that_one_is_gone() {
-    let mut app = house_of(2, Plan::default());
+fn a_terminal_attaches_at_the_named_agent_or_at_the_oldest_if_that_is_gone() {
+    let mut app = app_with_agents(2, Plan::default());
     let gone = app.id(1);
     app.ask(0, Change::Kill { agent_id: gone, cascade: false });
     let device = polylogue::repl::Device::Remote(Default::default());
@@ -383,13 +384,13 @@ fn a_terminal_sits_down_where_it_wants_or_at_the_eldest_if_that_one_is_gone() {
 
 #[test]
 fn a_program_that_hosts_the_loop_is_not_refused_because_the_first_terminal_only_watches() {
-    let mut app = house_of(2, Plan { size: None, ..Plan::default() });
-    let watcher = Sitter::new(&mut app, (80, 24), 0, WATCHING);
+    let mut app = app_with_agents(2, Plan { size: None, ..Plan::default() });
+    let watcher = AttachedTerminal::new(&mut app, (80, 24), 0, WATCHING);
     app.say(0, "hello");
     app.switch(1);
     app.turn_until_idle();
     assert_eq!((app.replies(0), watcher.focus(&mut app)), (vec!["hello".into()], 0));
-    let other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     app.switch(1);
     assert_eq!((watcher.focus(&mut app), other.focus(&mut app)), (0, 1));
 }
@@ -402,7 +403,7 @@ fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
     let config = polylogue::domain::config::Config { trace: Some(trace.clone()), ..plan.config(directory.path()) };
     let store = polylogue::store::Store::open(directory.path()).expect("a store");
     let clock = polylogue::base::clock::Clock::manual();
-    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("a house");
+    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("an open program");
     let root = repl.roster().nth(0).expect("agent 0");
     let terminals =
         [1, 2].map(|_| repl.attach_device(polylogue::repl::Device::Remote(Default::default()), root, ATTACHED));

@@ -1,4 +1,4 @@
-//! How long one wait lasts: every row of the minimum, alone and in pairs, for the agent on the screen and for others.
+//! How long one wait lasts: every deadline alone and in pairs, for the agent on the screen and for others.
 //! The clock stands still unless a test moves it, so that every expectation is exact.
 
 use std::time::Duration;
@@ -15,32 +15,32 @@ const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// One reason to end a wait: how an agent comes to have it, and how long the wait is then.
+/// A deadline that ends a wait: how to bring it about, and how long the wait is then.
 struct Need {
     why: &'static str,
     after: Duration,
-    bring_about: fn(&mut Harness, usize),
+    set_up: fn(&mut Harness, usize),
 }
 
-/// The first one moves the clock, which must not shorten the others; the last one holds up who would send after it.
+/// The first one moves the clock, which must not shorten the others; the last one stops all later requests.
 const NEEDS: [Need; 6] = [
-    Need { why: "checkpoint", after: ms(150), bring_about: unkept_text },
-    Need { why: "tools", after: ms(50), bring_about: running_tool },
-    Need { why: "retry", after: ms(7_000), bring_about: |app, n| say(app, n, "!fail network") },
-    Need { why: "stall", after: ms(120_000), bring_about: |app, n| say(app, n, "!hang") },
-    Need { why: "script step", after: ms(60), bring_about: |app, n| say(app, n, "!slow 60\nlater") },
-    Need { why: "limiter", after: ms(5_000), bring_about: paused_provider },
+    Need { why: "checkpoint", after: ms(150), set_up: unkept_text },
+    Need { why: "tools", after: ms(50), set_up: running_tool },
+    Need { why: "retry", after: ms(7_000), set_up: |app, n| say(app, n, "!fail network") },
+    Need { why: "stall", after: ms(120_000), set_up: |app, n| say(app, n, "!hang") },
+    Need { why: "script step", after: ms(60), set_up: |app, n| say(app, n, "!slow 60\nlater") },
+    Need { why: "limiter", after: ms(5_000), set_up: paused_provider },
 ];
 
-/// The sign of work moves this often; it counts for the agent on the screen only.
+/// The spinner moves this often; it counts for the agent on the screen only.
 const SPINNER: (Duration, &str) = (ms(80), "spinner");
 
-/// What moves on the screen while an agent there has this need: seconds are counted down once a second.
+/// What moves on the screen while an agent there has this deadline: seconds are counted down once a second.
 fn sign_of(need: &Need) -> (Duration, &'static str) {
     if matches!(need.why, "retry" | "limiter") { (ms(1_000), "countdown") } else { SPINNER }
 }
 
-/// It stands in line for a provider that has asked to slow down. Who was asked wants nothing any more.
+/// The agent waits for a provider that has asked for a pause; its own interrupted request has no retry.
 fn paused_provider(app: &mut Harness, n: usize) {
     say(app, n, "!fail 429 retry-after=5");
     app.ask(n, Change::Interrupt);
@@ -52,7 +52,7 @@ fn say(app: &mut Harness, n: usize, text: &str) {
     app.turn();
 }
 
-/// A first word, which is kept at once, and 100 ms later one that has to wait for the next checkpoint.
+/// A first word, which is stored at once, and 100 ms later one that waits for the next checkpoint.
 fn unkept_text(app: &mut Harness, n: usize) {
     say(app, n, "first\n!slow 100\n!think second\n!hang");
     app.advance(ms(100));
@@ -101,7 +101,7 @@ fn seen(app: &Harness) -> (Option<Duration>, &'static str) {
 }
 
 #[test]
-fn a_house_in_which_nobody_needs_anything_waits_for_ever() {
+fn without_any_deadline_the_loop_waits_for_ever() {
     let mut app = three_agents();
     app.turn();
     assert_eq!(seen(&app), (None, "nothing"));
@@ -113,7 +113,7 @@ fn a_house_in_which_nobody_needs_anything_waits_for_ever() {
 fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
     for need in NEEDS {
         let mut app = three_agents();
-        (need.bring_about)(&mut app, 1);
+        (need.set_up)(&mut app, 1);
         assert_eq!(seen(&app), (Some(need.after), need.why));
         if let WakeReason::Agent(id, _) = app.timeout().why {
             assert_eq!(id, app.id(1), "{}", need.why);
@@ -125,8 +125,8 @@ fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
 fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_moves() {
     for need in NEEDS {
         let mut app = three_agents();
-        (need.bring_about)(&mut app, 0);
-        // What was drawn when its state changed is what the sign of work is counted from.
+        (need.set_up)(&mut app, 0);
+        // The spinner counts from the frame that was drawn when the state changed.
         let shown = soonest(&[(need.after, need.why), sign_of(&need)]);
         assert_eq!(seen(&app), shown, "{}", need.why);
     }
@@ -138,8 +138,8 @@ fn of_two_agents_in_the_background_the_sooner_ends_the_wait() {
         for other in &NEEDS[at + 1..] {
             for [first, second] in [[1, 2], [2, 1]] {
                 let mut app = three_agents();
-                (one.bring_about)(&mut app, first);
-                (other.bring_about)(&mut app, second);
+                (one.set_up)(&mut app, first);
+                (other.set_up)(&mut app, second);
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why)]);
                 assert_eq!(seen(&app), expected, "{} and {}", one.why, other.why);
             }
@@ -153,8 +153,8 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
         for other in &NEEDS[at + 1..] {
             for [first, second] in [[0, 1], [1, 0]] {
                 let mut app = three_agents();
-                (one.bring_about)(&mut app, first);
-                (other.bring_about)(&mut app, second);
+                (one.set_up)(&mut app, first);
+                (other.set_up)(&mut app, second);
                 let shown = if first == 0 { one } else { other };
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why), sign_of(shown)]);
                 assert_eq!(seen(&app), expected, "{first}: {}, {second}: {}", one.why, other.why);
@@ -167,7 +167,7 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
 fn bytes_that_may_be_the_beginning_of_a_key_end_the_wait_beside_every_other_need() {
     for need in NEEDS {
         let mut app = three_agents();
-        (need.bring_about)(&mut app, 1);
+        (need.set_up)(&mut app, 1);
         app.type_bytes(b"\x1b");
         assert_eq!(seen(&app), (Some(ms(30)), "keys"), "{}", need.why);
         app.advance(ms(30));
@@ -179,7 +179,7 @@ fn bytes_that_may_be_the_beginning_of_a_key_end_the_wait_beside_every_other_need
 fn keys_that_were_not_looked_at_end_the_wait_at_once() {
     for need in NEEDS {
         let mut app = three_agents();
-        (need.bring_about)(&mut app, 1);
+        (need.set_up)(&mut app, 1);
         app.terminal().input.extend_from_slice(b"x");
         assert_eq!(seen(&app), (Some(Duration::ZERO), "leftover"), "{}", need.why);
     }
@@ -221,7 +221,7 @@ fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_n
 }
 
 #[test]
-fn a_question_is_no_need_and_neither_is_a_place_in_the_line() {
+fn neither_a_question_nor_a_place_in_the_send_queue_ends_a_wait() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork(0);
     app.fork(0);
@@ -255,10 +255,10 @@ fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
 }
 
 #[test]
-fn the_wait_grows_again_when_a_need_is_gone() {
+fn the_wait_grows_again_when_a_deadline_is_gone() {
     for need in NEEDS {
         let mut app = three_agents();
-        (need.bring_about)(&mut app, 1);
+        (need.set_up)(&mut app, 1);
         app.ask(1, Change::Interrupt);
         app.turn_until_idle();
         assert_eq!(seen(&app), (None, "nothing"), "{}", need.why);

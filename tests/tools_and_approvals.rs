@@ -1,4 +1,4 @@
-//! From a reply with tool calls to the next request: the question, the running, the results, and every way to cut it.
+//! From a reply with tool calls to the next request: the question, the run, the results, and every way to interrupt it.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::{mark, reply_with_calls, results_in, runs};
+use crate::support::scene::{is_running, mark, reply_with_calls, results_in};
 
 /// Agent 0 alone, on the screen; tools take real time.
 fn app(peer: &Peer) -> Harness {
-    app_with(peer, Settings::default())
+    app_with_settings(peer, Settings::default())
 }
 
-fn app_with(peer: &Peer, settings: Settings) -> Harness {
+fn app_with_settings(peer: &Peer, settings: Settings) -> Harness {
     Harness::new(Plan { real_time: true, settings, ..Plan::peer(&peer.url()) })
 }
 
@@ -24,13 +24,13 @@ fn bash(command: &str) -> String {
     json!({ "command": command }).to_string()
 }
 
-/// Asks something, and answers with a reply that calls these tools.
+/// Sends a message and answers with a reply that calls these tools.
 fn calls(app: &mut Harness, peer: &Peer, calls: &[(&str, &str)]) {
     app.enter("do it");
     reply_with_calls(&app.accept(peer), calls);
 }
 
-/// The next request is answered, and ends the turn.
+/// Answers the next request, which ends the turn.
 fn answer_last(app: &mut Harness, peer: &Peer) -> Value {
     let exchange = app.accept(peer);
     exchange.stream().text("that was it").finish("stop").done();
@@ -54,7 +54,7 @@ fn an_approved_call_is_shown_exactly_and_its_result_is_sent_with_the_next_reques
 }
 
 #[test]
-fn a_refused_call_does_not_run_and_the_model_gets_an_error() {
+fn a_refused_call_does_not_run_and_the_model_gets_the_refusal() {
     let peer = Peer::start();
     let mut app = app(&peer);
     calls(&mut app, &peer, &[("bash", &bash("touch it-ran"))]);
@@ -90,10 +90,10 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
     calls(&mut app, &peer, &[("bash", &bash(&stubborn))]);
     app.answer(0, true);
     let up = app.directory().join("up");
-    app.turn_until("the command runs", |_| up.exists() && runs(&format!("sleep\0{mark}")));
+    app.turn_until("the command runs", |_| up.exists() && is_running(&format!("sleep\0{mark}")));
     app.escape();
     app.turn_until_idle();
-    assert!(!runs(&mark), "a descendant lives");
+    assert!(!is_running(&mark), "a descendant lives");
     assert_eq!(app.kinds(0), ["user", "tool_call", "tool_result", "interrupted"]);
     assert_eq!(app.timeout().after, None, "no tool thread lives");
 }
@@ -121,7 +121,7 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     assert_eq!(std::fs::read_to_string(app.directory().join("other")).ok().as_deref(), Some("3"));
 }
 
-/// A pipe that can be opened for reading and blocks until something is written.
+/// A pipe: reading from it blocks until a test writes.
 fn pipe_at(path: &Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo is there");
     assert!(made.success());
@@ -177,10 +177,10 @@ fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
 }
 
 #[test]
-fn the_last_request_of_a_turn_has_no_tools_and_the_user_gets_a_note() {
+fn the_last_request_of_a_message_has_no_tools_and_a_note_says_so() {
     let peer = Peer::start();
-    let mut app = app_with(&peer, Settings { tool_iterations: 2, ..Settings::default() });
-    let look = json!({"file_path": "none"}).to_string();
+    let mut app = app_with_settings(&peer, Settings { tool_iterations: 2, ..Settings::default() });
+    let look = json!({"path": "none"}).to_string();
     app.enter("do it");
     for round in 0..2 {
         let exchange = app.accept(&peer);
@@ -214,7 +214,7 @@ fn an_approval_applies_only_to_its_question() {
     assert!(!ran("first") && !ran("second"));
 }
 
-/// A command runs until a line is written to the pipe `go`.
+/// A command runs until a line is written into the pipe `go`.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
     pipe_at(&app.directory().join("go"));
     calls(app, peer, &[("bash", &bash("read line < go; echo went on"))]);

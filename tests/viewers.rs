@@ -1,20 +1,20 @@
-//! The output of agents, and whoever looks: each chunk exactly once and in order, from whatever place on; and what a
-//! program asks that hosts the loop.
+//! Viewers of the output of agents: each chunk exactly once and in order, from any position on; and the library as an
+//! embedding program uses it.
 
 mod library;
 mod states;
 mod streams;
 
-use polylogue::agent::FIRST;
+use polylogue::agent::FIRST_CHUNK;
 use polylogue::base::id::AgentId;
+use polylogue::domain::chunk::Position;
 use polylogue::domain::chunk::{Chunk, Numbered, Status};
 use polylogue::domain::flow::Change;
-use polylogue::domain::wire::Place;
 use polylogue::repl::{Repl, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
 
-/// Everything that a viewer has not read, as if it had been read at once.
+/// Everything that a viewer has not read yet, as one result.
 pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     let mut seen = repl.read(viewer, 7);
     while repl.has_unread(viewer) {
@@ -26,7 +26,7 @@ pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     seen
 }
 
-/// Everything that somebody sees who comes now.
+/// Everything that a new viewer reads.
 pub fn all_of(repl: &mut Repl, agent_id: AgentId) -> Vec<Numbered> {
     let viewer = repl.attach(agent_id, None).expect("the agent is there");
     let seen = read_all(repl, viewer);
@@ -35,19 +35,19 @@ pub fn all_of(repl: &mut Repl, agent_id: AgentId) -> Vec<Numbered> {
     seen.chunks
 }
 
-/// The same of the `n`th agent of a house.
-fn story(app: &mut Harness, n: usize) -> Vec<Numbered> {
+/// The same for the `n`th agent.
+fn all_chunks(app: &mut Harness, n: usize) -> Vec<Numbered> {
     let agent_id = app.id(n);
     all_of(&mut app.repl, agent_id)
 }
 
-/// A viewer as a text: what is said, and in brackets what it is where it is not plainly said.
-pub fn told(chunks: &[Numbered]) -> Vec<String> {
+/// Each chunk as a text: its own, or its kind in brackets.
+pub fn as_texts(chunks: &[Numbered]) -> Vec<String> {
     let words = |one: &Numbered| match &one.chunk {
         Chunk::Text(text) => text.clone(),
         Chunk::Status(status) => format!("[{}]", status.name()),
         Chunk::User(text) => format!("> {text}"),
-        other => format!("[{}]", other.kind()),
+        other => format!("[{}]", serde_json::to_value(other).expect("JSON")["type"].as_str().expect("a type")),
     };
     chunks.iter().map(words).collect()
 }
@@ -68,15 +68,15 @@ fn a_viewer_reads_what_was_before_it_and_what_comes_each_once_and_in_order() {
     let seen: Vec<Numbered> = before.chunks.into_iter().chain(after.chunks).collect();
     assert_eq!(seen, all_of(&mut app.repl, root));
     let numbers: Vec<u64> = seen.iter().map(|one| one.number).collect();
-    assert_eq!(numbers, (FIRST..FIRST + seen.len() as u64).collect::<Vec<_>>());
-    let told = told(&seen);
-    let one = told.iter().position(|line| line == "> one").unwrap();
-    assert_eq!(told[one..one + 3], ["> one", "[running]", "one"]);
-    assert_eq!(told.last().map(String::as_str), Some("[idle]"));
+    assert_eq!(numbers, (FIRST_CHUNK..FIRST_CHUNK + seen.len() as u64).collect::<Vec<_>>());
+    let as_texts = as_texts(&seen);
+    let one = as_texts.iter().position(|line| line == "> one").unwrap();
+    assert_eq!(as_texts[one..one + 3], ["> one", "[running]", "one"]);
+    assert_eq!(as_texts.last().map(String::as_str), Some("[idle]"));
 }
 
 #[test]
-fn who_comes_back_goes_on_behind_what_it_has_seen_and_an_unknown_place_is_the_beginning() {
+fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_beginning() {
     let mut app = Harness::new(Plan::default());
     let root = app.id(0);
     app.say(0, "one");
@@ -84,14 +84,14 @@ fn who_comes_back_goes_on_behind_what_it_has_seen_and_an_unknown_place_is_the_be
     let all = all_of(&mut app.repl, root);
     let epoch = app.repl.epoch().to_owned();
     let end = all.last().unwrap().number + 1;
-    for (number, missing) in [(FIRST, 0), (FIRST + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
-        let place = Place { epoch: epoch.clone(), number };
+    for (number, missing) in [(FIRST_CHUNK, 0), (FIRST_CHUNK + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
+        let place = Position { epoch: epoch.clone(), number };
         let viewer = app.repl.attach(root, Some(&place)).unwrap();
         let seen = read_all(&mut app.repl, viewer);
         assert_eq!((seen.missed, &seen.chunks[..]), (0, &all[missing..]), "{number}");
-        assert_eq!(app.repl.place_of(viewer), Some(Place { epoch: epoch.clone(), number: end }));
+        assert_eq!(app.repl.place_of(viewer), Some(Position { epoch: epoch.clone(), number: end }));
     }
-    let other = Place { epoch: "of another process".into(), number: end };
+    let other = Position { epoch: "of another process".into(), number: end };
     let viewer = app.repl.attach(root, Some(&other)).unwrap();
     assert_eq!(read_all(&mut app.repl, viewer).chunks, all);
     for (count, missing) in [(0, all.len()), (2, all.len() - 2), (1_000_000, 0)] {
@@ -101,7 +101,7 @@ fn who_comes_back_goes_on_behind_what_it_has_seen_and_an_unknown_place_is_the_be
 }
 
 #[test]
-fn the_last_word_about_the_dead_is_that_they_are_dead_and_it_can_be_read_afterwards() {
+fn the_last_chunk_of_a_killed_agent_says_so_and_can_be_read_afterwards() {
     let mut app = Harness::new(Plan::default());
     let child = app.repl.create(None, None).unwrap();
     let [early, late, gone] = [(); 3].map(|()| app.repl.attach(child, None).unwrap());

@@ -9,7 +9,7 @@ const BYTES_PER_TOKEN: usize = 4;
 
 impl Agent {
     /// The error with its way out behind it, where this agent knows one.
-    pub(super) fn with_way_out(&self, error: Error) -> Error {
+    pub(super) fn with_advice(&self, error: Error) -> Error {
         if error.kind != ErrorKind::ContextTooLong {
             return error;
         }
@@ -21,7 +21,7 @@ impl Agent {
             0 => self.guessed_tokens(),
             counted => counted,
         };
-        let takes = self.asked_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
+        let takes = self.request_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
         format!(
             "the conversation has about {tokens}{takes} tokens; nothing of it is lost: /slice 50%: goes on with its \
              newer half, /clear begins anew, /model takes a larger one"

@@ -57,7 +57,7 @@ pub enum Effect {
         reason: String,
     },
     /// This provider has let the request in.
-    Answered(String),
+    Accepted(String),
     /// The provider refused the key that this run of the key command has printed: the request waits for another one.
     KeyRefused {
         /// Which provider.
@@ -76,7 +76,7 @@ pub enum Effect {
     /// The turn has ended; the agent is idle.
     Settled(AgentOutcome),
     /// The state changed; for the trace and the working limit.
-    Moved(State, State),
+    StateChanged(State, State),
 }
 
 impl Effect {
@@ -89,14 +89,14 @@ impl Effect {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
-            Self::Answered(_) => "answered",
+            Self::Accepted(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question => "question",
             Self::ToolRequest(..) => "tool_request",
             Self::WaitOver(_) => "wait_over",
             Self::ReturnText(_) => "return_text",
             Self::Settled(_) => "settled",
-            Self::Moved(..) => "moved",
+            Self::StateChanged(..) => "moved",
         }
     }
 }
@@ -106,11 +106,11 @@ impl Effect {
 pub struct Outbox {
     effects: VecDeque<(AgentId, Effect)>,
     /// What agents were told in this turn, if anybody wants to know.
-    heard: Option<Vec<Heard>>,
+    traced: Option<Vec<TracedEvent>>,
 }
 
 /// An agent was told something: which agent, what, and how many bytes of text that was.
-pub type Heard = (AgentId, &'static str, usize);
+pub type TracedEvent = (AgentId, &'static str, usize);
 
 impl Outbox {
     /// Forgets all that this agent asked for.
@@ -140,19 +140,19 @@ impl Outbox {
     }
 
     /// From now on what agents are told is kept, until it is taken.
-    pub fn listen(&mut self) {
-        self.heard = Some(Vec::new());
+    pub fn start_tracing(&mut self) {
+        self.traced = Some(Vec::new());
     }
 
     /// An agent was told something.
-    pub(super) fn note_heard(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
-        if let Some(heard) = &mut self.heard {
-            heard.push((agent, what, bytes));
+    pub(super) fn trace_event(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
+        if let Some(traced) = &mut self.traced {
+            traced.push((agent, what, bytes));
         }
     }
 
     /// What agents were told since the last call. Empties.
-    pub fn take_heard(&mut self) -> Vec<Heard> {
-        self.heard.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_traced(&mut self) -> Vec<TracedEvent> {
+        self.traced.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
-use crate::provider::{self, Conversation, Decode, Opening, Script, credentials};
+use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, credentials};
 
 /// What an agent that wants a reply is waiting for.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub enum Wait {
     #[default]
     Nothing,
     /// For its place among those at work.
-    Place,
+    Slot,
     /// For the bytes of its transfer.
     Transfer,
     /// For the next step of a script that is played without a network.
@@ -65,7 +65,7 @@ pub struct Exchange {
     pub retries: u32,
     /// Whom the last request was sent to: the agent may have been given another model since.
     asked: Option<Rc<Endpoint>>,
-    decoder: Option<Box<dyn Decode>>,
+    decoder: Option<Box<dyn Decoder>>,
     /// The status of the answer, once the decoder was told; that of a script is 200.
     pub status: Option<u16>,
     calls: Vec<ToolCall>,
@@ -85,7 +85,7 @@ pub struct Exchange {
 impl Exchange {
     /// A turn that begins now and answers this message.
     pub fn begun(now: Moment, message: Option<(MessageId, String)>) -> Self {
-        Self { started: now, wanted_at: now, message, wait: Wait::Place, ..Self::default() }
+        Self { started: now, wanted_at: now, message, wait: Wait::Slot, ..Self::default() }
     }
 
     /// The turn goes on with a further request.
@@ -116,7 +116,7 @@ impl Exchange {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
-            Wait::Nothing | Wait::Place | Wait::Key | Wait::Transfer => None,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Transfer => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
         let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
@@ -128,7 +128,7 @@ impl Exchange {
     }
 
     /// The piece of the reply that the store does not have yet.
-    fn take_unkept(&mut self) -> (String, String) {
+    fn take_unsaved(&mut self) -> (String, String) {
         let (text, thinking) = self.kept;
         let piece = (self.reply.text[text..].to_owned(), self.reply.thinking[thinking..].to_owned());
         self.kept = (self.reply.text.len(), self.reply.thinking.len());
@@ -139,7 +139,7 @@ impl Exchange {
     pub fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
         let reply = std::mem::take(&mut self.reply);
         self.kept = (0, 0);
-        let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.seals.is_empty();
+        let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.signatures.is_empty();
         (!is_empty).then_some(Body::Assistant(Reply { is_partial, ..reply }))
     }
 }
@@ -152,13 +152,13 @@ impl Agent {
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
-            Ok(Opening::Http(request)) => {
+            Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
                 if let Err(error) = self.connection.start(&request, context.network, context.now) {
                     self.fail(error, context);
                 }
             }
-            Ok(Opening::Script(script)) => {
+            Ok(ProviderRequest::Script(script)) => {
                 let due = script.steps.front().map(|step| context.now + step.wait);
                 self.exchange.wait = Wait::Script { script, due };
             }
@@ -167,11 +167,11 @@ impl Agent {
     }
 
     /// Whom the request under way was sent to, or else whom the next one will be sent to.
-    pub fn asked_endpoint(&self) -> &Endpoint {
+    pub fn request_endpoint(&self) -> &Endpoint {
         self.exchange.asked.as_ref().unwrap_or(&self.talk.endpoint)
     }
 
-    fn open(&mut self, context: &Context) -> Result<Opening, Error> {
+    fn open(&mut self, context: &Context) -> Result<ProviderRequest, Error> {
         let endpoint = &self.talk.endpoint;
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         credentials::require(endpoint, key)?;
@@ -182,7 +182,7 @@ impl Agent {
         let messages = history.conversation();
         let tools = if self.may_call(context) { self.talk.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
-        (spec.open)(&Conversation {
+        (spec.build_request)(&Conversation {
             endpoint,
             key,
             thinking: self.talk.thinking,
@@ -205,7 +205,7 @@ impl Agent {
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
             Wait::Script { .. } => self.play_script(context),
-            Wait::Nothing | Wait::Place | Wait::Key | Wait::Retry { .. } => return,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Retry { .. } => return,
         };
         for event in events {
             if !self.exchange.is_under_way() {
@@ -219,7 +219,7 @@ impl Agent {
     fn read_transfer(&mut self, context: &mut Context) -> Vec<StreamEvent> {
         let (mut events, mut is_let_in) = (Vec::new(), false);
         // Any byte counts, either way: a long request is no stall, and neither is a server that only says that it lives.
-        let moved = self.connection.moved();
+        let moved = self.connection.bytes_transferred();
         if moved != self.exchange.moved {
             self.exchange.moved = moved;
             self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
@@ -241,7 +241,7 @@ impl Agent {
             None => {}
         }
         if is_let_in {
-            context.outbox.push(self.id(), Effect::Answered(self.asked_endpoint().provider.clone()));
+            context.outbox.push(self.id(), Effect::Accepted(self.request_endpoint().provider.clone()));
         }
         events
     }
@@ -259,15 +259,15 @@ impl Agent {
             *due = script.steps.front().map(|next| at + next.wait);
         }
         if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
-            context.outbox.push(self.identity.id, Effect::Answered(self.asked_endpoint().provider.clone()));
+            context.outbox.push(self.identity.id, Effect::Accepted(self.request_endpoint().provider.clone()));
         }
         events
     }
 
     fn plan_checkpoint(&mut self, context: &Context) {
         let exchange = &mut self.exchange;
-        let unkept = exchange.kept != (exchange.reply.text.len(), exchange.reply.thinking.len());
-        if exchange.is_under_way() && unkept && exchange.checkpoint_at.is_none() {
+        let unsaved = exchange.kept != (exchange.reply.text.len(), exchange.reply.thinking.len());
+        if exchange.is_under_way() && unsaved && exchange.checkpoint_at.is_none() {
             let soonest = exchange.checkpointed_at.map_or(context.now, |at| at + context.settings.checkpoint_every);
             exchange.checkpoint_at = Some(soonest.max(context.now));
         }
@@ -275,7 +275,7 @@ impl Agent {
 
     /// Does what has come due: a retry, a stall, a checkpoint, the end of a wait for letters. Script steps are played by
     /// [`Agent::absorb_stream`].
-    pub fn keep_deadlines(&mut self, context: &mut Context) {
+    pub fn check_deadlines(&mut self, context: &mut Context) {
         if self.state == State::ExecutingTool {
             self.end_waits(context);
         }
@@ -285,14 +285,14 @@ impl Agent {
         if self.exchange.checkpoint_at.is_some_and(|at| at <= context.now) {
             self.exchange.checkpoint_at = None;
             self.exchange.checkpointed_at = Some(context.now);
-            let (text, thinking) = self.exchange.take_unkept();
+            let (text, thinking) = self.exchange.take_unsaved();
             context.outbox.push(self.id(), Effect::Checkpoint { text, thinking });
         }
         if matches!(self.exchange.wait, Wait::Retry { at, .. } if at <= context.now) {
             self.retry_now(context);
         } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
             let seconds = context.settings.stall_timeout.as_secs();
-            let words = format!("no byte from {} for {seconds} s", self.asked_endpoint().full_name());
+            let words = format!("no byte from {} for {seconds} s", self.request_endpoint().full_name());
             self.fail(Error::new(ErrorKind::Stalled, words), context);
         }
     }
@@ -300,7 +300,7 @@ impl Agent {
     /// Sends again what waits to be sent again, as soon as it may.
     pub fn retry_now(&mut self, context: &mut Context) {
         if matches!(self.exchange.wait, Wait::Retry { .. }) {
-            self.exchange.wait = Wait::Place;
+            self.exchange.wait = Wait::Slot;
             self.view.touch();
             context.outbox.push(self.id(), Effect::Request);
         }
@@ -318,7 +318,7 @@ impl Agent {
     }
 
     /// The checkpoint with so many bytes of text and thinking could not be written: the next one has them again.
-    pub fn unkeep(&mut self, text: usize, thinking: usize) {
+    pub fn on_checkpoint_failed(&mut self, text: usize, thinking: usize) {
         let (kept_text, kept_thinking) = self.exchange.kept;
         self.exchange.kept = (kept_text.saturating_sub(text), kept_thinking.saturating_sub(thinking));
     }
@@ -353,7 +353,7 @@ impl Agent {
     }
 
     /// The reply is whole, but its transfer may still have to say so: then the connection can serve the next request.
-    fn let_transfer_end(&mut self, context: &Context) {
+    fn finish_transfer(&mut self, context: &Context) {
         self.connection.drain(context.now);
         self.forget_wait();
     }

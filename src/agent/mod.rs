@@ -20,23 +20,24 @@ use std::sync::Arc;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::{Chunk, Status};
+use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
-use crate::domain::readiness::SocketWish;
+use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
-pub use crate::store::QueuedRow as Queued;
+use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::{Environment, Running};
-pub use context::{Context, Effect, Heard, Outbox, Wake};
+pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
-pub use output::{FIRST, KEPT, Output};
+pub use output::{FIRST_CHUNK, OUTPUT_LIMITS, Output};
 pub use state::State;
 pub use view::View;
-pub use work::Asked;
+pub use work::PendingQuestion;
 use work::Work;
 
 /// Who an agent is. Never changes, but for its name.
@@ -81,12 +82,50 @@ pub struct Talk {
 
 impl Talk {
     /// Another environment from now on. Instructions of the agent's own stay; otherwise they are those of the environment.
-    pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_words: bool) {
+    pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
-        if !has_own_words {
+        if !has_own_instructions {
             self.system = system;
         }
     }
+}
+
+/// A text or command that waits for the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// Its row in the store.
+    pub id: QueueId,
+    /// What was entered.
+    pub text: String,
+    /// It is a command, carried out when its turn comes.
+    pub is_command: bool,
+    /// Where it was entered. Not stored: after a restart nobody waits for it.
+    pub origin: Origin,
+}
+
+impl Queued {
+    /// The line that a person would type for it.
+    pub fn line(&self) -> String {
+        typed_line(&self.text, self.is_command)
+    }
+}
+
+impl From<QueuedRow> for Queued {
+    fn from(QueuedRow { id, text, is_command }: QueuedRow) -> Self {
+        Self { id, text, is_command, origin: Origin::Internal }
+    }
+}
+
+/// What an agent works for; its effects are carried out accordingly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// A person.
+    #[default]
+    Normal,
+    /// A task of the coordinator.
+    Member,
+    /// Another agent, for which it writes a summary. It is neither stored nor listed.
+    Summary,
 }
 
 /// One agent.
@@ -105,13 +144,22 @@ pub struct Agent {
     pub unread: usize,
     /// Summaries that are being written for a slice of it.
     summaries: usize,
+    /// The agent that writes a summary for it.
+    pub helper: Option<AgentId>,
+    /// Git makes a worktree for a child of it.
+    pub makes_worktree: bool,
     /// Tasks on which others work for it.
     tasks: usize,
+    members: (usize, usize),
     /// Tokens of all requests since the start of the program.
     pub used: Usage,
+    /// What it works for.
+    pub role: Role,
+    /// How its failed requests are tried again; `None`: as configured.
+    pub retry: Option<RetryPolicy>,
     state: State,
     /// The last turn was interrupted.
-    was_cut: bool,
+    was_interrupted: bool,
     exchange: Exchange,
     work: Work,
     connection: Connection,
@@ -128,10 +176,15 @@ impl Agent {
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
+            helper: None,
+            makes_worktree: false,
             tasks: 0,
+            members: (0, 0),
             used: Usage::default(),
+            role: Role::Normal,
+            retry: None,
             state: State::Idle,
-            was_cut: false,
+            was_interrupted: false,
             exchange: Exchange::default(),
             work: Work::default(),
             connection: Connection::default(),
@@ -151,7 +204,7 @@ impl Agent {
     /// What it is doing, for whoever looks from outside.
     pub fn status(&self) -> Status {
         match self.state {
-            State::Idle if self.was_cut => Status::Interrupted,
+            State::Idle if self.was_interrupted => Status::Interrupted,
             State::Idle => Status::Idle,
             State::WaitingForLlm | State::ExecutingTool => Status::Running,
             State::AwaitingApproval => Status::AwaitingApproval,
@@ -159,8 +212,8 @@ impl Agent {
     }
 
     /// Its last turn was cut by the end of an earlier process.
-    pub fn note_cut(&mut self) {
-        self.was_cut = true;
+    pub fn note_interrupted(&mut self) {
+        self.was_interrupted = true;
         self.emit_aside(&Chunk::Status(self.status()));
     }
 
@@ -202,8 +255,8 @@ impl Agent {
     }
 
     /// What is to be done about its descriptors; to be carried out before anything else.
-    pub fn take_wishes(&mut self) -> Vec<SocketWish> {
-        self.connection.take_wishes()
+    pub fn take_socket_requests(&mut self) -> Vec<SocketRequest> {
+        self.connection.take_socket_requests()
     }
 
     /// Whether it takes one of the places for agents at work: only transfers and tool threads do.
@@ -261,14 +314,19 @@ impl Agent {
         self.show_work();
     }
 
-    /// So many tasks are worked on for it from now on.
-    pub fn set_tasks(&mut self, tasks: usize) {
-        self.tasks = tasks;
+    /// How many tasks members work on for it, and how many of these members are done, of how many.
+    pub fn set_tasks(&mut self, tasks: usize, members: (usize, usize)) {
+        (self.tasks, self.members) = (tasks, members);
         self.show_work();
     }
 
+    /// How many of the members that work for it are done, of how many; none if there are no open tasks.
+    pub fn members_done(&self) -> Option<(usize, usize)> {
+        (self.tasks > 0).then_some(self.members)
+    }
+
     /// Whether others work for it, on summaries or on tasks: that can be stopped although it is idle itself.
-    pub fn has_others_at_work(&self) -> bool {
+    pub fn has_background_work(&self) -> bool {
         self.summaries > 0 || self.tasks > 0
     }
 
@@ -278,7 +336,7 @@ impl Agent {
     }
 
     /// The question that a person has to answer.
-    pub fn question(&self) -> Option<&Asked> {
+    pub fn question(&self) -> Option<&PendingQuestion> {
         self.work.question()
     }
 
@@ -324,9 +382,9 @@ impl Agent {
 
     fn enter(&mut self, next: State, context: &mut Context) {
         assert!(self.state.leads_to(next), "no way from {} to {}", self.state.name(), next.name());
-        context.outbox.push(self.id(), Effect::Moved(self.state, next));
+        context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         let before = self.status();
-        self.was_cut &= next == State::Idle;
+        self.was_interrupted &= next == State::Idle;
         self.state = next;
         if self.status() != before {
             self.emit(&Chunk::Status(self.status()));
@@ -336,13 +394,13 @@ impl Agent {
 
     fn show_work(&mut self) {
         let is_at_work = matches!(self.state, State::WaitingForLlm | State::ExecutingTool);
-        self.view.set_spinner(is_at_work || self.has_others_at_work());
+        self.view.set_spinner(is_at_work || self.has_background_work());
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.view.close();
         context.outbox.push(self.id(), Effect::Finish(bodies));
-        self.was_cut = matches!(outcome, AgentOutcome::Interrupted { .. });
+        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. });
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

@@ -7,9 +7,9 @@ use crate::domain::chunk::Chunk;
 use crate::domain::message::Message;
 
 /// What an agent keeps for those who look later.
-pub const KEPT: Limits = Limits { records: 10_000, bytes: 10_000_000 };
+pub const OUTPUT_LIMITS: Limits = Limits { records: 10_000, bytes: 10_000_000 };
 /// The number of the first chunk of a process. So many older ones fit before it: those that only the store has.
-pub const FIRST: u64 = KEPT.records as u64;
+pub const FIRST_CHUNK: u64 = OUTPUT_LIMITS.records as u64;
 
 /// One agent's chunks.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Output {
 
 impl Default for Output {
     fn default() -> Self {
-        Self { ring: Ring::new(KEPT, FIRST), begin: FIRST, is_filled: false, since: None }
+        Self { ring: Ring::new(OUTPUT_LIMITS, FIRST_CHUNK), begin: FIRST_CHUNK, is_filled: false, since: None }
     }
 }
 

@@ -33,20 +33,20 @@ impl Agent {
             if self.renew_key(context) {
                 return;
             }
-            let hint = credentials::hint(self.asked_endpoint(), self.exchange.key.is_some());
+            let hint = credentials::hint(self.request_endpoint(), self.exchange.key.is_some());
             error.message = format!("{} - {hint}; /model takes another model", error.message);
         }
         let (retries, policy) = (self.exchange.retries, context.settings.retry);
         let until = context.now + self.wait_after(&error, context);
         if is_limit(&error) {
-            let provider = self.asked_endpoint().provider.clone();
+            let provider = self.request_endpoint().provider.clone();
             context.outbox.push(self.id(), Effect::Limited { provider, until, reason: error.message.clone() });
         }
         if !error.kind.is_transient() || self.exchange.is_shown() {
             return self.fail_turn(error, context);
         }
-        if self.is_to_ask_elsewhere() {
-            return self.ask_anew(context);
+        if self.is_other_provider_next() {
+            return self.request_from_other_provider(context);
         }
         if retries == policy.retries {
             if retries > 0 {
@@ -79,9 +79,9 @@ impl Agent {
         if run == 0 || self.exchange.renewals == RENEWALS || self.exchange.is_shown() {
             return false;
         }
-        let provider = self.asked_endpoint().provider.clone();
-        if self.is_to_ask_elsewhere() {
-            self.ask_anew(context);
+        let provider = self.request_endpoint().provider.clone();
+        if self.is_other_provider_next() {
+            self.request_from_other_provider(context);
         } else {
             self.exchange.forget_reply();
             self.exchange.renewals += 1;
@@ -92,24 +92,24 @@ impl Agent {
     }
 
     /// Another model from now on. A request that is under way is not touched.
-    pub fn talk_to(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
+    pub fn set_endpoint(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
         let is_elsewhere = endpoint.provider != self.talk.endpoint.provider;
         self.talk.endpoint = endpoint;
         if is_elsewhere && matches!(self.exchange.wait, Wait::Retry { .. } | Wait::Key) {
-            self.ask_anew(context);
+            self.request_from_other_provider(context);
         }
     }
 
     /// Whether the next request goes to another provider than the last one.
-    fn is_to_ask_elsewhere(&self) -> bool {
-        self.asked_endpoint().provider != self.talk.endpoint.provider
+    fn is_other_provider_next(&self) -> bool {
+        self.request_endpoint().provider != self.talk.endpoint.provider
     }
 
     /// The request is made of another provider: how often the one before was asked does not count.
-    fn ask_anew(&mut self, context: &mut Context) {
+    fn request_from_other_provider(&mut self, context: &mut Context) {
         self.exchange.forget_reply();
         (self.exchange.retries, self.exchange.renewals) = (0, 0);
-        self.exchange.wait = Wait::Place;
+        self.exchange.wait = Wait::Slot;
         self.view.touch();
         context.outbox.push(self.id(), Effect::Request);
     }
@@ -127,7 +127,7 @@ impl Agent {
         }
         match outcome {
             Ok(()) => {
-                self.exchange.wait = Wait::Place;
+                self.exchange.wait = Wait::Slot;
                 context.outbox.push(self.id(), Effect::Request);
             }
             Err(error) => self.fail_turn(error, context),
@@ -136,7 +136,7 @@ impl Agent {
 
     fn fail_turn(&mut self, error: Error, context: &mut Context) {
         self.exchange.wait = Wait::Nothing;
-        let error = self.with_way_out(error);
+        let error = self.with_advice(error);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
             self.emit(&Chunk::Mark("the reply ends here".into()));

@@ -47,12 +47,12 @@ impl View {
     }
 
     /// Whether the whole text of a question stands in the scrollback.
-    pub fn spells_out(&self, question: u64) -> bool {
+    pub fn shows_question_detail(&self, question: u64) -> bool {
         self.spelled_out == Some(question)
     }
 
     /// Puts the whole text of a question into the scrollback.
-    pub fn spell_out(&mut self, question: u64, detail: &[String]) {
+    pub fn show_question_detail(&mut self, question: u64, detail: &[String]) {
         self.spelled_out = Some(question);
         self.push(LineKind::ToolOutput, &detail.join("\n"));
     }

@@ -19,7 +19,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(4);
 
 /// What a person has to decide.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct PendingQuestion {
     /// Names the question; an answer is bound to it.
     pub number: u64,
     /// What would run.
@@ -31,7 +31,7 @@ pub struct Asked {
 #[derive(Default)]
 pub struct Work {
     calls: Vec<Call>,
-    asked: Option<Asked>,
+    asked: Option<PendingQuestion>,
     /// Questions asked so far.
     questions: u64,
     /// Until when the tools that were told to stop may take.
@@ -47,7 +47,7 @@ enum Progress {
     Waiting(&'static ToolSpec, Prepared, Permission),
     Running(Running),
     /// The house carries it out; perhaps it may take no longer than until this moment.
-    Asked(Option<Moment>),
+    ByLoop(Option<Moment>),
     Answered(ToolResult),
 }
 
@@ -67,7 +67,7 @@ enum Next {
 }
 
 impl Work {
-    pub fn question(&self) -> Option<&Asked> {
+    pub fn question(&self) -> Option<&PendingQuestion> {
         self.asked.as_ref()
     }
 
@@ -101,8 +101,8 @@ impl Work {
                 // What writes waits for all before it, and all behind it wait for it.
                 Progress::Waiting(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Asked(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Running(_) | Progress::Asked(_) | Progress::Answered(_) => {}
+                Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
+                Progress::Running(_) | Progress::ByLoop(_) | Progress::Answered(_) => {}
             }
         }
         Next::Wait
@@ -114,7 +114,7 @@ impl Work {
 
     /// The soonest moment at which a call has waited long enough.
     pub fn deadline(&self) -> Option<Moment> {
-        let until = |call: &Call| if let Progress::Asked(until) = call.progress { until } else { None };
+        let until = |call: &Call| if let Progress::ByLoop(until) = call.progress { until } else { None };
         self.calls.iter().filter_map(until).chain(self.stopping).min()
     }
 
@@ -122,7 +122,7 @@ impl Work {
     fn refuse_waiting(&mut self, words: &str) {
         self.asked = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..) | Progress::Asked(_)) {
+            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_)) {
                 call.progress = Progress::Answered(failed(&call.call, words));
             }
         }
@@ -197,7 +197,7 @@ impl Agent {
         if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));
-            call.progress = Progress::Asked(None);
+            call.progress = Progress::ByLoop(None);
             return;
         }
         let environment = self.talk.environment.clone();
@@ -226,7 +226,7 @@ impl Agent {
         let question = prepared.question.clone();
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.asked = Some(Asked { number, question, call: at });
+        self.work.asked = Some(PendingQuestion { number, question, call: at });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);
     }
@@ -259,12 +259,12 @@ impl Agent {
 
     /// The house has carried out the call with this id, or could not. Whether the call still waited for that.
     pub fn answer_call(&mut self, id: &str, answer: Result<String, String>, context: &mut Context) -> bool {
-        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::Asked(_));
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
         let is_error = answer.is_err();
         let content = answer.unwrap_or_else(|words| words);
         let result = ToolResult { is_error, ..failed(&call.call, &content) };
-        context.outbox.note_heard(self.identity.id, "tool_result", content.len());
+        context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
         self.advance_tools(context);
@@ -273,15 +273,15 @@ impl Agent {
 
     /// The call with this id waits for something that the house will tell, but no longer than until then.
     pub fn park_call(&mut self, id: &str, until: Moment) {
-        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::Asked(_));
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         if let Some(call) = self.work.calls.iter_mut().find(waits) {
-            call.progress = Progress::Asked(Some(until));
+            call.progress = Progress::ByLoop(Some(until));
         }
     }
 
     /// Whether this call still waits for the house.
     pub fn is_waiting_call(&self, id: &str) -> bool {
-        self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::Asked(_)))
+        self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
     }
 
     /// Tells the house of calls that have waited long enough.
@@ -290,8 +290,8 @@ impl Agent {
             return self.give_up_tools(context);
         }
         for call in &mut self.work.calls {
-            if matches!(call.progress, Progress::Asked(Some(until)) if until <= context.now) {
-                call.progress = Progress::Asked(None);
+            if matches!(call.progress, Progress::ByLoop(Some(until)) if until <= context.now) {
+                call.progress = Progress::ByLoop(None);
                 context.outbox.push(self.identity.id, Effect::WaitOver(call.call.id.clone()));
             }
         }
@@ -327,7 +327,7 @@ impl Agent {
         }
         let is_news = !results.is_empty();
         for result in results {
-            context.outbox.note_heard(self.identity.id, "tool_result", result.content.len());
+            context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
         }
         if is_news {
@@ -372,7 +372,7 @@ impl Call {
     fn into_result(self) -> Option<ToolResult> {
         match self.progress {
             Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::Asked(_) => None,
+            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) => None,
         }
     }
 }

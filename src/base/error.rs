@@ -39,7 +39,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kinds that a provider, or the way to it, can fail with.
-    pub const OF_PROVIDERS: [Self; 10] = [
+    pub const PROVIDER_KINDS: [Self; 10] = [
         Self::ContextTooLong,
         Self::Auth,
         Self::RateLimited,
@@ -99,10 +99,9 @@ impl Error {
         Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// What is asked for is part of a Cargo feature that this program was built without.
-    pub fn left_out(feature: &str) -> Self {
-        let words = format!("this polylogue was built without the {feature}: build it with --features {feature}");
-        Self::new(ErrorKind::Usage, words)
+    /// The request needs a Cargo feature that this program was built without.
+    pub fn not_built_in(feature: &str) -> Self {
+        Self::new(ErrorKind::Usage, format!("the {feature} is not built in: rebuild with --features {feature}"))
     }
 
     /// The same error with `what` in front of its words.

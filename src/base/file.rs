@@ -42,7 +42,7 @@ fn require_regular(found: &fs::Metadata) -> io::Result<()> {
 
 /// This directory and those above it, up to the root of its repository. Outside of a repository only this one: what lies
 /// above may be anybody's.
-pub fn up_to_repository(directory: &Path) -> impl Iterator<Item = &Path> {
+pub fn ancestors_in_repository(directory: &Path) -> impl Iterator<Item = &Path> {
     let is_root = |place: &&Path| place.join(".git").symlink_metadata().is_ok();
     let root = directory.ancestors().find(is_root).unwrap_or(directory);
     directory.ancestors().take_while(move |place| place.starts_with(root))

@@ -1,336 +1,353 @@
-//! The command line, as a table.
+//! The command line as clap reads it: options, subcommands and their help texts. The value names decide what shells
+//! complete (see `completions`).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
 
-use crate::domain::wire::Place;
+use crate::domain::chunk::Position;
 
-use super::print::{InputFormat, OutputFormat};
-
-/// One person, many agents: a terminal chat with language models.
+/// Chat with many language-model agents in one terminal
 ///
-/// Without a configured provider the built-in `echo` answers. For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or
-/// GEMINI_API_KEY, or OPENAI_BASE_URL for any compatible server (llama.cpp, Ollama, vLLM, ...), and choose with --model
-/// openai/NAME, anthropic/NAME or google/NAME; or write a configuration (`polylogue config edit`). `polylogue doctor`
-/// looks whether everything works, `polylogue man` tells the rest. Words that are the name of a subcommand are sent with
-/// `polylogue -- doctor`.
+/// Without a configured model the built-in `echo` answers. To talk to a real
+/// model, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY (or
+/// OPENAI_BASE_URL for any compatible server, such as llama.cpp, Ollama or vLLM)
+/// and select it with --model openai/NAME, anthropic/NAME or google/NAME.
+/// `polylogue doctor` checks the setup, `polylogue config edit` opens the
+/// configuration, `polylogue help` lists the topics of the reference.
 ///
-/// Agents outlive the terminal where `polylogue serve --background` runs: then `polylogue` alone attaches to it, and `ps`,
-/// `logs`, `send`, `wait` and the others reach the same agents from scripts.
+/// While `polylogue serve --background` runs, agents outlive the terminal:
+/// `polylogue` attaches to the server, and `ps`, `logs`, `send`, `wait` and other
+/// subcommands reach the same agents from scripts.
+///
+/// To send a prompt that begins with the name of a subcommand, put -- before it:
+/// polylogue -- doctor my text
 #[derive(Debug, Clone, Default, Parser)]
-#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(version, verbatim_doc_comment, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// Start the chat and send this
+    /// Send this prompt first
     pub prompt: Vec<String>,
-    /// Answer on standard output and end: for scripts; `-` or piped input is joined to the prompt
+    /// Print the answer to standard output and exit; input from a pipe is added to the prompt
     #[arg(short, long, conflicts_with = "read_only")]
     pub print: bool,
-    /// Go on with the agent that was spoken to last
+    /// Continue with the agent that was used last
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
-    pub goes_on: bool,
-    /// Go on with this agent: its name, number or id
-    #[arg(short, long, value_name = "WHO", conflicts_with = "ephemeral")]
+    pub continue_last: bool,
+    /// Continue with this agent, given by name, number or id; without AGENT, list them
+    #[arg(short, long, value_name = "AGENT", conflicts_with = "ephemeral")]
     pub resume: Option<Option<String>>,
-    /// With --print: what is written
+    /// Output format of --print
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub output_format: OutputFormat,
-    /// With --print: what is read from standard input
+    /// Format of standard input for --print
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub input_format: InputFormat,
-    /// With --print: the most requests to models
+    /// Maximum number of model requests of --print
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "print")]
     pub max_turns: Option<u32>,
-    /// With --print: the longest that all of it may take
+    /// Maximum duration of --print
     #[arg(long, value_name = "SECONDS", requires = "print")]
     pub timeout: Option<f64>,
-    /// Which model new agents talk to [env: POLYLOGUE_MODEL]
+    /// Model of new agents [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// The configuration [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
+    /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where conversations are kept [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Directory of the stored conversations [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
-    /// Look at what is kept there, even while another polylogue holds it; send and change nothing
+    /// View the stored conversations without changing them, even while another process uses them
     #[arg(long, conflicts_with_all = ["ephemeral", "prompt"])]
     pub read_only: bool,
-    /// Keep nothing [env: POLYLOGUE_EPHEMERAL]
+    /// Store nothing [env: POLYLOGUE_EPHEMERAL]
     #[arg(long)]
     pub ephemeral: bool,
-    /// How many agents may work at once; 0 is no limit [env: POLYLOGUE_WORKING_LIMIT] [default: 10]
+    /// Maximum number of agents that work at the same time; 0 for no limit [env: POLYLOGUE_WORKING_LIMIT] [default: 10]
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
-    /// Stay with the parent when a child is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
+    /// Do not switch to a child when it is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
     #[arg(long)]
     pub stay: bool,
-    /// Write down every turn of the loop, one JSON line each [env: POLYLOGUE_TRACE]
+    /// Write a line of JSON to FILE for every turn of the event loop [env: POLYLOGUE_TRACE]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// What else than to chat
+    /// With --trace: write only what is the same in every run of the same script [env: POLYLOGUE_TRACE_STABLE]
+    #[arg(long)]
+    pub trace_stable: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What else than to chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OutputFormat {
+    /// The text of the answer, as it arrives
+    #[default]
+    Text,
+    /// One JSON object at the end
+    Json,
+    /// One JSON object per line for each event
+    StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum InputFormat {
+    /// Text that is added to the prompt
+    #[default]
+    Text,
+    /// One JSON object per line, each a turn
+    StreamJson,
+}
+
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
-    /// Look at the configuration, or change it
+    /// Show or change the configuration
     #[command(subcommand, disable_help_subcommand = true)]
     Config(ConfigCommand),
-    /// Look whether everything is there and works
+    /// Check the configuration, providers, store, terminal and system
     Doctor {
-        /// Reach for no provider
+        /// Do not contact the providers
         #[arg(long)]
         offline: bool,
     },
-    /// Set several agents on one task, and get one answer
+    /// Run a task with several agents and print one answer
     #[command(subcommand, disable_help_subcommand = true)]
     MultiAgent(MultiAgentCommand),
-    /// Print the manual page: polylogue man | man -l -
+    /// Print help about a topic or a subcommand; without one, list the topics
+    Help {
+        /// A topic, or the name of a subcommand
+        topic: Vec<String>,
+    },
+    /// Print the manual page; to read it: polylogue man | man -l -
     Man,
-    /// Let agents run without a terminal, which they outlive
+    /// Run the agents in a server that outlives the terminal
     Serve(Serve),
-    /// Bring this terminal to the server
+    /// Attach this terminal to the server
     Attach {
-        /// At whom to look: a name, a number or the beginning of an id [default: where the last terminal looked]
+        /// Agent to show: a name, a number or the beginning of an id [default: the one shown last]
         agent: Option<String>,
-        /// Watch, and change nothing
+        /// View only
         #[arg(long)]
         read_only: bool,
     },
-    /// List the agents; without a server those that are kept
+    /// List the agents; without a server, the stored ones
     Ps {
-        /// One object of JSON a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Print what an agent was told and said; without a server what is kept of it
+    /// Print the conversation of an agent; without a server, the stored one
     Logs(Logs),
-    /// Send text to an agent, which it takes up when it is free
+    /// Send a message to an agent; it is queued while the agent works
     Send {
-        /// To whom
+        /// Recipient: a name, a number or the beginning of an id
         agent: String,
-        /// What; - reads it from the standard input
+        /// Text of the message; - reads it from standard input
         #[arg(required = true)]
         text: Vec<String>,
     },
-    /// End an agent for good
+    /// End an agent; this cannot be undone
     Kill {
-        /// Whom
+        /// Agent to end: a name, a number or the beginning of an id
         agent: String,
-        /// With all its descendants
+        /// End its descendants as well
         #[arg(long)]
         cascade: bool,
     },
-    /// Stop what an agent does
+    /// Stop the current turn of an agent
     Interrupt {
-        /// Whom
+        /// Agent to stop: a name, a number or the beginning of an id
         agent: String,
     },
-    /// Wait until an agent is at rest, and print its status
+    /// Wait until an agent is idle, and print its status
     Wait {
-        /// For whom
+        /// Agent to wait for: a name, a number or the beginning of an id
         agent: String,
-        /// Not longer than this; then the exit status is 4
+        /// Give up after this time, with exit code 4
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<f64>,
     },
-    /// List the terminals that are attached to the server
+    /// List the terminals attached to the server
     Sessions {
-        /// One object of JSON a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// End the server; everything is kept
+    /// Stop the server; conversations stay stored
     Stop,
-    /// Print what makes a shell complete the words of polylogue
+    /// Print the completion script of a shell
     Completions {
-        /// For which one
+        /// Shell to print the script for
         shell: Shell,
     },
 }
 
-/// How a server runs.
+/// Options of `polylogue serve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Serve {
-    /// Go on in the background, and print the number of the process when it can be reached
+    /// Run in the background; prints the process id once the server accepts connections
     #[arg(long)]
     pub background: bool,
-    /// We are the process in the background.
+    /// Set by --background for the process that it starts.
     #[arg(long, hide = true)]
     pub detached: bool,
-    /// How many agents may work at once; 0 is no limit
+    /// Maximum number of agents that work at the same time; 0 for no limit
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
-    /// Write down every turn of the loop, one JSON line each
+    /// Write a line of JSON to FILE for every turn of the event loop
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
 
-/// Which part of what an agent was told and said.
+/// Options of `polylogue logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Logs {
-    /// Whose
+    /// Agent to print: a name, a number or the beginning of an id
     pub agent: String,
-    /// Go on with what comes, until the agent dies
+    /// Keep printing new output until the agent ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Only the newest N pieces
+    /// Print only the newest N entries
     #[arg(long, value_name = "N")]
     pub last: Option<u64>,
-    /// One object of JSON a line: the schema is in the manual page
+    /// Print one JSON object per line; see polylogue help json
     #[arg(long)]
     pub json: bool,
-    /// Go on where an earlier look ended: the `epoch` and the next `n` of its last line
-    #[arg(long, value_name = "EPOCH:N", value_parser = place, conflicts_with = "last")]
-    pub from: Option<Place>,
+    /// Resume an earlier --json output: its `epoch`, and the `n` to start at
+    #[arg(long, value_name = "EPOCH:N", value_parser = position, conflicts_with = "last")]
+    pub from: Option<Position>,
 }
 
-/// A shell that can complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    /// GNU bash.
-    Bash,
-    /// Z shell.
-    Zsh,
-    /// Friendly interactive shell.
-    Fish,
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| "expected a number of seconds".into())
 }
 
-fn seconds(words: &str) -> Result<f64, String> {
-    let read = words.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-    read.ok_or_else(|| "a number of seconds is expected".into())
-}
-
-fn place(words: &str) -> Result<Place, String> {
-    let read = words.rsplit_once(':').and_then(|(epoch, number)| Some((epoch, number.parse().ok()?)));
-    match read {
-        Some((epoch, number)) if !epoch.is_empty() => Ok(Place { epoch: epoch.to_owned(), number }),
-        _ => Err("EPOCH:N is expected, as in the JSON lines of an earlier look".into()),
+fn position(text: &str) -> Result<Position, String> {
+    let parts = text.rsplit_once(':').and_then(|(epoch, number)| Some((epoch, number.parse().ok()?)));
+    match parts {
+        Some((epoch, number)) if !epoch.is_empty() => Ok(Position { epoch: epoch.to_owned(), number }),
+        _ => Err("expected EPOCH:N, with values from an earlier --json output".into()),
     }
 }
 
-/// What can be done with several agents.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum MultiAgentCommand {
-    /// Give a task to several agents; the answer goes to standard output
+    /// Run a task with several agents; the answer goes to standard output
     Run(TeamRun),
-    /// Give a task to the steps of a workflow; the answer goes to standard output
+    /// Run the steps of a workflow; the answer goes to standard output
     RunWorkflow(WorkflowRun),
     /// List templates and workflows
     List,
-    /// Print a template or a workflow, so that it can be made another
+    /// Print a template or workflow as a file
     Show {
-        /// Its name, or a file (with a / or an end)
+        /// Name, or path of a file (with a / or an extension)
+        #[arg(value_name = "TEMPLATE|WORKFLOW")]
         name: String,
     },
-    /// List the newest runs that are kept
+    /// List recent runs
     Status {
-        /// As lines of JSON
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
 }
 
-/// A task for several agents.
+/// Options of `polylogue multi-agent run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct TeamRun {
-    /// The task
     #[command(flatten)]
-    pub task: TaskWords,
-    /// In which order they work: sequential, parallel, pipeline, adaptive [default: sequential]
-    #[arg(long, value_name = "HOW")]
+    pub task: TaskText,
+    /// Order of work: sequential, parallel, pipeline or adaptive [default: sequential]
+    #[arg(long)]
     pub strategy: Option<String>,
-    /// Agents that belong together: `polylogue multi-agent list` names them
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["agents", "count"])]
+    /// Use the agents of this template
+    #[arg(long, conflicts_with_all = ["agents", "count"])]
     pub template: Option<String>,
-    /// Agents by name, with commas between: NAME[:PROVIDER/MODEL]
+    /// Use these agents, separated by commas: NAME[:PROVIDER/MODEL]
     #[arg(long, value_name = "LIST", conflicts_with = "count")]
     pub agents: Option<String>,
-    /// So many agents [default: 3]
+    /// Use this many agents [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub count: Option<usize>,
-    /// How the work is done
     #[command(flatten)]
-    pub manner: Manner,
+    pub options: RunOptions,
 }
 
-/// A task for the steps of a workflow.
+/// Options of `polylogue multi-agent run-workflow`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct WorkflowRun {
-    /// The name of a workflow, or a file (with a / or an end)
+    /// Name of a workflow, or path of a file (with a / or an extension)
+    #[arg(value_name = "WORKFLOW")]
     pub name: String,
-    /// The task; where there is none, it is the description of the workflow
     #[command(flatten)]
-    pub task: TaskWords,
-    /// How the work is done
+    pub task: TaskText,
     #[command(flatten)]
-    pub manner: Manner,
+    pub options: RunOptions,
 }
 
-/// What a task is.
+/// A task, as words or as an option.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct TaskWords {
-    /// The task; `-` is what standard input says
+pub struct TaskText {
+    /// Text of the task; - reads it from standard input
+    #[arg(value_name = "TASK")]
     pub words: Vec<String>,
-    /// The task
+    /// Text of the task
     #[arg(long, value_name = "TEXT", conflicts_with = "words")]
     pub task: Option<String>,
 }
 
-/// How the work of several agents is done.
+/// Options of every run with several agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct Manner {
-    /// How their answers become one: concatenate, vote, select_best, merge, first_success [default: concatenate]
-    #[arg(long, value_name = "HOW")]
+pub struct RunOptions {
+    /// How to combine the answers: concatenate, vote, select_best, merge or first_success [default: concatenate]
+    #[arg(long)]
     pub aggregation: Option<String>,
-    /// The longest that each agent may take, with all its attempts [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = some_time, allow_negative_numbers = true)]
+    /// Maximum duration of each agent, retries included [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_duration, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
-    /// How often a failed attempt is made again [default: 3]
+    /// Number of retries after a failed attempt [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub retries: Option<u32>,
-    /// A model that picks the answer, for select_best
+    /// Model that selects the answer, for select_best
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub judge: Option<String>,
-    /// Write what happens to standard output, as lines of JSON; the last one is the result
+    /// Print events as one JSON object per line; the last one is the result
     #[arg(long)]
     pub json: bool,
-    /// Keep nothing
+    /// Store nothing
     #[arg(long)]
     pub ephemeral: bool,
-    /// How many agents may work at once; 0 is no limit [default: 100]
+    /// Maximum number of agents that work at the same time; 0 for no limit [default: 100]
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
 }
 
-/// A time that passes.
-fn some_time(typed: &str) -> Result<Duration, &'static str> {
-    let time = typed.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.filter(|time| !time.is_zero()).ok_or("expected a number of seconds above 0")
+fn positive_duration(text: &str) -> Result<Duration, &'static str> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or("expected a number of seconds greater than 0")
 }
 
-/// What can be done with the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ConfigCommand {
-    /// Where the files are, and which of them are read
+    /// Print the paths of the configuration files and whether they are read
     Path,
-    /// Every setting, and where it came from
+    /// Print every setting and its source
     Show,
-    /// Write your own file in $VISUAL, $EDITOR or vi
+    /// Open your configuration file in $VISUAL, $EDITOR or vi
     Edit,
-    /// Trust what the project of this directory brings along, as it is now
+    /// Trust the current contents of a project's .polylogue directory
     Trust {
         /// Any directory of the project [default: the working directory]
+        #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,
     },
 }
 
 impl Arguments {
-    /// The words behind the options, if there are any.
+    /// The prompt as one text; `None` if there is none.
     pub fn prompt(&self) -> Option<String> {
         (!self.prompt.is_empty()).then(|| self.prompt.join(" "))
     }

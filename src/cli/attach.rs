@@ -1,9 +1,8 @@
-//! `polylogue attach`: a thin terminal. What is typed goes to the server, what the server draws comes here; nothing of either
-//! is understood here, so the program on the screen is the same one as without a server.
+//! `polylogue attach`: passes keys to the server, and the server's frames to the terminal, without interpreting either.
 //!
-//! One poll over the terminal, the socket and the signals. Nothing waits for anything else, and nothing piles up: while
-//! the server does not take keys, none are read; while the terminal does not take frames, none are read either, and the
-//! server draws no new ones for it.
+//! One poll over the terminal, the socket and the signals. Nothing blocks, and nothing is buffered without bound: while the
+//! server does not take keys, none are read; while the terminal does not take frames, none are read either, and then the
+//! server does not draw new ones.
 
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
@@ -12,66 +11,63 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as Number, kill_current_process_group};
 
-use super::client::{PATIENCE, ended, endless, refusal, unanswered};
+use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, server_ended};
+use super::process;
 use crate::base::error::Result;
+use crate::base::text::sanitise;
 use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::socket::{Connection, Line};
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::{ReadOutcome, Tty};
 
-/// Bytes of keys that go into one line.
-const KEYS_PER_LINE: usize = 64 * 1024;
-/// Bytes of frames that are read in one turn.
-const FRAMES_PER_TURN: usize = 256 * 1024;
+/// Bytes of keys in one request.
+const KEYS_PER_REQUEST: usize = 64 * 1024;
+const BYTES_PER_TURN: usize = 256 * 1024;
 
-/// The only one at the other end of a connection.
 const SERVER: Source = Source::Client(0);
 
-/// What the terminal is to be brought to.
-pub struct Wanted {
-    /// At whom to look.
+pub struct Options {
+    /// The agent to show.
     pub agent: Option<String>,
-    /// To watch and to change nothing.
     pub is_read_only: bool,
 }
 
-/// Sits at the server until it or the person ends that. The last words of the server, if it had any.
+/// Runs until the user detaches or the server ends the connection. Returns the reason that the server gave.
 ///
 /// # Errors
-/// There is no terminal, the server refuses, or it has gone without a word.
-pub fn run(stream: UnixStream, wanted: Wanted) -> Result<Option<String>> {
+/// There is no terminal, the server refuses, or it ends without a reason.
+pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
     let tty = Tty::open()?;
-    super::process::restore_terminal_on_panic();
+    process::restore_terminal_on_panic();
     let mut attached = Attached {
         server: Connection::new(stream, LONGEST_LINE)?,
         reactor: Reactor::new()?,
         signals: Signals::catch()?,
-        has_typed: true,
-        is_gone: false,
-        stage: Stage::Waiting,
-        give_up: Instant::now() + PATIENCE,
+        has_more_keys: true,
+        is_closed: false,
+        mode: Mode::Initial,
+        give_up: Instant::now() + RESPONSE_TIMEOUT,
         tty,
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
-    let terminal = facts(attached.tty.size()?);
-    attached.say(&Request::Attach { agent: wanted.agent, is_read_only: wanted.is_read_only, terminal });
+    let terminal = terminal_facts(attached.tty.size()?);
+    attached.send(&Request::Attach { agent: options.agent, is_read_only: options.is_read_only, terminal });
     loop {
         if let Some(end) = attached.turn()? {
-            // One that has gone has nothing to be given back.
+            // This fails if the terminal was closed; then there is nothing to restore.
             drop(attached.tty.leave());
             return Ok(end);
         }
     }
 }
 
-/// The terminal of this process, as the server has to know it.
-fn facts(size: (u16, u16)) -> TerminalFacts {
+fn terminal_facts((columns, rows): (u16, u16)) -> TerminalFacts {
     let Palette { color, attributes, unicode } = Palette::of_process();
-    TerminalFacts { size, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
+    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
 }
 
-/// Why it is over: the server's words, or nothing if nobody is left to be told.
+/// Why the connection ended, if the server gave a reason.
 type End = Option<String>;
 
 struct Attached {
@@ -79,80 +75,80 @@ struct Attached {
     server: Connection,
     reactor: Reactor,
     signals: Signals,
-    /// The terminal may have more keys, and no poll will tell of it.
-    has_typed: bool,
-    /// The terminal has gone.
-    is_gone: bool,
-    stage: Stage,
-    /// When the first frame has to be there.
+    /// The terminal may have more keys that no poll will report.
+    has_more_keys: bool,
+    /// The terminal was closed.
+    is_closed: bool,
+    mode: Mode,
+    /// The deadline for the first frame.
     give_up: Instant,
 }
 
-/// Whose the terminal is.
+/// The mode of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// As we found it: the server has not let us in yet.
-    Waiting,
-    /// Ours.
-    Taken,
-    /// The shell's: we are suspended.
-    Lent,
+enum Mode {
+    /// Unchanged until the first frame arrives.
+    Initial,
+    /// Raw, with the alternate screen.
+    Entered,
+    /// Restored while the process is suspended.
+    Suspended,
 }
 
 impl Attached {
     fn turn(&mut self) -> Result<Option<End>> {
         self.watch()?;
         let mut ready = Vec::new();
-        self.reactor.wait(self.patience(), &mut ready)?;
-        for one in ready {
-            if let Some(end) = self.on_ready(one)? {
+        self.reactor.wait(self.timeout(), &mut ready)?;
+        for event in ready {
+            if let Some(end) = self.on_ready(event)? {
                 return Ok(Some(end));
             }
         }
         self.flush();
-        // Frames before keys: what the server says at its end is to be read, even if it takes no keys any more.
+        // Frames before keys: the reason for the end has to be read even if the server takes no more keys.
         if let Some(end) = self.pass_frames()? {
             return Ok(Some(end));
         }
         self.pass_keys()?;
-        if self.stage == Stage::Waiting && Instant::now() >= self.give_up {
-            return Err(unanswered());
+        if self.mode == Mode::Initial && Instant::now() >= self.give_up {
+            return Err(no_response());
         }
-        Ok(self.is_gone.then_some(None))
+        Ok(self.is_closed.then_some(None))
     }
 
-    /// Asks for what can be passed on, and for nothing else.
+    /// Polls only for what can be passed on.
     fn watch(&mut self) -> Result<()> {
         let (tty, server) = (self.tty.as_raw_fd(), self.server.fd());
         self.reactor.watch(Source::Terminal, tty, self.takes_keys(), self.tty.has_backlog())?;
         self.reactor.watch(SERVER, server, !self.tty.has_backlog(), !self.server.is_ready())
     }
 
-    /// How long the next wait may last: not at all if there is work left, and not for ever before the first frame.
-    fn patience(&self) -> Option<Duration> {
+    /// The timeout of the next poll: zero if there is work left, and limited before the first frame.
+    fn timeout(&self) -> Option<Duration> {
         let has_frames = !self.tty.has_backlog() && (self.server.has_line() || self.server.wants_to_read());
-        let has_keys = self.takes_keys() && self.has_typed;
+        let has_keys = self.takes_keys() && self.has_more_keys;
         match has_frames || has_keys || self.server.has_ended() && !self.tty.has_backlog() {
             true => Some(Duration::ZERO),
-            false if self.stage == Stage::Waiting => Some(self.give_up.saturating_duration_since(Instant::now())),
+            false if self.mode == Mode::Initial => Some(self.give_up.saturating_duration_since(Instant::now())),
             false => None,
         }
     }
 
     fn takes_keys(&self) -> bool {
-        self.stage == Stage::Taken && self.server.is_ready()
+        self.mode == Mode::Entered && self.server.is_ready()
     }
 
-    fn on_ready(&mut self, one: Ready) -> Result<Option<End>> {
-        match one.source {
-            Source::Terminal => self.has_typed |= one.readiness.readable,
-            SERVER if one.readiness.readable => self.server.on_readable(),
+    fn on_ready(&mut self, event: Ready) -> Result<Option<End>> {
+        match event.source {
+            Source::Terminal => self.has_more_keys |= event.readiness.readable,
+            SERVER if event.readiness.readable => self.server.on_readable(),
             Source::Signals => {
                 self.reactor.rearm(Source::Signals)?;
                 for signal in self.signals.take() {
                     match signal {
-                        Signal::Leave(_) | Signal::HangUp => return Ok(Some(None)),
-                        Signal::Resized => self.tell_size(),
+                        Signal::Terminate(_) | Signal::Hangup => return Ok(Some(None)),
+                        Signal::Resized => self.send_size(),
                         Signal::Suspend => self.suspend()?,
                         Signal::Resume => self.resume()?,
                     }
@@ -163,25 +159,25 @@ impl Attached {
         Ok(None)
     }
 
-    /// Reads what was typed, as long as the server takes it.
+    /// Passes keys to the server, as long as it takes them.
     fn pass_keys(&mut self) -> Result<()> {
         self.server.flush();
-        while self.takes_keys() && self.has_typed {
+        while self.takes_keys() && self.has_more_keys {
             let mut keys = Vec::new();
-            let outcome = self.tty.read(&mut keys, KEYS_PER_LINE)?;
-            self.has_typed = outcome == ReadOutcome::More;
+            let outcome = self.tty.read(&mut keys, KEYS_PER_REQUEST)?;
+            self.has_more_keys = outcome == ReadOutcome::More;
             if !keys.is_empty() {
-                self.say(&Request::Keys(keys));
+                self.send(&Request::Keys { keys });
             }
-            self.is_gone |= outcome == ReadOutcome::Closed;
+            self.is_closed |= outcome == ReadOutcome::Closed;
         }
         Ok(())
     }
 
-    /// Reads what was drawn, as long as the terminal takes it.
+    /// Passes frames to the terminal, as long as it takes them.
     fn pass_frames(&mut self) -> Result<Option<End>> {
         if !self.tty.has_backlog() {
-            self.server.read(FRAMES_PER_TURN);
+            self.server.read(BYTES_PER_TURN);
         }
         while !self.tty.has_backlog() {
             match self.server.next_line() {
@@ -190,80 +186,80 @@ impl Attached {
                         return Ok(Some(end));
                     }
                 }
-                Line::TooLong => return Err(endless()),
-                Line::None if self.server.has_ended() => return Err(ended()),
+                Line::TooLong => return Err(response_too_long()),
+                Line::None if self.server.has_ended() => return Err(server_ended()),
                 Line::None => break,
             }
         }
         Ok(None)
     }
 
-    fn on_response(&mut self, told: Response) -> Result<Option<End>> {
-        match told {
+    fn on_response(&mut self, response: Response) -> Result<Option<End>> {
+        match response {
             Response::Frame(bytes) => self.show(&bytes)?,
-            Response::Suspend => self.suspend()?,
-            Response::End(why) => return Ok(Some(Some(why))),
+            Response::Suspend {} => self.suspend()?,
+            Response::End(reason) => return Ok(Some(Some(reason))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
             Response::Done(_) | Response::Missed(_) | Response::Chunk(_) => {}
         }
         Ok(None)
     }
 
-    /// What comes while the terminal is the shell's is dropped: everything is drawn anew afterwards.
+    /// Drops frames that arrive while the process is suspended: the screen is redrawn afterwards.
     fn show(&mut self, bytes: &str) -> Result<()> {
-        if self.stage == Stage::Waiting {
+        if self.mode == Mode::Initial {
             self.tty.enter()?;
-            self.stage = Stage::Taken;
+            self.mode = Mode::Entered;
         }
-        if self.stage == Stage::Taken {
+        if self.mode == Mode::Entered {
             self.tty.queue(bytes.as_bytes());
             self.flush();
         }
         Ok(())
     }
 
-    /// Writes what the terminal takes. One that takes nothing any more has gone.
+    /// Writes what the terminal takes; an error means that it was closed.
     fn flush(&mut self) {
-        self.is_gone |= self.tty.flush().is_err();
+        self.is_closed |= self.tty.flush().is_err();
     }
 
-    fn say(&mut self, ask: &Request) {
-        self.server.queue(&ask.to_line());
+    fn send(&mut self, request: &Request) {
+        self.server.queue(&request.to_line());
         self.server.flush();
     }
 
-    fn tell_size(&mut self) {
-        // A terminal that does not tell its size any more has gone, which the next read shows.
+    fn send_size(&mut self) {
+        // An error means that the terminal was closed, which the next read reports.
         if let Ok((columns, rows)) = self.tty.size() {
-            self.say(&Request::Size(columns, rows));
+            self.send(&Request::Size { columns, rows });
         }
     }
 
-    /// Gives the terminal to the shell and stops. Whoever continues us does it by a signal, which [`Attached::on_ready`] gets.
+    /// Restores the terminal and stops the process, until [`Attached::on_ready`] gets the signal that continues it.
     fn suspend(&mut self) -> Result<()> {
-        if self.stage == Stage::Taken {
-            self.stage = Stage::Lent;
-            // A terminal that has gone cannot be given back, and the next read shows it.
+        if self.mode == Mode::Entered {
+            self.mode = Mode::Suspended;
+            // An error means that the terminal was closed, which the next read reports.
             drop(self.tty.leave());
         }
         Ok(kill_current_process_group(Number::STOP).map_err(std::io::Error::from)?)
     }
 
     fn resume(&mut self) -> Result<()> {
-        if self.stage == Stage::Waiting {
+        if self.mode == Mode::Initial {
             return Ok(());
         }
         self.tty.enter()?;
-        (self.stage, self.has_typed) = (Stage::Taken, true);
-        self.tell_size();
-        self.say(&Request::Redraw);
+        (self.mode, self.has_more_keys) = (Mode::Entered, true);
+        self.send_size();
+        self.send(&Request::Redraw);
         Ok(())
     }
 }
 
-/// The words for a person whose terminal is free again.
-pub fn farewell(why: Option<&str>, way_back: &str) {
-    let why = why.map(|why| format!("{}. ", crate::base::text::sanitise(why))).unwrap_or_default();
-    // The terminal may be gone, and then nobody is left to tell.
-    let _ = writeln!(std::io::stdout(), "{why}To go on: polylogue{way_back}");
+/// Tells the user why the terminal was detached and how to attach again. `options` select the same data directory.
+pub fn print_farewell(reason: Option<&str>, options: &str) {
+    let reason = reason.map(|reason| format!("{}; ", sanitise(reason))).unwrap_or_default();
+    // There is nowhere left to report that the terminal was closed.
+    let _ = writeln!(std::io::stdout(), "{reason}to continue: polylogue{options}");
 }

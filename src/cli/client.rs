@@ -1,5 +1,5 @@
-//! The client's end of the server's socket, for scripts: one request, one answer, or a stream of lines. It waits where it
-//! reads; a terminal, which must not, is attached by [`super::attach`].
+//! The client's end of the server's socket, for scripts: one request, then one response or a stream of them. It blocks while
+//! it reads; [`super::attach`] does not.
 
 use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,109 +12,103 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use crate::store;
 
-/// How long a server may take for an answer that it has at once; one that is stopped or in trouble takes for ever.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take for a response that needs no waiting.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest line of an answer, in bytes: what was read in one line may need six times as much when it is told again.
-const LONGEST_ANSWER: usize = 8 * LONGEST_LINE;
+/// The longest response, in bytes: JSON may need six bytes for a byte of a request.
+const LONGEST_RESPONSE: usize = 8 * LONGEST_LINE;
 
-/// A connection to the server of a data directory.
 pub struct Client {
     stream: BufReader<UnixStream>,
     line: Vec<u8>,
 }
 
 impl Client {
-    /// Connects to the server that holds this data directory. `None` if none does.
+    /// Connects to the server that holds this data directory; `None` if there is none.
     ///
     /// # Errors
-    /// The socket is not ours or not as it should be.
+    /// The socket is not safe to use.
     pub fn connect(directory: &Path) -> Result<Option<Self>> {
         let Some(stream) = crate::socket::connect(directory)? else { return Ok(None) };
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
+        stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
         Ok(Some(Self { stream: BufReader::new(stream), line: Vec::new() }))
     }
 
-    /// The same, where there is nothing to do without a server.
-    ///
     /// # Errors
-    /// As for [`Client::connect`]; nobody serves the directory, with the way to change that.
+    /// As for [`Client::connect`]; and if there is no server, with the command that starts one.
     pub fn require(directory: &Path) -> Result<Self> {
-        Self::connect(directory)?.ok_or_else(|| nobody_serves(directory))
+        Self::connect(directory)?.ok_or_else(|| no_server(directory))
     }
 
-    /// From now on an answer may take as long as it takes.
+    /// From now on a response may take any time.
     ///
     /// # Errors
-    /// The kernel refuses.
-    pub fn be_patient(&mut self) -> Result<()> {
+    /// The socket option cannot be set.
+    pub fn wait_forever(&mut self) -> Result<()> {
         Ok(self.stream.get_ref().set_read_timeout(None)?)
     }
 
-    /// The connection, for whoever does not want to wait. Every answer was read.
+    /// The connection, after all responses were read.
     pub fn into_stream(self) -> UnixStream {
         self.stream.into_inner()
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// What the server refuses it for; a server that ends or does not answer.
-    pub fn ask(&mut self, ask: &Request) -> Result<Value> {
-        self.tell(ask)?;
-        match self.next()? {
+    /// The server refuses the request, ends or does not answer.
+    pub fn request(&mut self, request: &Request) -> Result<Value> {
+        self.send(request)?;
+        match self.receive()? {
             Response::Done(value) => Ok(value),
             Response::Refused { kind, message } => Err(refusal(&kind, message)),
-            _ => Err(Error::new(ErrorKind::Protocol, "the server said something else than an answer")),
+            _ => Err(Error::new(ErrorKind::Protocol, "unexpected response from the server")),
         }
     }
 
-    /// Sends a request that is answered by more than one line.
+    /// Sends a request that is answered by more than one response.
     ///
     /// # Errors
-    /// The request is too long; the server has ended or takes nothing.
-    pub fn tell(&mut self, ask: &Request) -> Result<()> {
-        let mut line = line_of(ask)?;
+    /// The request is too long, or the server has ended or reads nothing.
+    pub fn send(&mut self, request: &Request) -> Result<()> {
+        let mut line = request_line(request)?;
         line.push('\n');
-        let sent = self.stream.get_mut().write_all(line.as_bytes());
-        match sent {
-            // It may have said why before it hung up: that is read next.
+        match self.stream.get_mut().write_all(line.as_bytes()) {
+            // The reason that the server gave before it closed the connection can still be read.
             Err(error) if error.kind() == IoKind::BrokenPipe => Ok(()),
-            sent => sent.map_err(|error| broken(&error)),
+            result => result.map_err(|error| connection_error(&error)),
         }
     }
 
-    /// The next line.
-    ///
     /// # Errors
     /// The server has ended, or does not answer.
-    pub fn next(&mut self) -> Result<Response> {
+    pub fn receive(&mut self) -> Result<Response> {
         self.line.clear();
-        let mut answer = self.stream.by_ref().take(LONGEST_ANSWER as u64);
-        let read = answer.read_until(b'\n', &mut self.line).map_err(|error| broken(&error))?;
+        let mut limited = self.stream.by_ref().take(LONGEST_RESPONSE as u64);
+        let length = limited.read_until(b'\n', &mut self.line).map_err(|error| connection_error(&error))?;
         match self.line.last() {
             Some(b'\n') => Response::read(&self.line),
-            _ if read == LONGEST_ANSWER => Err(endless()),
-            _ => Err(ended()),
+            _ if length == LONGEST_RESPONSE => Err(response_too_long()),
+            _ => Err(server_ended()),
         }
     }
 }
 
-/// A request as a server reads it, without the newline.
+/// The line of a request, without the newline.
 ///
 /// # Errors
 /// It is too long.
-pub fn line_of(ask: &Request) -> Result<String> {
-    let line = ask.to_line();
+pub fn request_line(request: &Request) -> Result<String> {
+    let line = request.to_line();
     if line.len() > LONGEST_LINE {
-        let words = format!("more than {} MiB is too much for one request", LONGEST_LINE >> 20);
-        return Err(Error::new(ErrorKind::Usage, words));
+        let message = format!("the text is too long: a request may have {} MiB", LONGEST_LINE >> 20);
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     Ok(line)
 }
 
-/// What a server refuses, as an error of ours: its kind decides about the exit code.
+/// The error that a server reported; its kind determines the exit code.
 pub fn refusal(kind: &str, message: String) -> Error {
     let kind = match kind {
         "usage" => ErrorKind::Usage,
@@ -125,104 +119,100 @@ pub fn refusal(kind: &str, message: String) -> Error {
     Error::new(kind, message)
 }
 
-/// The server has gone.
-pub fn ended() -> Error {
+pub fn server_ended() -> Error {
     Error::new(ErrorKind::Network, "the server has ended: polylogue serve --background starts it again")
 }
 
-/// What it says is no answer.
-pub fn endless() -> Error {
-    Error::new(ErrorKind::Protocol, "the server sends lines without an end")
+pub fn response_too_long() -> Error {
+    Error::new(ErrorKind::Protocol, "unexpected response from the server: the line is too long")
 }
 
-/// The server is there and says nothing.
-pub fn unanswered() -> Error {
-    let words = format!(
-        "the server has not answered for {} s: it may be stopped (kill -CONT goes on) or very busy",
-        PATIENCE.as_secs()
+pub fn no_response() -> Error {
+    let message = format!(
+        "no response from the server for {} s: it may be stopped (kill -CONT continues it) or very busy",
+        RESPONSE_TIMEOUT.as_secs()
     );
-    Error::new(ErrorKind::Stalled, words)
+    Error::new(ErrorKind::Stalled, message)
 }
 
-fn broken(error: &std::io::Error) -> Error {
+fn connection_error(error: &std::io::Error) -> Error {
     match error.kind() {
-        // Both names for a time limit that has passed (socket(7), SO_RCVTIMEO).
-        IoKind::WouldBlock | IoKind::TimedOut => unanswered(),
-        IoKind::BrokenPipe | IoKind::ConnectionReset => ended(),
-        _ => Error::new(ErrorKind::Network, format!("the server cannot be reached any more: {error}")),
+        // Which of the two a socket timeout gives depends on the platform (socket(7), SO_RCVTIMEO).
+        IoKind::WouldBlock | IoKind::TimedOut => no_response(),
+        IoKind::BrokenPipe | IoKind::ConnectionReset => server_ended(),
+        _ => Error::new(ErrorKind::Network, format!("lost the connection to the server: {error}")),
     }
 }
 
-/// No server holds this directory, and what to do about it.
-pub fn nobody_serves(directory: &Path) -> Error {
-    let place = directory.display();
-    let words = match store::holder(directory) {
+/// The error for a directory without a server, with what to do.
+pub fn no_server(directory: &Path) -> Error {
+    let message = match store::holder(directory) {
         Some(process) => format!(
-            "an ordinary chat (process {process}) holds {place}, and no server: leave that chat, then say polylogue \
-             serve --background"
+            "no server for {}: a chat (process {process}) uses it; leave the chat, then run polylogue serve --background",
+            directory.display()
         ),
-        None => format!("no server holds {place}: start one with polylogue serve --background"),
+        None => format!("no server for {}: polylogue serve --background starts one", directory.display()),
     };
-    Error::new(ErrorKind::System, words)
+    Error::new(ErrorKind::System, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A client, and the server's end of its connection.
-    fn pair(patience: Duration) -> (Client, UnixStream) {
+    /// A client and the server's end of its connection.
+    fn pair(timeout: Duration) -> (Client, UnixStream) {
         let (near, far) = UnixStream::pair().expect("a pair");
-        near.set_read_timeout(Some(patience)).expect("a limit");
+        near.set_read_timeout(Some(timeout)).expect("a limit");
         (Client { stream: BufReader::new(near), line: Vec::new() }, far)
     }
 
     #[test]
-    fn an_answer_is_a_value_or_an_error_whose_kind_decides_about_the_exit_code() {
-        let (mut client, mut server) = pair(PATIENCE);
-        let said = [
+    fn a_response_is_a_value_or_an_error_of_a_kind() {
+        let (mut client, mut server) = pair(RESPONSE_TIMEOUT);
+        let responses = [
             ("{\"ok\":[1]}", Ok(serde_json::json!([1]))),
             ("{\"error\":{\"kind\":\"usage\",\"text\":\"no\"}}", Err(ErrorKind::Usage)),
             ("{\"error\":{\"kind\":\"timeout\",\"text\":\"late\"}}", Err(ErrorKind::Timeout)),
             ("{\"error\":{\"kind\":\"of a later version\",\"text\":\"?\"}}", Err(ErrorKind::System)),
             ("nonsense", Err(ErrorKind::Protocol)),
         ];
-        for (line, expected) in said {
+        for (line, expected) in responses {
             writeln!(server, "{line}").expect("it is read");
-            assert_eq!(client.ask(&Request::Agents).map_err(|error| error.kind), expected, "{line}");
+            assert_eq!(client.request(&Request::Agents).map_err(|error| error.kind), expected, "{line}");
         }
     }
 
     #[test]
-    fn a_server_that_says_nothing_or_ends_within_a_line_is_told_from_one_that_answers() {
+    fn a_silent_server_and_one_that_ends_within_a_line_are_errors() {
         let (mut client, mut server) = pair(Duration::from_millis(20));
-        assert_eq!(client.ask(&Request::Agents).map_err(|error| error.kind), Err(ErrorKind::Stalled));
+        assert_eq!(client.request(&Request::Agents).map_err(|error| error.kind), Err(ErrorKind::Stalled));
         server.write_all(b"{\"ok\":").expect("it is read");
         drop(server);
-        assert_eq!(client.next().map_err(|error| error.kind), Err(ErrorKind::Network));
+        assert_eq!(client.receive().map_err(|error| error.kind), Err(ErrorKind::Network));
     }
 
     #[test]
-    fn a_line_without_an_end_is_not_kept_for_ever() {
-        let (mut client, mut server) = pair(PATIENCE);
+    fn a_line_without_an_end_is_not_kept() {
+        let (mut client, mut server) = pair(RESPONSE_TIMEOUT);
         let flood = std::thread::spawn(move || while server.write_all(&[b'x'; 1 << 16]).is_ok() {});
-        assert_eq!(client.next().map_err(|error| error.message), Err(endless().message));
+        assert_eq!(client.receive().map_err(|error| error.message), Err(response_too_long().message));
         drop(client);
-        flood.join().expect("it notices that nobody reads");
+        flood.join().expect("it ends when the connection is closed");
     }
 
     #[test]
-    fn the_last_words_of_a_server_that_takes_nothing_any_more_are_read() {
-        let (mut client, mut server) = pair(PATIENCE);
+    fn an_error_sent_before_the_server_closed_the_connection_is_read() {
+        let (mut client, mut server) = pair(RESPONSE_TIMEOUT);
         writeln!(server, "{{\"error\":{{\"kind\":\"system\",\"text\":\"too many clients\"}}}}").expect("it is read");
         drop(server);
-        assert_eq!(client.ask(&Request::Stop).map_err(|error| error.message), Err("too many clients".into()));
+        assert_eq!(client.request(&Request::Stop).map_err(|error| error.message), Err("too many clients".into()));
     }
 
     #[test]
-    fn what_no_server_would_read_is_not_sent() {
-        let (mut client, _server) = pair(PATIENCE);
-        let ask = Request::Send { agent: "0".into(), text: "x".repeat(LONGEST_LINE) };
-        assert_eq!(client.tell(&ask).map_err(|error| error.kind), Err(ErrorKind::Usage));
+    fn a_request_that_is_too_long_is_not_sent() {
+        let (mut client, _server) = pair(RESPONSE_TIMEOUT);
+        let request = Request::Send { agent: "0".into(), text: "x".repeat(LONGEST_LINE) };
+        assert_eq!(client.send(&request).map_err(|error| error.kind), Err(ErrorKind::Usage));
     }
 }

@@ -1,83 +1,79 @@
-//! Bringing this terminal to a server: because `attach` says so, or because a chat is asked for in a data directory that a
-//! server holds.
+//! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
-use std::path::Path;
-
+use super::agent_choice::AgentChoice;
 use super::arguments::Arguments;
-use super::attach::{self, Wanted};
-use super::client::{Client, nobody_serves};
-use super::config::{self, Surroundings};
-use super::print::Whom;
-use super::{code, scripts, served_directory, way_back};
+use super::attach::{self, Options};
+use super::client::{Client, no_server};
+use super::config::{self, ProcessEnvironment};
+use super::stdio::print_note;
+use super::{code, data_directory};
 use crate::base::error::Result;
 use crate::domain::wire::Request;
 use crate::socket;
 
-/// `polylogue attach`. The exit code.
+/// `polylogue attach`. Returns the exit code.
 ///
 /// # Errors
-/// Nobody serves, the server refuses or dies, or there is no terminal.
-pub fn attach(arguments: &Arguments, around: &Surroundings, agent: Option<String>, is_read_only: bool) -> Result<u8> {
-    let directory = served_directory(arguments, around)?;
-    let stream = socket::connect(&directory)?.ok_or_else(|| nobody_serves(&directory))?;
-    let wanted = Wanted { agent, is_read_only: is_read_only || arguments.read_only };
-    let why = attach::run(stream, wanted)?;
-    attach::farewell(why.as_deref(), &way_back(arguments, config::load(arguments, around).data_directory_said()));
+/// There is no server or no terminal, or the server refuses or ends.
+pub fn attach(
+    arguments: &Arguments,
+    env: &ProcessEnvironment,
+    agent: Option<String>,
+    is_read_only: bool,
+) -> Result<u8> {
+    let directory = data_directory::required(arguments, env)?;
+    let stream = socket::connect(&directory)?.ok_or_else(|| no_server(&directory))?;
+    let reason = attach::run(stream, Options { agent, is_read_only: is_read_only || arguments.read_only })?;
+    let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
+    attach::print_farewell(reason.as_deref(), &options);
     Ok(code::DONE)
 }
 
-/// Where the chat would find its directory held by a server, it goes there. `None` if no server holds it.
+/// Attaches where a chat was asked for, if a server holds the data directory; `None` if none does.
 ///
 /// # Errors
 /// As for [`attach()`].
-pub fn instead_of_chat(arguments: &Arguments, around: &Surroundings) -> Result<Option<u8>> {
-    let Some(client) = server_of(arguments, around)? else { return Ok(None) };
-    let agent = match Whom::of(arguments) {
-        Whom::Named(agent) => Some(agent),
-        Whom::New | Whom::Last | Whom::Unnamed => None,
+pub fn instead_of_chat(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<u8>> {
+    let Some(mut client) = find_server(arguments, env)? else { return Ok(None) };
+    let mut agent = match AgentChoice::of(arguments) {
+        AgentChoice::Named(agent) => Some(agent),
+        AgentChoice::New | AgentChoice::Last | AgentChoice::Unnamed => None,
     };
-    let agent = match arguments.prompt() {
-        None => agent,
-        Some(text) => Some(send(client, agent, text)?),
-    };
-    attach(arguments, around, agent, false).map(Some)
+    if let Some(text) = arguments.prompt() {
+        // As in a chat of its own, agent 0 gets the prompt, and is shown.
+        let agent = agent.get_or_insert_with(|| "0".to_owned()).clone();
+        client.request(&Request::Send { agent, text })?;
+    }
+    attach(arguments, env, agent, false).map(Some)
 }
 
-/// The server that holds the directory which would be used, if one does: the person is told what it does not heed.
+/// The server that holds the data directory, if one does. Notes the options that have no effect on it.
 ///
 /// # Errors
-/// The socket is not ours or not as it should be.
-pub fn server_of(arguments: &Arguments, around: &Surroundings) -> Result<Option<Client>> {
-    let directory = config::load(arguments, around).config().data_directory.clone();
-    // What keeps a directory from being one is told by the store.
+/// The socket is not safe to use.
+pub fn find_server(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Client>> {
+    let directory = config::load(arguments, env).config().data_directory.clone();
+    // If the directory cannot be used, the store says why.
     let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };
     let client = Client::connect(&directory)?;
-    if client.is_some() {
-        settings_of_its_own(arguments, &directory);
+    if client.is_some()
+        && let Some(options) = options_without_effect(arguments)
+    {
+        print_note(&format!("no effect on the running server of {}: {options}", directory.display()));
     }
     Ok(client)
 }
 
-/// As in a chat of its own: what is said on the command line goes to agent 0 if nobody is named, and that one is shown.
-fn send(mut client: Client, agent: Option<String>, text: String) -> Result<String> {
-    let agent = agent.unwrap_or_else(|| "0".to_owned());
-    client.ask(&Request::Send { agent: agent.clone(), text })?;
-    Ok(agent)
-}
-
-/// Says which options mean nothing here, if there are any.
-fn settings_of_its_own(arguments: &Arguments, directory: &Path) {
-    let said = [
-        // A run without a terminal takes it along.
+fn options_without_effect(arguments: &Arguments) -> Option<String> {
+    let options = [
+        // With --print it selects the model of the agent.
         (arguments.model.is_some() && !arguments.print, "--model"),
         (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
         (arguments.trace.is_some(), "--trace"),
+        (arguments.trace_stable, "--trace-stable"),
     ];
-    let said: Vec<&str> = said.into_iter().filter_map(|(is_said, name)| is_said.then_some(name)).collect();
-    if !said.is_empty() {
-        let (names, place) = (said.join(", "), directory.display());
-        scripts::aside(&format!("a server holds {place}, which has settings of its own: {names} has no effect"));
-    }
+    let given: Vec<&str> = options.into_iter().filter_map(|(is_given, name)| is_given.then_some(name)).collect();
+    (!given.is_empty()).then(|| given.join(", "))
 }

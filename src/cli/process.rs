@@ -1,4 +1,4 @@
-//! What the process needs of its surroundings.
+//! Limits, panics and the binary of this process.
 
 use std::path::PathBuf;
 
@@ -7,27 +7,27 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::base::error::Result;
 use crate::terminal::tty;
 
-/// As many descriptors as are allowed, and no core dump that would hold keys and conversations.
+/// Raises the limit of descriptors to the maximum, and disables core dumps, which would contain keys and conversations.
 pub fn prepare() {
     let limit = getrlimit(Resource::Nofile);
-    // A refusal leaves what there was: fewer agents at once, or a dump that the system allows anyhow.
+    // If that is denied, the limits stay as they are.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
-/// A panic leaves the terminal as it was found, and its words readable.
+/// Makes a panic restore the terminal before its message is printed.
 pub fn restore_terminal_on_panic() {
-    let told = std::panic::take_hook();
+    let print_message = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // A tool's thread may panic without the program ending: its call is answered with an error.
+        // A panic in a tool's thread does not end the program: the call gets an error as its result.
         if std::thread::current().name() == Some("main") {
             tty::restore_for_panic();
-            told(panic);
+            print_message(panic);
         }
     }));
 }
 
-/// Our own binary, also after it was replaced by a newer one.
+/// The path of this binary, which stays valid when the file is replaced.
 pub fn own_binary() -> Result<PathBuf> {
     let link = PathBuf::from("/proc/self/exe");
     if link.exists() { Ok(link) } else { Ok(std::env::current_exe()?) }

@@ -1,8 +1,8 @@
-//! What scripts ask of a server, a subcommand each: one request, and the answer on the standard output. `ps` and `logs` are
-//! answered from the store where nobody serves.
+//! The subcommands for scripts. Each sends one request to the server and prints the response. Without a server, `ps` and
+//! `logs` read the store.
 
-mod kept;
 mod print;
+mod stored;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -10,97 +10,100 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::arguments::{Command, Logs};
-use super::client::Client;
+use super::client::{self, Client};
 use super::code;
+use super::stdio::print_line;
 use crate::base::error::Result;
 use crate::domain::chunk::Status;
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use print::Printer;
-pub use print::{aside, line};
 
-/// Carries one of them out. The exit code.
+/// Returns the exit code.
 ///
 /// # Errors
-/// What the server or the store refuses, or that nobody serves.
+/// The server or the store refuses the request, or there is no server.
 pub fn run(command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { json } => {
-            let agents = match Client::connect(directory)? {
-                Some(mut client) => client.ask(&Request::Agents)?,
-                None => kept::agents(directory)?,
-            };
-            print::table(&agents, print::AGENTS, *json);
+            print::table(&agents(directory)?, print::AGENTS, *json);
         }
-        Command::Logs(logs) => return look(logs, directory),
+        Command::Logs(logs) => return print_logs(logs, directory),
         Command::Send { agent, text } => {
-            let ask = Request::Send { agent: agent.clone(), text: text_of(text)? };
-            Client::require(directory)?.ask(&ask)?;
+            let request = Request::Send { agent: agent.clone(), text: text_of(text)? };
+            Client::require(directory)?.request(&request)?;
         }
         Command::Kill { agent, cascade } => {
-            Client::require(directory)?.ask(&Request::Kill { agent: agent.clone(), cascade: *cascade })?;
+            Client::require(directory)?.request(&Request::Kill { agent: agent.clone(), cascade: *cascade })?;
         }
         Command::Interrupt { agent } => {
-            Client::require(directory)?.ask(&Request::Interrupt { agent: agent.clone() })?;
+            Client::require(directory)?.request(&Request::Interrupt { agent: agent.clone() })?;
         }
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
         Command::Sessions { json } => {
-            let sessions = Client::require(directory)?.ask(&Request::Sessions)?;
+            let sessions = Client::require(directory)?.request(&Request::Sessions)?;
             print::table(&sessions, print::SESSIONS, *json);
         }
         Command::Stop => stop(directory)?,
-        _ => unreachable!("main sends only these here"),
+        _ => unreachable!("not a subcommand for scripts"),
     }
     Ok(code::DONE)
 }
 
-/// The words behind `send`, or what comes in.
+/// The agents of the server or, without one, of the store.
+pub fn agents(directory: &Path) -> Result<Value> {
+    match Client::connect(directory)? {
+        Some(mut client) => client.request(&Request::Agents),
+        None => stored::agents(directory),
+    }
+}
+
+/// The text of a message: from the command line, or from standard input for `-`.
 fn text_of(words: &[String]) -> Result<String> {
     if words != ["-"] {
         return Ok(words.join(" "));
     }
     let mut text = String::new();
-    // One byte more than a request can have: then it is refused, and no stream without an end is kept.
+    // One byte more than a request can have, so that longer input is refused without reading all of it.
     std::io::stdin().lock().take(LONGEST_LINE as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Prints chunks, from the server or from what is kept.
-fn look(logs: &Logs, directory: &Path) -> Result<u8> {
+fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
     let mut printer = Printer::new(logs.json);
     let Some(mut client) = Client::connect(directory)? else {
         if logs.follow {
             return Client::require(directory).map(|_| code::DONE);
         }
-        kept::chunks(logs, directory, &mut printer)?;
+        stored::print_chunks(logs, directory, &mut printer)?;
         return Ok(code::DONE);
     };
     if logs.follow {
-        client.be_patient()?;
+        client.wait_forever()?;
     }
-    let ask =
+    let request =
         Request::Logs { agent: logs.agent.clone(), from: logs.from.clone(), last: logs.last, follows: logs.follow };
-    client.tell(&ask)?;
+    client.send(&request)?;
     while !printer.is_closed() {
-        match client.next()? {
+        match client.receive()? {
             Response::Chunk(chunk) => printer.chunk(&chunk),
             Response::Missed(count) => printer.missed(count),
-            Response::Refused { kind, message } => return Err(super::client::refusal(&kind, message)),
+            Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
             Response::Done(_) => break,
-            Response::Frame(_) | Response::Suspend | Response::End(_) => {}
+            Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
         }
     }
     printer.end();
     Ok(code::DONE)
 }
 
-/// Waits until an agent is at rest. How that came about is the exit code.
+/// Waits until an agent is at rest; the exit code tells its status.
 fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     let mut client = Client::require(directory)?;
-    // The server keeps the time: it knows when the request came.
-    client.be_patient()?;
-    let answer = client.ask(&Request::Wait { agent: agent.to_owned(), seconds: timeout })?;
-    let status = answer.as_str().or_else(|| answer["status"].as_str()).unwrap_or_default();
-    line(status);
+    // The server watches the timeout.
+    client.wait_forever()?;
+    let response = client.request(&Request::Wait { agent: agent.to_owned(), seconds: timeout })?;
+    let status = response["status"].as_str().unwrap_or_default();
+    print_line(status);
     Ok(match status {
         _ if status == Status::Idle.name() => code::DONE,
         _ if status == Status::Interrupted.name() => code::INTERRUPTED,
@@ -109,11 +112,11 @@ fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     })
 }
 
-/// The answer may come before the server has ended: that is over when it hangs up.
+/// Stops the server, and waits until it has closed the connection and so released the store.
 fn stop(directory: &Path) -> Result<()> {
     let mut client = Client::require(directory)?;
-    client.be_patient()?;
-    let _: Value = client.ask(&Request::Stop)?;
-    while client.next().is_ok() {}
+    client.wait_forever()?;
+    let _: Value = client.request(&Request::Stop)?;
+    while client.receive().is_ok() {}
     Ok(())
 }

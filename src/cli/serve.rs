@@ -1,15 +1,16 @@
-//! `polylogue serve`: the loop without a terminal, which its agents outlive. In the background it is our own binary once
-//! more, in a session of its own: nothing that happens to the terminal of whoever started it reaches it.
+//! `polylogue serve`: the event loop without a terminal of its own. In the background it is a new process of the same
+//! program, in a session of its own, which closing the terminal does not affect.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::arguments::{Arguments, Serve};
-use super::config::{self, Surroundings};
-use super::{code, process, scripts, served_directory, way_back};
+use super::config::{self, ProcessEnvironment};
+use super::stdio::{print_line, print_note};
+use super::{code, data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
@@ -18,40 +19,39 @@ use crate::repl::Repl;
 use crate::socket::{self, Listener};
 use crate::store::{self, Store};
 
-/// What the process in the background has to say, in the data directory.
+/// Standard error of the background process; a file in the data directory.
 const LOG: &str = "server.log";
-/// A log that is longer is begun anew.
-const LONGEST_LOG: u64 = 1 << 20;
+/// A longer log is truncated at the next start.
+const MAX_LOG_BYTES: u64 = 1 << 20;
 
-/// Serves until somebody ends it, or starts who does. The exit code.
+/// Serves until the server is stopped, or starts one in the background. Returns the exit code.
 ///
 /// # Errors
-/// The configuration is wrong, or somebody else holds the data directory.
-pub fn run(arguments: &Arguments, serve: &Serve, around: &Surroundings) -> Result<u8> {
+/// The configuration is invalid, or another process holds the data directory.
+pub fn run(arguments: &Arguments, serve: &Serve, env: &ProcessEnvironment) -> Result<u8> {
     if serve.background {
-        let back = way_back(arguments, config::load(arguments, around).data_directory_said());
-        return background(&served_directory(arguments, around)?, &back);
+        let back = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
+        return serve_in_background(&data_directory::required(arguments, env)?, &back);
     }
     if serve.detached {
-        // A process that was just started leads no group, so it can leave the session.
+        // This cannot fail: a process that was just started does not lead a process group.
         rustix::process::setsid().map_err(std::io::Error::from)?;
     }
-    // An option may stand before the word and behind it.
+    // These options are accepted before and after the subcommand.
     let mut arguments = arguments.clone();
     arguments.working_limit = serve.working_limit.clone().or(arguments.working_limit);
     arguments.trace = serve.trace.clone().or(arguments.trace);
-    here(&arguments, serve.detached, around)
+    serve_here(&arguments, serve.detached, env)
 }
 
-/// Serves in this process.
-fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Result<u8> {
-    let directory = served_directory(arguments, around)?;
+fn serve_here(arguments: &Arguments, is_detached: bool, env: &ProcessEnvironment) -> Result<u8> {
+    let directory = data_directory::required(arguments, env)?;
     process::prepare();
-    let loaded = config::load(arguments, around);
-    let back = way_back(arguments, loaded.data_directory_said());
+    let loaded = config::load(arguments, env);
+    let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
     let store = Store::open(&directory).map_err(|error| explain(error, &directory, &back))?;
-    // The lock is ours, so a socket that is there is nobody's.
+    // This process holds the lock of the store, so an existing socket is stale.
     let listener = Listener::bind(&directory)?;
     let signals = Signals::catch()?;
     let mut repl = Repl::open(config, store, Clock::system(), None)?;
@@ -61,85 +61,85 @@ fn here(arguments: &Arguments, is_detached: bool, around: &Surroundings) -> Resu
     let outcome = repl.run();
     let unsaved = repl.unsaved();
     drop(repl);
-    if let Some(loss) = super::loss(Some(&directory), unsaved) {
-        scripts::aside(&loss);
+    if let Some(loss) = data_directory::loss(Some(&directory), unsaved) {
+        print_note(&loss);
     }
     outcome.map(|()| code::DONE)
 }
 
-/// One line for a person; and for whoever started us in the background the news that we can be reached.
+/// Notes how to reach the server, and prints the process id for [`serve_in_background`].
 fn announce(directory: &Path, back: &str, is_detached: bool) -> Result<()> {
-    let (place, process) = (directory.display(), std::process::id());
-    scripts::aside(&format!(
-        "process {process} serves {place}: polylogue attach{back} brings a terminal to it, polylogue stop{back} ends it"
+    let (path, process) = (directory.display(), std::process::id());
+    print_note(&format!(
+        "process {process} serves {path}: polylogue attach{back} attaches a terminal, polylogue stop{back} stops the server"
     ));
     if is_detached {
-        // Should nobody listen any more, it was left to itself.
-        let _ = writeln!(std::io::stdout(), "{process}");
-        let nowhere = File::options().write(true).open("/dev/null")?;
-        rustix::stdio::dup2_stdout(&nowhere).map_err(std::io::Error::from)?;
+        // The process that started this one may have been killed; the server continues.
+        print_line(&process.to_string());
+        let null = File::options().write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdout(&null).map_err(std::io::Error::from)?;
     }
     Ok(())
 }
 
-/// Where a server holds the directory, that is what to say.
+/// Replaces the error of the store if a server holds the directory.
 fn explain(error: Error, directory: &Path, back: &str) -> Error {
     match (store::holder(directory), socket::connect(directory)) {
         (Some(process), Ok(Some(_))) => {
-            let place = directory.display();
-            let words =
-                format!("process {process} serves {place} already: polylogue attach{back} brings a terminal to it");
-            Error::new(ErrorKind::System, words)
+            let message = format!(
+                "process {process} already serves {}: polylogue attach{back} attaches a terminal",
+                directory.display()
+            );
+            Error::new(ErrorKind::System, message)
         }
         _ => error,
     }
 }
 
-/// Starts a server in the background and waits until it can be reached, or has failed.
-fn background(directory: &Path, back: &str) -> Result<u8> {
+/// Starts a server in the background, and waits until it accepts connections or has failed.
+fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
     store::make_directory(directory)?;
     let path = directory.join(LOG);
     let mut log = store::private_file(&path)?;
-    if log.metadata()?.len() > LONGEST_LOG {
+    if log.metadata()?.len() > MAX_LOG_BYTES {
         log.set_len(0)?;
     }
     let before = log.seek(SeekFrom::End(0))?;
     let mut child = spawn(&path)?;
     let mut line = String::new();
-    if let Some(told) = child.stdout.take() {
-        BufReader::new(told).read_line(&mut line)?;
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).read_line(&mut line)?;
     }
     if line.is_empty() {
-        return failed(&mut child, log, before);
+        return report_failure(&mut child, log, before);
     }
-    scripts::line(line.trim_end());
-    scripts::aside(&format!(
-        "{} is served: polylogue attach{back} brings a terminal to it, polylogue stop{back} ends it",
+    print_line(line.trim_end());
+    print_note(&format!(
+        "serving {}: polylogue attach{back} attaches a terminal, polylogue stop{back} stops the server",
         directory.display()
     ));
     Ok(code::DONE)
 }
 
-/// Ourselves once more, with the same words.
+/// Starts the same program with the same arguments.
 fn spawn(log: &Path) -> Result<Child> {
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| if word == "--background" { "--detached".into() } else { word });
+    let arguments = std::env::args_os().skip(1);
+    let arguments = arguments.map(|argument| if argument == "--background" { "--detached".into() } else { argument });
     let log = File::options().append(true).open(log)?;
     let mut command = Command::new(process::own_binary()?);
-    // The name that lists of processes show.
-    command.arg0("polylogue").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    command.spawn().map_err(|error| Error::from(error).context("a server cannot be started"))
+    // Without this, ps(1) shows `exe`, the last component of the path.
+    command.arg0("polylogue").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    command.spawn().map_err(|error| Error::from(error).context("cannot start a server"))
 }
 
-/// What it said before it ended is what there is to say.
-fn failed(child: &mut Child, mut log: File, before: u64) -> Result<u8> {
+/// Shows what the background process wrote to its log. Returns its exit code.
+fn report_failure(child: &mut Child, mut log: File, before: u64) -> Result<u8> {
     let status = child.wait()?;
-    let mut words = String::new();
+    let mut text = String::new();
     log.seek(SeekFrom::Start(before))?;
-    log.read_to_string(&mut words)?;
-    // It begins with our name, as every word beside an answer does.
-    let words = words.trim_end();
-    let words = words.strip_prefix("polylogue: ").unwrap_or(words);
-    scripts::aside(if words.is_empty() { "the server ended without a word" } else { words });
+    log.read_to_string(&mut text)?;
+    let text = text.trim_end();
+    let message = text.strip_prefix("polylogue: ").unwrap_or(text);
+    print_note(if message.is_empty() { "the server ended without an error message" } else { message });
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(code::FAILED))
 }

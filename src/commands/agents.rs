@@ -43,13 +43,13 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
     let here = if agent.id() == context.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
         // For a place, or for the end of its provider's pause: its own screen tells which.
-        (State::WaitingForLlm, Wait::Place) => "waiting for its turn",
+        (State::WaitingForLlm, Wait::Slot) => "waiting for its turn",
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to try again",
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "writing",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for letters",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
-        (State::Idle, _) if agent.has_others_at_work() => "waiting for its team",
+        (State::Idle, _) if agent.has_background_work() => "waiting for its team",
         (state, _) => state.name(),
     };
     let mail = if agent.unread == 0 {

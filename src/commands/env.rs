@@ -2,7 +2,7 @@
 
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
-use crate::domain::environment::{Names, Spec};
+use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::{Change, InputResult};
 use crate::tools::{TOOLS, worktree};
 
@@ -22,16 +22,16 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         "" => Ok(InputResult::Continue(Some(description(context)))),
         "list" => Ok(InputResult::Continue(Some(list(context)))),
         spec => {
-            let spec: Spec = spec.parse()?;
-            with_names(context, |names| names.meaning(&spec))?;
+            let spec: EnvironmentSpec = spec.parse()?;
+            with_names(context, |names| names.resolve(&spec))?;
             Ok(InputResult::NewState(Change::Environment(spec.to_string()), None))
         }
     }
 }
 
-fn with_names<T>(context: &CommandContext, ask: impl FnOnce(Names) -> T) -> T {
+fn with_names<T>(context: &CommandContext, ask: impl FnOnce(EnvironmentNames) -> T) -> T {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    ask(Names { entries: &context.config.environments, tools: &tools })
+    ask(EnvironmentNames { entries: &context.config.environments, tools: &tools })
 }
 
 fn description(context: &CommandContext) -> String {

@@ -22,7 +22,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let is_idle = context
         .roster
         .get(context.current)
-        .is_none_or(|agent| agent.state() == State::Idle && !agent.has_others_at_work());
+        .is_none_or(|agent| agent.state() == State::Idle && !agent.has_background_work());
     Ok(if is_idle {
         InputResult::Continue(Some("nothing is under way".into()))
     } else {

@@ -22,6 +22,7 @@ mod sessions;
 mod slice;
 mod switch;
 mod system;
+#[cfg(feature = "coordinator")]
 mod team;
 mod tools;
 mod usage;
@@ -39,7 +40,8 @@ pub use agents::agent_tree;
 pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
-pub use team::{TeamOrder, team_order};
+#[cfg(feature = "coordinator")]
+pub use team::{TeamRequest, parse_team_request};
 
 /// The house as a command may see it.
 pub struct CommandContext<'a> {
@@ -70,7 +72,7 @@ pub struct TerminalInfo {
     /// It only watches.
     pub is_read_only: bool,
     /// It is the one at which the command was typed.
-    pub is_asker: bool,
+    pub is_origin: bool,
 }
 
 impl CommandContext<'_> {
@@ -141,6 +143,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &agents::AGENTS,
     &name::NAME,
     &kill::KILL,
+    #[cfg(feature = "coordinator")]
     &team::TEAM,
     &env::ENV,
     &interrupt::INTERRUPT,
@@ -165,6 +168,12 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &sessions::SESSIONS,
     &detach::DETACH,
     &exit::EXIT,
+];
+
+/// Commands of Cargo features that this program was built without, each with its feature.
+const LEFT_OUT: &[(&str, &str)] = &[
+    #[cfg(not(feature = "coordinator"))]
+    ("team", "coordinator"),
 ];
 
 /// Turns one line into what is wanted: a command into its result, everything else into a message.
@@ -212,6 +221,9 @@ pub fn find(name: &str) -> Option<&'static CommandSpec> {
 }
 
 fn unknown(name: &str, context: &CommandContext) -> Error {
+    if let Some((_, feature)) = LEFT_OUT.iter().find(|(command, _)| *command == name) {
+        return Error::not_built_in(feature);
+    }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
     let words = match text::nearest(name, names) {

@@ -27,7 +27,7 @@ pub const THINKING: CommandSpec = CommandSpec {
     about: "how much the model thinks",
     busy: WhenBusy::Runs,
     run: thinking,
-    complete: |_, _| Thinking::WORDS.map(str::to_owned).into(),
+    complete: |_, _| Thinking::NAMES.map(str::to_owned).into(),
 };
 
 fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
@@ -60,7 +60,7 @@ fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let talk = &context.agent()?.talk;
     let accepts = |word: &&str| word.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
-    let words: Vec<&str> = Thinking::WORDS.into_iter().filter(accepts).collect();
+    let words: Vec<&str> = Thinking::NAMES.into_iter().filter(accepts).collect();
     let model = talk.endpoint.full_name();
     Ok(InputResult::Continue(Some(format!("thinking: {}; {model} takes {}", talk.thinking, words.join(", ")))))
 }

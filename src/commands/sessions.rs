@@ -24,10 +24,10 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 fn line(context: &CommandContext, sitting: &TerminalInfo) -> String {
-    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_asker } = sitting;
+    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_origin } = sitting;
     format!(
         "{} terminal {number}  {columns}x{rows}  for {}  at {}{}",
-        if *is_asker { ">" } else { " " },
+        if *is_origin { ">" } else { " " },
         age(context.unix_ms - since),
         context.roster.get(*focus).map(|agent| agent.identity.label()).unwrap_or_default(),
         if *is_read_only { "  read-only" } else { "" },

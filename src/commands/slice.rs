@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::message::{Body, Message};
-use crate::domain::slice::Spec;
+use crate::domain::slice::SliceSpec;
 
 /// `/slice`.
 pub const SLICE: CommandSpec = CommandSpec {
@@ -42,7 +42,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", tell(count)?)))),
         "count" => Ok(InputResult::Continue(Some(tell(count)?))),
         "list" => Ok(InputResult::Continue(Some(tell(list)?))),
-        spec => Ok(InputResult::NewState(Change::Slice(Spec::parse(spec)?), None)),
+        spec => Ok(InputResult::NewState(Change::Slice(SliceSpec::parse(spec)?), None)),
     }
 }
 

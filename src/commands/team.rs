@@ -1,5 +1,5 @@
-//! `/team`: several children of this agent work on one task. What stands in the line is read here, once when it is typed
-//! and once when it is carried out.
+//! `/team`: several forks of this agent work on one task. The line is parsed twice: when it is typed, so that errors appear
+//! at once, and when it is carried out.
 
 use std::time::Duration;
 
@@ -24,24 +24,23 @@ pub const TEAM: CommandSpec = CommandSpec {
     complete,
 };
 
-/// Members where nobody has named any.
-const USUAL_MEMBERS: usize = 3;
+const DEFAULT_MEMBERS: usize = 3;
 const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--timeout", "--retries"];
 
-/// A task and who is to work on it.
+/// A task and the members that work on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TeamOrder {
-    /// What is to be done.
+pub struct TeamRequest {
+    /// The text of the task.
     pub task: String,
-    /// Who does it.
+    /// In order.
     pub members: Vec<Member>,
-    /// How.
+    /// How the task is run.
     pub settings: Settings,
 }
 
-/// What the options and words in front of the task say.
+/// What precedes the task in the line.
 #[derive(Default)]
-struct Said {
+struct Options {
     strategy: Option<Strategy>,
     aggregation: Option<Aggregation>,
     members: Option<Vec<Member>>,
@@ -55,36 +54,35 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::ShowTeam, None));
     }
-    let order = team_order(arguments, &context.config.team)?;
-    let count = text::counted(order.members.len(), "member works", "members work");
-    let note = format!("{count} on it: their answers come as letters, the outcome as a note (Esc stops them)");
+    let request = parse_team_request(arguments, &context.config.team)?;
+    let members = text::counted(request.members.len(), "member", "members");
+    let note = format!("started {members}: answers arrive as mail, the outcome as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
-/// Reads what stands behind `/team`: options and the names of a strategy and an aggregation in any order, then the task,
-/// quoted or not. A task that begins with one of those names has to be quoted. What the line does not say is as it is
-/// configured.
+/// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A
+/// task that begins with the name of a strategy or aggregation must be quoted. `configured` gives the defaults.
 ///
 /// # Errors
-/// There is no task, an option lacks its value, or a name is not known; the words name the nearest.
-pub fn team_order(line: &str, configured: &TeamSettings) -> Result<TeamOrder> {
-    let (mut said, mut rest) = (Said::default(), line.trim());
-    while let Some(after) = said.read(rest)? {
+/// There is no task, an option lacks its value, or a name is unknown; the message gives the nearest.
+pub fn parse_team_request(line: &str, configured: &TeamSettings) -> Result<TeamRequest> {
+    let (mut options, mut rest) = (Options::default(), line.trim());
+    while let Some(after) = options.parse_next(rest)? {
         rest = after.trim_start();
     }
     let task = unquoted(rest.trim_end());
     if task.trim().is_empty() {
-        return Err(usage("what is the task? say it behind the options: /team parallel vote \"TASK\""));
+        return Err(usage("missing task: put it after the options, as in /team parallel vote \"TASK\""));
     }
-    said.order(task, Settings::of(configured))
+    options.into_request(task, Settings::of(configured))
 }
 
-impl Said {
-    /// Takes what stands in front; what is left behind it, or nothing if that is the task.
-    fn read<'a>(&mut self, rest: &'a str) -> Result<Option<&'a str>> {
-        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+impl Options {
+    /// Parses the first word. Returns the rest of the line, or `None` if the task begins here.
+    fn parse_next<'a>(&mut self, line: &'a str) -> Result<Option<&'a str>> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word.starts_with("--") {
-            return self.read_option(word, after.trim_start()).map(Some);
+            return self.parse_option(word, rest.trim_start()).map(Some);
         }
         if let Ok(strategy) = word.parse()
             && self.strategy.is_none()
@@ -95,24 +93,24 @@ impl Said {
         {
             self.aggregation = Some(aggregation);
         } else {
-            return refuse_misspelt(word, rest).map(|()| None);
+            return refuse_misspelt(word, line).map(|()| None);
         }
-        Ok(Some(after))
+        Ok(Some(rest))
     }
 
-    fn read_option<'a>(&mut self, word: &'a str, after: &'a str) -> Result<&'a str> {
+    fn parse_option<'a>(&mut self, word: &'a str, rest: &'a str) -> Result<&'a str> {
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         if !OPTIONS.contains(&option) {
-            let near = text::nearest(option, OPTIONS.into_iter());
-            let hint = near.map_or_else(|| OPTIONS.join(", "), |near| format!("did you mean {near}?"));
-            return Err(usage(&format!("/team knows no option {option}: {hint}")));
+            let nearest = text::nearest(option, OPTIONS.into_iter());
+            let hint = nearest.map_or_else(|| OPTIONS.join(", "), |nearest| format!("did you mean {nearest}?"));
+            return Err(usage(&format!("unknown option {option} of /team: {hint}")));
         }
-        let (value, after) =
-            value.map_or_else(|| after.split_once(char::is_whitespace).unwrap_or((after, "")), |value| (value, after));
+        let (value, rest) =
+            value.map_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")), |value| (value, rest));
         if value.is_empty() {
-            return Err(usage(&format!("{option} wants a word behind it")));
+            return Err(usage(&format!("{option} needs a value")));
         }
-        let number = || value.parse::<u32>().map_err(|_| usage(&format!("{option} wants a number, not {value:?}")));
+        let number = || value.parse::<u32>().map_err(|_| usage(&format!("{option} needs a number (got {value:?})")));
         match option {
             "--template" => self.template = Some(template::find(&template::built_in(), value)?.clone()),
             "--agents" => self.members = Some(Member::list(value)?),
@@ -121,37 +119,37 @@ impl Said {
             "--timeout" => self.timeout = Some(Duration::from_secs(number()?.into())),
             _ => self.retries = Some(number()?),
         }
-        Ok(after)
+        Ok(rest)
     }
 
-    fn order(self, task: &str, usual: Settings) -> Result<TeamOrder> {
+    fn into_request(self, task: &str, defaults: Settings) -> Result<TeamRequest> {
         if self.members.is_some() && self.template.is_some() {
-            return Err(usage("who is to work on it? take one of --template, --agents and --count"));
+            return Err(usage("use only one of --template, --agents and --count"));
         }
-        let of_template = self.template.as_ref().map(|one| (one.strategy, one.aggregation));
+        let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
         let (strategy, aggregation) = of_template.unwrap_or_default();
         let mut settings = Settings {
-            strategy: self.strategy.or(strategy).unwrap_or(usual.strategy),
-            aggregation: self.aggregation.or(aggregation).unwrap_or(usual.aggregation),
+            strategy: self.strategy.or(strategy).unwrap_or(defaults.strategy),
+            aggregation: self.aggregation.or(aggregation).unwrap_or(defaults.aggregation),
             judge: self.judge,
-            ..usual
+            ..defaults
         };
         settings.agent_timeout = self.timeout.unwrap_or(settings.agent_timeout);
         settings.retry.retries = self.retries.unwrap_or(settings.retry.retries);
         settings.check()?;
         let members = self.members.or(self.template.map(|template| template.members));
-        let members = members.map_or_else(|| Member::numbered(USUAL_MEMBERS), Ok)?;
-        Ok(TeamOrder { task: task.to_owned(), members, settings })
+        let members = members.map_or_else(|| Member::numbered(DEFAULT_MEMBERS), Ok)?;
+        Ok(TeamRequest { task: task.to_owned(), members, settings })
     }
 }
 
-/// What is nearly a name, in front of quotes or long enough not to be a word by chance, was meant to be one.
-fn refuse_misspelt(word: &str, rest: &str) -> Result<()> {
-    let is_before_quotes = !word.starts_with('"') && rest.ends_with('"') && rest.matches('"').count() == 2;
+/// Refuses a task whose first word is nearly a name, if a quoted task follows or the word is too long to match by chance.
+fn refuse_misspelt(word: &str, line: &str) -> Result<()> {
+    let is_before_quotes = !word.starts_with('"') && line.ends_with('"') && line.matches('"').count() == 2;
     let is_suspect = is_before_quotes || (word.len() >= 6 && !word.starts_with('"'));
     match text::nearest(word, names()).filter(|_| is_suspect) {
-        Some(near) => {
-            Err(usage(&format!("there is no {word:?}: did you mean {near}? (else put the task into quotes)")))
+        Some(nearest) => {
+            Err(usage(&format!("{word:?} is unknown: did you mean {nearest}? (otherwise put the task in quotes)")))
         }
         None => Ok(()),
     }
@@ -179,14 +177,14 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
-        let TeamOrder { task, members, settings } =
-            team_order(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    fn parse(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
+        let TeamRequest { task, members, settings } =
+            parse_team_request(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
         (task, members.into_iter().map(|member| member.name).collect(), settings.strategy, settings.aggregation)
     }
 
     #[test]
-    fn names_and_options_stand_before_the_task_in_any_order() {
+    fn names_and_options_precede_the_task_in_any_order() {
         let three = ["agent-1", "agent-2", "agent-3"];
         for (line, task, members, strategy, aggregation) in [
             ("say hello", "say hello", &three[..], Strategy::Sequential, Aggregation::Concatenate),
@@ -198,55 +196,55 @@ mod tests {
             ("note \"a\" and \"b\"", "note \"a\" and \"b\"", &three, Strategy::Sequential, Aggregation::Concatenate),
         ] {
             let members = members.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(read(line), (task.to_owned(), members, strategy, aggregation), "{line}");
+            assert_eq!(parse(line), (task.to_owned(), members, strategy, aggregation), "{line}");
         }
     }
 
     #[test]
-    fn a_template_says_how_its_members_work_unless_the_line_does() {
+    fn the_line_overrides_the_template() {
         let template = template::built_in().remove(0);
-        let (_, members, strategy, aggregation) = read(&format!("--template {} x", template.name));
+        let (_, members, strategy, aggregation) = parse(&format!("--template {} x", template.name));
         assert_eq!(members.len(), template.members.len());
         assert_eq!((Some(strategy), Some(aggregation)), (template.strategy, template.aggregation));
-        assert_eq!(read(&format!("vote --template {} x", template.name)).3, Aggregation::Vote);
+        assert_eq!(parse(&format!("vote --template {} x", template.name)).3, Aggregation::Vote);
     }
 
     #[test]
-    fn what_the_line_does_not_say_is_as_the_template_says_and_then_as_it_is_configured() {
+    fn the_line_overrides_the_configuration() {
         let configured = TeamSettings {
             strategy: "parallel",
             aggregation: "vote",
             agent_timeout: Duration::from_secs(7),
             retries: 1,
         };
-        let read = |line: &str| team_order(line, &configured).expect("an order").settings;
-        assert_eq!(read("x"), Settings::of(&configured));
-        let said = read("adaptive merge --timeout 5 --retries 0 x");
-        assert_eq!((said.strategy, said.aggregation), (Strategy::Adaptive, Aggregation::Merge));
-        assert_eq!((said.agent_timeout, said.retry.retries), (Duration::from_secs(5), 0));
-        assert_eq!(read("--template refactor x").strategy, Strategy::Pipeline);
+        let parse = |line: &str| parse_team_request(line, &configured).expect("valid").settings;
+        assert_eq!(parse("x"), Settings::of(&configured));
+        let settings = parse("adaptive merge --timeout 5 --retries 0 x");
+        assert_eq!((settings.strategy, settings.aggregation), (Strategy::Adaptive, Aggregation::Merge));
+        assert_eq!((settings.agent_timeout, settings.retry.retries), (Duration::from_secs(5), 0));
+        assert_eq!(parse("--template refactor x").strategy, Strategy::Pipeline);
     }
 
     #[test]
-    fn what_is_missing_or_misspelt_is_said_and_the_nearest_name_is_named() {
-        for (line, words) in [
-            ("parallel", "what is the task?"),
-            ("\"\"", "what is the task?"),
+    fn errors_name_what_is_missing_or_the_nearest_name() {
+        for (line, expected) in [
+            ("parallel", "missing task"),
+            ("\"\"", "missing task"),
             ("paralel \"x\"", "did you mean parallel?"),
             ("vot \"x\"", "did you mean vote?"),
             ("concatanate x", "did you mean concatenate?"),
             ("--template code-reviw x", "did you mean code-review?"),
             ("--cuont 3 x", "did you mean --count?"),
-            ("--count", "wants a word"),
-            ("--count many x", "wants a number"),
+            ("--count", "needs a value"),
+            ("--count many x", "needs a number"),
             ("--count 0 x", "at least one member"),
             ("--count 101 x", "at most 100"),
-            ("--count 2 --template testing x", "take one of"),
-            ("--judge a/b vote x", "a judge picks for select_best"),
+            ("--count 2 --template testing x", "use only one of"),
+            ("--judge a/b vote x", "a judge needs the aggregation select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
-            let error = team_order(line, &TeamSettings::default()).expect_err(line);
-            assert!(error.message.contains(words), "{line}: {error}");
+            let error = parse_team_request(line, &TeamSettings::default()).expect_err(line);
+            assert!(error.message.contains(expected), "{line}: {error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
-use crate::store::Spent;
+use crate::store::UsageTotal;
 
 /// `/usage`.
 pub const USAGE: CommandSpec = CommandSpec {
@@ -24,8 +24,8 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 
-fn words(spent: &Spent) -> String {
-    let Spent { requests, input, cached, output, .. } = spent;
+fn words(spent: &UsageTotal) -> String {
+    let UsageTotal { requests, input, cached, output, .. } = spent;
     let cost = match spent.priced {
         0 => String::new(),
         priced if priced < *requests => format!(", ${} for {priced} of them", dollars(spent.cost)),
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_cost_that_is_known_for_some_requests_says_for_how_many() {
-        let spent = Spent { requests: 3, cost: 20_000_000, priced: 2, ..Spent::default() };
+        let spent = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
         assert!(words(&spent).ends_with(", $0.020 for 2 of them"), "{}", words(&spent));
         assert!(!words(&spent_on(1)).contains('$'));
     }
@@ -82,7 +82,7 @@ mod tests {
         assert!(words(&spent_on(2)).starts_with("2 counted requests, "));
     }
 
-    fn spent_on(requests: u64) -> Spent {
-        Spent { requests, ..Spent::default() }
+    fn spent_on(requests: u64) -> UsageTotal {
+        UsageTotal { requests, ..UsageTotal::default() }
     }
 }

@@ -1,5 +1,5 @@
-//! What an agent produces and receives, piece by piece: the vocabulary of everybody who looks at it, and its form as a line
-//! of JSON. A chunk is numbered when it is appended to its agent's ring, before anybody sees it.
+//! What an agent produces and receives, piece by piece, for everything that displays or records it; and its form as a line
+//! of JSON. A chunk is numbered when it is appended to its agent's ring, before any viewer sees it.
 //!
 //! One line, version 1:
 //!
@@ -18,13 +18,13 @@
 //! | `error` | `kind` (see [`crate::base::error::ErrorKind::name`]), `text` |
 //! | `mail` | `from` (an agent's id), `id` |
 //!
-//! Consecutive `text` (or `thinking`) chunks are one text: where it is cut means nothing. A reader skips types and fields
-//! that it does not know; what it knows keeps its meaning as long as `v` is 1.
+//! Consecutive `text` (or `thinking`) chunks form one text; the boundaries between them have no meaning. A reader ignores
+//! types and fields that it does not know; those that it knows keep their meaning as long as `v` is 1.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::base::id::AgentId;
 use crate::domain::mail::MailId;
@@ -36,79 +36,86 @@ use crate::domain::tool::ToolResult;
 pub const VERSION: u64 = 1;
 
 /// One piece of what an agent produces or receives.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Chunk {
-    /// What a person, a script or a forking parent said to it.
+    /// A prompt: from a person, a script or the parent that forked the agent.
+    #[serde(with = "text_field")]
     User(String),
-    /// More of its reply.
+    /// A part of the reply.
+    #[serde(with = "text_field")]
     Text(String),
-    /// More of the reasoning that the provider shows.
+    /// A part of the reasoning that the provider shows.
+    #[serde(with = "text_field")]
     Thinking(String),
-    /// A tool is called.
+    /// The model calls a tool.
     ToolCall {
-        /// Names the call.
+        /// Identifies the call.
         id: String,
-        /// The tool's name, as the model wrote it.
+        /// The name of the tool, as the model wrote it.
         name: String,
         /// JSON text of the arguments, as the model wrote it.
         arguments: String,
         /// The call in one line, for a person.
         title: String,
     },
-    /// What came of a call.
+    /// The result of a tool call.
     ToolResult(ToolResult),
-    /// A person has to decide about a call.
+    /// A person has to approve a tool call.
     Question {
-        /// Names the question; an answer is bound to it.
+        /// Identifies the question; an answer has to name it.
         number: u64,
         /// The call in one line.
         title: String,
-        /// What exactly would run.
+        /// What would run, line by line.
         detail: Vec<String>,
     },
-    /// It is in this state from now on.
+    /// The new status of the agent.
+    #[serde(with = "status_field")]
     Status(Status),
     /// What one request cost.
     Usage(Usage),
-    /// Its turn failed, or something about it did.
+    /// The turn failed, or something else about the agent did.
     Error {
         /// The stable name of the kind of error.
         kind: String,
-        /// Words for a person.
+        /// The message for a person.
+        #[serde(rename = "text")]
         message: String,
     },
-    /// A letter came.
+    /// The agent has received mail.
     Mail {
-        /// Who wrote it.
+        /// The sender.
         from: AgentId,
-        /// Which letter.
+        /// Identifies the message.
         id: MailId,
     },
-    /// The program tells something; no model is told.
+    /// A note of the program, which models never see.
+    #[serde(with = "text_field")]
     Note(String),
-    /// A mark between parts: an interrupt, a fork, a place to come back to.
+    /// A boundary in the conversation: an interrupt, a fork, a mark to rewind to.
+    #[serde(with = "text_field")]
     Mark(String),
 }
 
-/// What an agent is doing, for whoever looks from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// What an agent is doing, as seen from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nothing; its last turn, if there was one, came to its end.
+    /// At rest; its last turn, if it had one, was completed.
     #[default]
     Idle,
-    /// It waits for its model or runs tools.
+    /// Waiting for its model, or running tools.
     Running,
-    /// A person has to decide about a call.
+    /// A person has to approve a tool call.
     AwaitingApproval,
-    /// Nothing; its last turn was interrupted, by somebody or by a crash. Is forgotten when the program is left in order.
+    /// At rest; its last turn was interrupted, by a person or by a crash. Not kept over an orderly exit.
     Interrupted,
-    /// It was killed.
+    /// Killed.
     Dead,
 }
 
 impl Status {
-    const ALL: [Self; 5] = [Self::Idle, Self::Running, Self::AwaitingApproval, Self::Interrupted, Self::Dead];
-
     /// The stable name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -126,58 +133,28 @@ impl Status {
     }
 }
 
-/// The kinds, as a ring keeps them beside the content.
-const KINDS: [&str; 12] = [
-    "user",
-    "text",
-    "thinking",
-    "note",
-    "mark",
-    "tool_call",
-    "tool_result",
-    "question",
-    "status",
-    "usage",
-    "error",
-    "mail",
-];
+/// The tag of a record in a ring whose content is not plain text.
+const JSON: u8 = 5;
 
 impl Chunk {
-    /// The stable name of its kind: the field `type`.
-    pub fn kind(&self) -> &'static str {
-        KINDS[usize::from(self.tag())]
-    }
-
-    fn tag(&self) -> u8 {
-        match self {
-            Self::User(_) => 0,
-            Self::Text(_) => 1,
-            Self::Thinking(_) => 2,
-            Self::Note(_) => 3,
-            Self::Mark(_) => 4,
-            Self::ToolCall { .. } => 5,
-            Self::ToolResult(_) => 6,
-            Self::Question { .. } => 7,
-            Self::Status(_) => 8,
-            Self::Usage(_) => 9,
-            Self::Error { .. } => 10,
-            Self::Mail { .. } => 11,
-        }
-    }
-
-    /// Bytes for a ring, and the tag beside them.
+    /// Tag and content of a record in a ring: text as it is, everything else as JSON.
     pub fn encode(&self) -> (u8, Cow<'_, [u8]>) {
-        let content = match self {
-            Self::User(text) | Self::Text(text) | Self::Thinking(text) | Self::Note(text) | Self::Mark(text) => {
-                text.as_bytes().into()
-            }
-            _ => Value::Object(self.fields()).to_string().into_bytes().into(),
+        let (tag, text) = match self {
+            Self::User(text) => (0, text),
+            Self::Text(text) => (1, text),
+            Self::Thinking(text) => (2, text),
+            Self::Note(text) => (3, text),
+            Self::Mark(text) => (4, text),
+            _ => return (JSON, serde_json::to_vec(self).expect("a chunk has only string keys").into()),
         };
-        (self.tag(), content)
+        (tag, text.as_bytes().into())
     }
 
-    /// What [`Chunk::encode`] made bytes of; `None` for anything else.
+    /// The inverse of [`Chunk::encode`]; `None` for anything else.
     pub fn decode(tag: u8, content: Vec<u8>) -> Option<Self> {
+        if tag == JSON {
+            return serde_json::from_slice(&content).ok();
+        }
         let text = String::from_utf8(content).ok()?;
         match tag {
             0 => Some(Self::User(text)),
@@ -185,91 +162,18 @@ impl Chunk {
             2 => Some(Self::Thinking(text)),
             3 => Some(Self::Note(text)),
             4 => Some(Self::Mark(text)),
-            _ => Self::from_fields(KINDS.get(usize::from(tag))?, &serde_json::from_str(&text).ok()?),
+            _ => None,
         }
     }
 
-    /// The chunk that a line of JSON tells of; `None` for a type or a form that is not known.
-    pub fn from_fields(kind: &str, fields: &Value) -> Option<Self> {
-        let text = |name: &str| Some(fields.get(name)?.as_str()?.to_owned());
-        let number = |name: &str| fields.get(name)?.as_u64();
-        Some(match kind {
-            "user" => Self::User(text("text")?),
-            "text" => Self::Text(text("text")?),
-            "thinking" => Self::Thinking(text("text")?),
-            "note" => Self::Note(text("text")?),
-            "mark" => Self::Mark(text("text")?),
-            "tool_call" => Self::ToolCall {
-                id: text("id")?,
-                name: text("name")?,
-                arguments: text("arguments")?,
-                title: text("title")?,
-            },
-            "tool_result" => Self::ToolResult(ToolResult {
-                call_id: text("id")?,
-                name: text("name")?,
-                content: text("text")?,
-                is_error: fields.get("is_error")?.as_bool()?,
-                duration: Duration::from_millis(number("ms")?),
-            }),
-            "question" => {
-                let detail = fields.get("detail")?.as_array()?.iter().map(|line| Some(line.as_str()?.to_owned()));
-                Self::Question {
-                    number: number("number")?,
-                    title: text("title")?,
-                    detail: detail.collect::<Option<_>>()?,
-                }
-            }
-            "status" => {
-                let name = text("status")?;
-                Self::Status(Status::ALL.into_iter().find(|status| status.name() == name)?)
-            }
-            "usage" => Self::Usage(Usage {
-                input: number("input")?,
-                cached: number("cached")?,
-                written: number("written")?,
-                output: number("output")?,
-                cost: number("cost"),
-            }),
-            "error" => Self::Error { kind: text("kind")?, message: text("text")? },
-            "mail" => Self::Mail { from: text("from")?.parse().ok()?, id: MailId(fields.get("id")?.as_i64()?) },
-            _ => return None,
-        })
-    }
-
-    /// The fields that its kind has in a line of JSON.
-    pub fn fields(&self) -> Map<String, Value> {
-        let value = match self {
-            Self::User(text) | Self::Text(text) | Self::Thinking(text) | Self::Note(text) | Self::Mark(text) => {
-                json!({"text": text})
-            }
-            Self::ToolCall { id, name, arguments, title } => {
-                json!({"id": id, "name": name, "arguments": arguments, "title": title})
-            }
-            Self::ToolResult(result) => json!({
-                "id": result.call_id, "name": result.name, "text": result.content, "is_error": result.is_error,
-                "ms": u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),
-            }),
-            Self::Question { number, title, detail } => json!({"number": number, "title": title, "detail": detail}),
-            Self::Status(status) => json!({"status": status.name()}),
-            Self::Usage(usage) => json!({
-                "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,
-                "cost": usage.cost,
-            }),
-            Self::Error { kind, message } => json!({"kind": kind, "text": message}),
-            Self::Mail { from, id } => json!({"from": from.to_string(), "id": id.0}),
-        };
-        if let Value::Object(fields) = value { fields } else { Map::new() }
-    }
-
-    /// What a stored message was when it happened.
+    /// The chunks that a stored message was made from.
     pub fn of_body(body: &Body) -> Vec<Self> {
         match body {
             Body::System(text) | Body::Command(text) => vec![Self::Note(text.clone())],
             Body::User(text) => vec![Self::User(text.clone())],
             Body::Assistant(reply) => {
-                let said = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
-                said.into_iter().filter(|chunk| !chunk.is_silent()).collect()
+                let parts = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
+                parts.into_iter().filter(|chunk| !chunk.is_silent()).collect()
             }
             Body::ToolCall(call) => vec![Self::ToolCall {
                 id: call.id.clone(),
@@ -295,39 +199,96 @@ impl Chunk {
     }
 }
 
-/// A stored call in one line: the tool checks and words live calls, but an old call may name a tool that is gone.
+/// A stored call in one line. A live call gets its title from its tool, but the tool of a stored one may no longer exist.
 fn title_of(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let main = ["command", "path"].iter().find_map(|key| value.get(key)?.as_str());
     format!("{name}: {}", main.unwrap_or(arguments))
 }
 
-/// A chunk at its place in the stream of its agent.
+/// A position in the stream of an agent's chunks, where a reader can continue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// The process that numbered the chunks.
+    pub epoch: String,
+    /// The number of the first chunk that the reader has not seen.
+    #[serde(rename = "n")]
+    pub number: u64,
+}
+
+/// A chunk with its number in the stream of its agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numbered {
-    /// Whose it is.
+    /// The agent.
     pub agent: AgentId,
-    /// Its number: grows by one from chunk to chunk, within an epoch.
+    /// Grows by one from chunk to chunk, within an epoch.
     pub number: u64,
-    /// What happened.
+    /// The chunk.
     pub chunk: Chunk,
 }
 
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u64,
+    agent: AgentId,
+    epoch: &'a str,
+    n: u64,
+    #[serde(flatten)]
+    chunk: &'a Chunk,
+}
+
 impl Numbered {
-    /// The chunk as a line of JSON, without the newline. `epoch` tells in which process the number was given.
+    /// The chunk as a line of JSON, without the newline. `epoch` identifies the process that gave the number.
     pub fn to_line(&self, epoch: &str) -> String {
-        let mut line = json!({
-            "v": VERSION, "agent": self.agent.to_string(), "epoch": epoch, "n": self.number, "type": self.chunk.kind(),
-        });
-        if let Value::Object(line) = &mut line {
-            line.extend(self.chunk.fields());
-        }
-        line.to_string()
+        let line = Line { v: VERSION, agent: self.agent, epoch, n: self.number, chunk: &self.chunk };
+        serde_json::to_string(&line).expect("a chunk has only string keys")
+    }
+}
+
+mod text_field {
+    use std::borrow::Cow;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Fields<'a> {
+        text: Cow<'a, str>,
+    }
+
+    pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        Fields { text: text.into() }.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        Fields::deserialize(deserializer).map(|fields| fields.text.into_owned())
+    }
+}
+
+mod status_field {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Status;
+
+    #[derive(Serialize, Deserialize)]
+    struct Fields {
+        status: Status,
+    }
+
+    pub fn serialize<S: Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
+        Fields { status: *status }.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Status, D::Error> {
+        Fields::deserialize(deserializer).map(|fields| fields.status)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
     use super::*;
 
     fn one_of_each() -> Vec<Chunk> {
@@ -355,24 +316,54 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back_from_a_ring_and_from_a_line_as_it_was() {
-        let all = one_of_each();
-        assert_eq!(all.iter().map(Chunk::kind).collect::<Vec<_>>(), KINDS);
-        for chunk in all {
+    fn every_chunk_survives_a_ring_and_a_line() {
+        let types = [
+            "user",
+            "text",
+            "thinking",
+            "note",
+            "mark",
+            "tool_call",
+            "tool_result",
+            "question",
+            "status",
+            "usage",
+            "error",
+            "mail",
+        ];
+        for (chunk, kind) in one_of_each().into_iter().zip(types) {
             let (tag, content) = chunk.encode();
             assert_eq!(Chunk::decode(tag, content.into_owned()), Some(chunk.clone()));
             let numbered = Numbered { agent: AgentId::from_bytes([1; 16]), number: 10_000, chunk: chunk.clone() };
             let line: Value = serde_json::from_str(&numbered.to_line("e")).unwrap();
             assert_eq!((&line["v"], &line["n"], &line["epoch"]), (&json!(1), &json!(10_000), &json!("e")));
-            assert_eq!(Chunk::from_fields(line["type"].as_str().unwrap(), &line), Some(chunk));
+            assert_eq!(line["type"], kind);
+            assert_eq!(Chunk::deserialize(&line).ok(), Some(chunk));
         }
     }
 
     #[test]
-    fn what_is_no_chunk_is_none() {
+    fn the_fields_of_each_type_are_those_of_the_schema() {
+        let fields = |chunk: &Chunk| serde_json::to_value(chunk).unwrap();
+        let all = one_of_each();
+        assert_eq!(fields(&all[0]), json!({"type": "user", "text": "hi \"there\"\n"}));
+        assert_eq!(
+            fields(&all[6]),
+            json!({"type": "tool_result", "id": "c", "name": "bash", "text": "out\n\0", "is_error": true, "ms": 1_500})
+        );
+        assert_eq!(fields(&all[8]), json!({"type": "status", "status": "awaiting_approval"}));
+        let usage = json!({"type": "usage", "input": 1, "cached": 2, "written": 3, "output": 4, "cost": null});
+        assert_eq!(fields(&all[9]), usage);
+        assert_eq!(fields(&all[10]), json!({"type": "error", "kind": "auth", "text": "no"}));
+        let from = AgentId::from_bytes([7; 16]).to_string();
+        assert_eq!(fields(&all[11]), json!({"type": "mail", "from": from, "id": 9}));
+    }
+
+    #[test]
+    fn unknown_tags_types_and_values_are_none() {
         assert_eq!(Chunk::decode(200, Vec::new()), None);
         assert_eq!(Chunk::decode(1, vec![0xff]), None);
-        assert_eq!(Chunk::decode(8, b"{\"status\":\"asleep\"}".to_vec()), None);
-        assert_eq!(Chunk::from_fields("telepathy", &json!({"text": "x"})), None);
+        assert_eq!(Chunk::decode(JSON, b"{\"type\":\"status\",\"status\":\"asleep\"}".to_vec()), None);
+        assert_eq!(Chunk::deserialize(json!({"type": "telepathy", "text": "x"})).ok(), None);
     }
 }

@@ -44,9 +44,11 @@ pub struct Config {
     pub follows_forks: bool,
     /// Where each turn of the loop is written down.
     pub trace: Option<PathBuf>,
+    /// Whether the trace is written so that two runs can be compared byte for byte.
+    pub trace_stable: bool,
 }
 
-/// How several agents work on one task. Strategy and aggregation are called by their names here.
+/// How several agents work on one task; strategy and aggregation by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TeamSettings {
     /// In which order the members work.
@@ -57,6 +59,13 @@ pub struct TeamSettings {
     pub agent_timeout: Duration,
     /// How often a failed attempt is made again.
     pub retries: u32,
+}
+
+impl TeamSettings {
+    /// The names of all strategies.
+    pub const STRATEGIES: [&str; 4] = ["sequential", "parallel", "pipeline", "adaptive"];
+    /// The names of all aggregations.
+    pub const AGGREGATIONS: [&str; 5] = ["concatenate", "vote", "select_best", "merge", "first_success"];
 }
 
 impl Default for TeamSettings {
@@ -120,6 +129,7 @@ impl Default for Config {
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,
+            trace_stable: false,
         }
     }
 }

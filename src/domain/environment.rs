@@ -52,7 +52,7 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
 
 /// A specification that can be read; whether its names mean anything is another question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct EnvironmentSpec {
     parts: Vec<Part>,
     /// Where its tools work, as written.
     pub directory: Option<String>,
@@ -65,7 +65,7 @@ struct Part {
     at: usize,
 }
 
-impl Spec {
+impl EnvironmentSpec {
     /// The same parts in another directory, or wherever the program is started.
     pub fn in_directory(&self, directory: Option<&Path>) -> Self {
         let directory = directory.map(|directory| directory.to_string_lossy().into_owned());
@@ -73,7 +73,7 @@ impl Spec {
     }
 }
 
-impl FromStr for Spec {
+impl FromStr for EnvironmentSpec {
     type Err = Error;
 
     /// # Errors
@@ -109,7 +109,7 @@ fn wrong(at: usize, words: &str) -> Error {
 }
 
 /// What [`FromStr`] reads back.
-impl fmt::Display for Spec {
+impl fmt::Display for EnvironmentSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.parts.iter().map(|part| part.name.as_str()).collect();
         f.write_str(&names.join("+"))?;
@@ -119,7 +119,7 @@ impl fmt::Display for Spec {
 
 /// What a specification means.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Meaning {
+pub struct ResolvedSpec {
     /// The names of its tools.
     pub tools: Vec<String>,
     /// It has a git worktree of its own.
@@ -132,7 +132,7 @@ pub struct Meaning {
 
 /// Everything that a name can mean.
 #[derive(Debug, Clone, Copy)]
-pub struct Names<'a> {
+pub struct EnvironmentNames<'a> {
     /// What the person defined.
     pub entries: &'a [EnvironmentEntry],
     /// All tools.
@@ -146,10 +146,10 @@ struct Search {
     /// The user's environments that are being looked into, the outermost first.
     within: Vec<String>,
     /// What those mean that were looked into.
-    known: HashMap<String, Meaning>,
+    known: HashMap<String, ResolvedSpec>,
 }
 
-impl Names<'_> {
+impl EnvironmentNames<'_> {
     /// Every environment and what it is, the built-in ones first.
     pub fn list(&self) -> Vec<(String, String)> {
         let built_in = BUILT_IN.iter().map(|(name, _, _, about)| ((*name).to_owned(), (*about).to_owned()));
@@ -171,7 +171,7 @@ impl Names<'_> {
         if is_shadowed {
             return Some("cannot be had: the name means something else already".into());
         }
-        let meaning = self.meaning_of(&entry.name, search);
+        let meaning = self.resolve_name(&entry.name, search);
         meaning.err().map(|words| format!("cannot be had: {words}"))
     }
 
@@ -183,12 +183,12 @@ impl Names<'_> {
     ///
     /// # Errors
     /// A name means nothing, or two parts provide the same or contradict each other; the words say at which character.
-    pub fn meaning(&self, spec: &Spec) -> Result<Meaning, Error> {
-        let mut whole = Meaning::default();
+    pub fn resolve(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec, Error> {
+        let mut whole = ResolvedSpec::default();
         let mut search = Search::default();
-        let mut known: Vec<(&Part, Meaning)> = Vec::new();
+        let mut known: Vec<(&Part, ResolvedSpec)> = Vec::new();
         for part in &spec.parts {
-            let meaning = self.meaning_of(&part.name, &mut search).map_err(|words| wrong(part.at, &words))?;
+            let meaning = self.resolve_name(&part.name, &mut search).map_err(|words| wrong(part.at, &words))?;
             for (before, other) in &known {
                 agree((&before.name, other), (&part.name, &meaning)).map_err(|words| wrong(part.at, &words))?;
             }
@@ -198,12 +198,12 @@ impl Names<'_> {
         Ok(whole)
     }
 
-    fn meaning_of(&self, name: &str, search: &mut Search) -> Result<Meaning, String> {
+    fn resolve_name(&self, name: &str, search: &mut Search) -> Result<ResolvedSpec, String> {
         if let Some(meaning) = built_in(name) {
             return Ok(meaning);
         }
         if self.is_tool(name) {
-            return Ok(Meaning { tools: vec![name.to_owned()], ..Meaning::default() });
+            return Ok(ResolvedSpec { tools: vec![name.to_owned()], ..ResolvedSpec::default() });
         }
         let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
             return Err(unknown(name, &search.within));
@@ -223,11 +223,11 @@ impl Names<'_> {
         whole
     }
 
-    fn sum(&self, entry: &EnvironmentEntry, search: &mut Search) -> Result<Meaning, String> {
-        let mut whole = Meaning::default();
-        let mut known: Vec<(&String, Meaning)> = Vec::new();
+    fn sum(&self, entry: &EnvironmentEntry, search: &mut Search) -> Result<ResolvedSpec, String> {
+        let mut whole = ResolvedSpec::default();
+        let mut known: Vec<(&String, ResolvedSpec)> = Vec::new();
         for name in &entry.tools {
-            let meaning = self.meaning_of(name, search)?;
+            let meaning = self.resolve_name(name, search)?;
             for (before, other) in &known {
                 agree((before, other), (name, &meaning))
                     .map_err(|words| format!("in the environment {}: {words}", entry.name))?;
@@ -247,7 +247,7 @@ fn unknown(name: &str, within: &[String]) -> String {
     format!("{place}there is no environment or tool called {name:?}: /env list shows them")
 }
 
-fn built_in(name: &str) -> Option<Meaning> {
+fn built_in(name: &str) -> Option<ResolvedSpec> {
     let (_, base, own, _) = BUILT_IN.iter().find(|(known, ..)| *known == name)?;
     let mut meaning = base.and_then(built_in).unwrap_or_default();
     meaning.tools.extend(own.iter().map(|tool| (*tool).to_owned()));
@@ -255,7 +255,7 @@ fn built_in(name: &str) -> Option<Meaning> {
     Some(meaning)
 }
 
-impl Meaning {
+impl ResolvedSpec {
     fn add(&mut self, other: &Self) {
         self.tools.extend(other.tools.iter().cloned());
         self.has_worktree |= other.has_worktree;
@@ -269,7 +269,7 @@ impl Meaning {
 }
 
 /// Whether two parts go together.
-fn agree((left, of_left): (&str, &Meaning), (right, of_right): (&str, &Meaning)) -> Result<(), String> {
+fn agree((left, of_left): (&str, &ResolvedSpec), (right, of_right): (&str, &ResolvedSpec)) -> Result<(), String> {
     if left == right {
         return Err(format!("{left} is named twice"));
     }

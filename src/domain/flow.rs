@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::error::Error;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::mail::MailId;
-use crate::domain::slice::Spec;
+use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
 
 /// What came of one line that a person entered.
@@ -22,6 +22,26 @@ pub enum InputResult {
     NewState(Change, Option<String>),
     /// The line is for the model.
     Message(String),
+}
+
+/// Where a change came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A person at this terminal.
+    Terminal(TerminalId),
+    /// A client of the server.
+    Client(ClientId),
+    /// The program that hosts the loop.
+    Library,
+    /// polylogue itself.
+    Internal,
+}
+
+impl Origin {
+    /// The terminal, if it was one.
+    pub const fn terminal(self) -> Option<TerminalId> {
+        if let Self::Terminal(id) = self { Some(id) } else { None }
+    }
 }
 
 /// How an agent's turn ended.
@@ -70,7 +90,7 @@ pub enum Change {
     /// Back to the newest mark of this label, or to the newest of all.
     Rewind(Option<String>),
     /// A child whose conversation is a cut of this one.
-    Slice(Spec),
+    Slice(SliceSpec),
     /// Children of the agent work on a task together: what was typed behind `/team`.
     Team(String),
     /// Tell which tasks are worked on, what became of the last ones, and how their members have fared.
@@ -146,7 +166,7 @@ pub enum QueueEdit {
 
 impl Change {
     /// Whether it leaves everything that is stored as it is.
-    pub const fn only_looks(&self) -> bool {
+    pub const fn is_read_only_change(&self) -> bool {
         matches!(
             self,
             Self::ShowTeam
@@ -160,7 +180,7 @@ impl Change {
 
     /// Whether only the terminal from which it is asked for is another one afterwards: what somebody may ask for who only
     /// watches.
-    pub const fn concerns_nobody_else(&self) -> bool {
+    pub const fn is_local_to_terminal(&self) -> bool {
         matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam)
     }
 

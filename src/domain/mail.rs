@@ -3,7 +3,7 @@
 use crate::base::id::AgentId;
 
 /// Names one letter; grows, is never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct MailId(pub i64);
 
 /// One letter.

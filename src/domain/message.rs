@@ -59,15 +59,15 @@ pub struct Reply {
     /// The reply was cut before its end and is kept as far as it came.
     pub is_partial: bool,
     /// What its provider wants back unchanged, in the order in which it came.
-    pub seals: Vec<Seal>,
-    /// The model that said it, as `provider/model`; empty where that is not known. Seals are for it alone.
+    pub signatures: Vec<Signature>,
+    /// The model that said it, as `provider/model`; empty where that is not known. Signatures go only to it.
     pub by: String,
 }
 
 /// A piece of a reply that only the model that made it can read (signed or encrypted reasoning): it goes back to that
 /// model unchanged, and to no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seal {
+pub struct Signature {
     /// Bytes of the reply's text before it.
     pub text: usize,
     /// Calls of the reply before it.

@@ -19,4 +19,4 @@ pub mod slice;
 pub mod stream;
 pub mod thinking;
 pub mod tool;
-pub mod wire;
+pub(crate) mod wire;

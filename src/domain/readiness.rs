@@ -2,21 +2,21 @@
 
 use std::os::fd::RawFd;
 
-/// A change in what one transfer wants to hear about one descriptor. Wishes are carried out in order,
-/// right after the call into libcurl that made them: descriptors are reused at once.
+/// A change in how one descriptor of a transfer is watched. Requests must be carried out in order, right after the
+/// call into libcurl that made them, because descriptors are reused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketWish {
-    /// Tell when it can be read or written.
+pub enum SocketRequest {
+    /// Report when it can be read or written.
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Wants to read.
+        /// Watch for reading.
         readable: bool,
-        /// Wants to write.
+        /// Watch for writing.
         writable: bool,
     },
-    /// Forget it; it may be closed already.
-    Forget {
+    /// Stop watching it; it may be closed already.
+    Unwatch {
         /// The descriptor.
         fd: RawFd,
     },

@@ -1,4 +1,4 @@
-//! Which messages of a conversation a child is to have: the language of `/slice`. Pure: a text becomes a [`Spec`], a spec
+//! Which messages of a conversation a child is to have: the language of `/slice`. Pure: a text becomes a [`SliceSpec`], a spec
 //! and a conversation become a [`Cut`], and nothing else is touched.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
 
-pub use cut::{Cut, Part};
+pub use cut::{Cut, CutPart};
 pub use summary::SYSTEM as SUMMARY_SYSTEM;
 
 /// Messages of one cut: more are a slip of the finger, and would stand in the way of everybody else.
@@ -36,7 +36,7 @@ const COLUMNS_FROM: usize = 20;
 
 /// What a person wrote behind `/slice`. Two are equal if they mean the same.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct SliceSpec {
     source: String,
     segments: Vec<Segment>,
 }
@@ -55,13 +55,13 @@ enum Segment {
 struct Span {
     from: Option<Bound>,
     to: Option<Bound>,
-    at: Place,
+    at: Position,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bound {
     point: Point,
-    at: Place,
+    at: Position,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +73,9 @@ enum Point {
 
 /// Where something stands in the text, in characters from 0. Where it stands does not change what it means: all are equal.
 #[derive(Debug, Clone, Copy, Eq)]
-struct Place(usize);
+struct Position(usize);
 
-impl PartialEq for Place {
+impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -97,14 +97,14 @@ pub struct SpecError {
 
 /// A segment that was held against a conversation: indices of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece<'a> {
+enum ResolvedSegment<'a> {
     Take(Range<usize>),
     Compact(Range<usize>),
     Summarize(Range<usize>, Option<&'a str>),
     Inject(&'a str),
 }
 
-impl Spec {
+impl SliceSpec {
     /// Reads a spec, whole.
     ///
     /// # Errors
@@ -122,14 +122,17 @@ impl Spec {
     }
 
     /// Holds the spec against a conversation of so many messages.
-    fn resolve(&self, length: usize) -> Result<Vec<Piece<'_>>, Fault> {
-        let pieces: Vec<Piece> = self.segments.iter().map(|one| one.resolve(length)).collect::<Result<_, _>>()?;
+    fn resolve(&self, length: usize) -> Result<Vec<ResolvedSegment<'_>>, Fault> {
+        let pieces: Vec<ResolvedSegment> =
+            self.segments.iter().map(|one| one.resolve(length)).collect::<Result<_, _>>()?;
         let (mut messages, mut summaries) = (0_usize, 0);
         for piece in &pieces {
             match piece {
-                Piece::Take(range) | Piece::Compact(range) => messages = messages.saturating_add(range.len()),
-                Piece::Inject(_) => messages += 1,
-                Piece::Summarize(..) => summaries += 1,
+                ResolvedSegment::Take(range) | ResolvedSegment::Compact(range) => {
+                    messages = messages.saturating_add(range.len())
+                }
+                ResolvedSegment::Inject(_) => messages += 1,
+                ResolvedSegment::Summarize(..) => summaries += 1,
             }
         }
         match (messages, summaries) {
@@ -143,26 +146,26 @@ impl Spec {
     }
 }
 
-impl PartialEq for Spec {
+impl PartialEq for SliceSpec {
     fn eq(&self, other: &Self) -> bool {
         self.segments == other.segments
     }
 }
 
-impl Eq for Spec {}
+impl Eq for SliceSpec {}
 
 impl Segment {
-    fn resolve(&self, length: usize) -> Result<Piece<'_>, Fault> {
+    fn resolve(&self, length: usize) -> Result<ResolvedSegment<'_>, Fault> {
         Ok(match self {
-            Self::Take(span) => Piece::Take(span.resolve(length)?),
-            Self::Compact(span) => Piece::Compact(span.resolve(length)?),
+            Self::Take(span) => ResolvedSegment::Take(span.resolve(length)?),
+            Self::Compact(span) => ResolvedSegment::Compact(span.resolve(length)?),
             Self::Summarize(span, goal) => match span.resolve(length)? {
                 range if range.is_empty() => {
                     return Err((span.at.0, "there is no message in this range to summarise".into()));
                 }
-                range => Piece::Summarize(range, goal.as_deref()),
+                range => ResolvedSegment::Summarize(range, goal.as_deref()),
             },
-            Self::Inject(text) => Piece::Inject(text),
+            Self::Inject(text) => ResolvedSegment::Inject(text),
         })
     }
 }
@@ -248,7 +251,7 @@ impl From<SpecError> for Error {
 }
 
 /// The shortest way to write it, without white space.
-impl fmt::Display for Spec {
+impl fmt::Display for SliceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, segment) in self.segments.iter().enumerate() {
             if number > 0 {

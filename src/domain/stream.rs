@@ -11,7 +11,7 @@ pub enum StreamEvent {
     Thinking(String),
     /// A piece that goes back to the same model unchanged, as JSON in the provider's own form. It belongs before the text
     /// and the calls that come after it.
-    Sealed(String),
+    Signature(String),
     /// More of one tool call. Pieces with the same `index` belong together and come in order.
     ToolCall {
         /// Which call of this reply, counted by the decoder from 0 in the order of first appearance.
@@ -39,7 +39,7 @@ impl StreamEvent {
         match self {
             Self::Text(_) => "text",
             Self::Thinking(_) => "thinking",
-            Self::Sealed(_) => "sealed",
+            Self::Signature(_) => "signature",
             Self::ToolCall { .. } => "tool_call",
             Self::Usage(_) => "usage",
             Self::Finish(_) => "finish",
@@ -53,7 +53,7 @@ impl StreamEvent {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
             Self::ToolCall { arguments, .. } => arguments.len(),
-            Self::Sealed(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
+            Self::Signature(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
         }
     }
 
@@ -77,7 +77,7 @@ pub enum Finish {
 }
 
 /// Tokens of one request, as the provider counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Usage {
     /// Tokens of the request, cached ones included.
     pub input: u64,

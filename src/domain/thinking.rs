@@ -10,7 +10,7 @@ use crate::base::error::{Error, ErrorKind};
 pub enum Thinking {
     /// Nothing is said about it: the model does as it always does.
     #[default]
-    Unsaid,
+    Unspecified,
     /// Not at all, as far as the model lets itself be told.
     Off,
     /// A little.
@@ -25,13 +25,13 @@ pub enum Thinking {
 
 impl Thinking {
     /// What a person can write, for help and completion.
-    pub const WORDS: [&str; 5] = ["default", "off", "low", "medium", "high"];
+    pub const NAMES: [&str; 5] = ["default", "off", "low", "medium", "high"];
 }
 
 impl fmt::Display for Thinking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsaid => f.write_str("default"),
+            Self::Unspecified => f.write_str("default"),
             Self::Off => f.write_str("off"),
             Self::Low => f.write_str("low"),
             Self::Medium => f.write_str("medium"),
@@ -46,7 +46,7 @@ impl FromStr for Thinking {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Ok(match text {
-            "default" => Self::Unsaid,
+            "default" => Self::Unspecified,
             "off" => Self::Off,
             "low" => Self::Low,
             "medium" => Self::Medium,
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn every_amount_is_read_as_it_is_written() {
         for amount in [
-            Thinking::Unsaid,
+            Thinking::Unspecified,
             Thinking::Off,
             Thinking::Low,
             Thinking::Medium,

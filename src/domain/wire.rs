@@ -1,379 +1,240 @@
-//! What a client and a server say to each other over the socket: one object of JSON a line, both ways. Plain data; who
-//! sends it and what comes of it is elsewhere.
+//! The protocol between a server and its clients: one JSON object a line, in both directions. Plain data; the server's side
+//! is in `repl/serve`, the clients' in `cli`.
 //!
-//! A client speaks first. The first line is a request with the version that it speaks:
+//! The client begins. Every request names the version of the protocol:
 //!
 //! ```json
-//! {"polylogue":1,"do":"send","who":"reviewer","text":"look at this"}
+//! {"polylogue":2,"request":"send","agent":"reviewer","text":"look at this"}
 //! ```
 //!
-//! A request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, after which the next may
-//! follow on the same connection. Three requests are answered by a stream: `logs` and `turn` by chunks (see
-//! [`crate::domain::chunk`]) and `{"missed":N}` where chunks were dropped before they could be sent, then `{"ok":...}`;
-//! `attach` by frames until `{"end":"..."}`, while the client goes on sending `keys`, `size`, `redraw`, which are not
-//! answered. While a `turn` is answered the client may send `cut`, which is not answered either.
+//! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
+//! read. Three requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
+//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `attach` by frames until
+//! `{"end":"..."}`. While it is attached, the client sends `keys`, `size` and `redraw`, and during a `turn` it may send
+//! `cut`; these four are not answered.
 //!
-//! | `do` | with `ok` comes |
+//! | `request` | value of `ok` |
 //! |---|---|
-//! | `ps` | a list of agents, see below |
-//! | `sessions` | a list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
-//! | `new`, `show` | one agent, as `ps` has it |
-//! | `send` | `queued`: how many texts wait for the agent, this one included; 0 if it was said at once |
-//! | `turn` | `requests`: how many were made to models; `limited`: whether `most` was too few, and cut it |
+//! | `ps` | list of agents, see below |
+//! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
+//! | `new`, `show` | one agent, as in `ps` |
+//! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
+//! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
-//! | `wait` | `status`; an error of kind `timeout` when the time is over |
-//! | `logs` | `epoch` and `n`: from where another request would go on |
-//! | `model`, `kill`, `stop` | null. The server has ended, and the store is free, when it closes the connection behind `stop` |
+//! | `wait` | `status`; an error of kind `timeout` after `seconds` |
+//! | `logs` | `epoch` and `n`: where a later request can continue |
+//! | `model`, `kill`, `stop` | null. The server has ended, and released the store, when it closes the connection after `stop` |
 //!
-//! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `doing` (words, or null), `model`, `unread`, `queued`,
+//! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
 //! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
-//! A client that closes its writing side has left: what was asked before and can be answered at once is answered.
+//! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
+//! needs no waiting.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::chunk::Position;
 
-/// The version of what is said here. A client of another version is told so and refused.
-pub const VERSION: u64 = 1;
-/// The longest line that a server reads, in bytes: a letter or a prompt of some MiB fits, a stream without newlines ends.
+pub const VERSION: u64 = 2;
+/// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
 
-/// A terminal at the client's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The terminal of an attached client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalFacts {
-    /// Columns and rows.
-    pub size: (u16, u16),
-    /// It shows colours.
+    pub columns: u16,
+    pub rows: u16,
+    #[serde(default)]
     pub color: bool,
-    /// It shows bold and the like.
+    /// Whether it shows bold, dim and the like.
+    #[serde(default)]
     pub attributes: bool,
-    /// It shows more than ASCII.
+    #[serde(default)]
     pub unicode: bool,
-    /// It is inside tmux.
+    #[serde(default, rename = "tmux")]
     pub is_in_tmux: bool,
 }
 
-/// Where a viewer goes on: behind the last chunk that it has seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The process that gave the number.
-    pub epoch: String,
-    /// The number of the first chunk that it has not seen.
-    pub number: u64,
-}
-
-/// What a client asks for. Agents are named as on the command line: by name, number or the beginning of an id.
-#[derive(Debug, Clone, PartialEq)]
+/// An agent is given as on the command line: its name, its number or the beginning of its id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// A terminal sits down, at this agent or where the last one sat.
+    /// Without an agent, the terminal shows the one that the last terminal showed.
     Attach {
-        /// At whom.
         agent: Option<String>,
-        /// It only watches.
+        #[serde(default, rename = "read_only")]
         is_read_only: bool,
-        /// What it is.
         terminal: TerminalFacts,
     },
-    /// Bytes that were typed at an attached terminal.
-    Keys(Vec<u8>),
-    /// The attached terminal has another size: columns and rows.
-    Size(u16, u16),
-    /// The attached terminal is to be drawn anew.
+    /// Bytes typed at an attached terminal.
+    Keys {
+        #[serde(with = "base64_text")]
+        keys: Vec<u8>,
+    },
+    /// The new size of an attached terminal.
+    Size {
+        columns: u16,
+        rows: u16,
+    },
     Redraw,
-    /// A list of all agents.
+    #[serde(rename = "ps")]
     Agents,
-    /// A list of all attached terminals.
     Sessions,
-    /// Chunks of an agent.
+    /// The chunks of an agent: all that are kept, or those from a position on, or the last few.
     Logs {
-        /// Whose.
         agent: String,
-        /// From here on; without it from the oldest that is kept.
-        from: Option<Place>,
-        /// Only so many of the newest.
+        from: Option<Position>,
         last: Option<u64>,
-        /// Goes on with what comes, until the client leaves or the agent dies.
+        /// Go on with new chunks until the client leaves or the agent ends.
+        #[serde(default, rename = "follow")]
         follows: bool,
     },
-    /// A new agent without history, a child of the root. Answered with its id.
+    /// Creates an agent without history, a child of the root.
     New {
-        /// Its name.
         name: Option<String>,
-        /// Its model, as `provider/model`.
+        /// As `provider/model`.
         model: Option<String>,
     },
-    /// Text for an agent: queued while it works.
+    /// Text for an agent, queued while it works.
     Send {
-        /// For whom.
         agent: String,
-        /// What.
         text: String,
     },
-    /// Text for an agent, and the chunks of the turn that it begins, from the first to the last; nothing of the turns of
-    /// others before it. Whoever asks for this is a program: what a person would have to allow during the turn is refused.
-    /// A client that leaves meanwhile leaves the turn as it is.
+    /// Text for an agent, answered by the chunks of the turn that it starts and of no other. The client is a program:
+    /// tool calls that need a person's approval are refused during the turn. The turn goes on if the client leaves.
     Turn {
-        /// For whom.
         agent: String,
-        /// What.
         text: String,
-        /// The most requests to models that it may make.
-        most: Option<u32>,
+        max_requests: Option<u32>,
     },
-    /// The turn that is under way for this client is interrupted; if it has not begun, its text leaves the queue.
+    /// Interrupts the client's turn, or removes its text from the queue if the turn has not begun.
     Cut,
-    /// One agent: this one, or the one that was spoken to last.
+    /// One agent; without a name, the one that was last sent a message.
     Show {
-        /// Which.
         agent: Option<String>,
     },
-    /// An agent talks to another model from now on.
     Model {
-        /// Who.
         agent: String,
-        /// To which, as `provider/model`.
+        /// As `provider/model`.
         model: String,
     },
-    /// An agent dies.
     Kill {
-        /// Who.
         agent: String,
-        /// With all its descendants.
+        /// Kill all its descendants as well.
+        #[serde(default)]
         cascade: bool,
     },
-    /// An agent stops what it does.
     Interrupt {
-        /// Who.
         agent: String,
     },
-    /// Answered when the agent is at rest with nothing queued, or dead, with its status; or when the time is over.
+    /// Answered when the agent is at rest with nothing queued, or dead; or after so many seconds.
     Wait {
-        /// Who.
         agent: String,
-        /// The longest wait, in seconds; without it there is none.
         seconds: Option<f64>,
     },
-    /// The server ends, as by SIGTERM.
     Stop,
+}
+
+#[derive(Serialize)]
+struct Versioned<'a> {
+    polylogue: u64,
+    #[serde(flatten)]
+    request: &'a Request,
 }
 
 impl Request {
     /// The line, without the newline.
     pub fn to_line(&self) -> String {
-        let mut line = self.to_json();
-        line["polylogue"] = VERSION.into();
-        line.to_string()
+        to_line(&Versioned { polylogue: VERSION, request: self })
     }
 
-    fn to_json(&self) -> Value {
-        match self {
-            Self::Attach { agent, is_read_only, terminal } => json!({
-                "do": "attach", "who": agent, "read_only": is_read_only, "columns": terminal.size.0,
-                "rows": terminal.size.1, "color": terminal.color, "attributes": terminal.attributes,
-                "unicode": terminal.unicode, "tmux": terminal.is_in_tmux,
-            }),
-            Self::Keys(bytes) => json!({"do": "keys", "keys": STANDARD.encode(bytes)}),
-            Self::Size(columns, rows) => json!({"do": "size", "columns": columns, "rows": rows}),
-            Self::Redraw => json!({"do": "redraw"}),
-            Self::Agents => json!({"do": "ps"}),
-            Self::Sessions => json!({"do": "sessions"}),
-            Self::Logs { agent, from, last, follows } => {
-                let (epoch, number) = from.as_ref().map(|from| (&from.epoch, from.number)).unzip();
-                json!({"do": "logs", "who": agent, "epoch": epoch, "n": number, "last": last, "follow": follows})
-            }
-            Self::New { name, model } => json!({"do": "new", "name": name, "model": model}),
-            Self::Send { agent, text } => json!({"do": "send", "who": agent, "text": text}),
-            Self::Turn { agent, text, most } => json!({"do": "turn", "who": agent, "text": text, "most": most}),
-            Self::Cut => json!({"do": "cut"}),
-            Self::Show { agent } => json!({"do": "show", "who": agent}),
-            Self::Model { agent, model } => json!({"do": "model", "who": agent, "model": model}),
-            Self::Kill { agent, cascade } => json!({"do": "kill", "who": agent, "cascade": cascade}),
-            Self::Interrupt { agent } => json!({"do": "interrupt", "who": agent}),
-            Self::Wait { agent, seconds } => json!({"do": "wait", "who": agent, "seconds": seconds}),
-            Self::Stop => json!({"do": "stop"}),
-        }
-    }
-
-    /// Reads a line.
-    ///
     /// # Errors
-    /// [`ErrorKind::Usage`] in words for whoever wrote it: no JSON, another version, an unknown request, a field that is
-    /// missing or of the wrong kind.
+    /// [`ErrorKind::Usage`] for anything that is not a request of this version.
     pub fn read(line: &[u8]) -> Result<Self> {
-        let value: Value = serde_json::from_slice(line).map_err(|error| usage(format!("this is not JSON: {error}")))?;
+        let value: Value =
+            serde_json::from_slice(line).map_err(|error| usage(format!("the request is not JSON: {error}")))?;
         match value.get("polylogue").and_then(Value::as_u64) {
-            Some(VERSION) => Self::from_json(&value),
-            Some(other) => Err(usage(format!(
-                "this server speaks version {VERSION} of the protocol, not {other}: use the same polylogue on both sides"
-            ))),
-            None => Err(usage(format!("a request says \"polylogue\":{VERSION}"))),
+            Some(VERSION) => {}
+            Some(other) => {
+                return Err(usage(format!(
+                    "the server speaks protocol version {VERSION}, the client {other}: use the same version of \
+                     polylogue for both"
+                )));
+            }
+            None => return Err(usage(format!("the request needs \"polylogue\":{VERSION}"))),
+        }
+        let name = value.get("request").and_then(Value::as_str).unwrap_or_default();
+        let prefix = if name.is_empty() { "bad request".into() } else { format!("bad request {name:?}") };
+        let request = Self::deserialize(&value).map_err(|error| usage(format!("{prefix}: {error}")))?;
+        request.check().map_err(|message| usage(format!("{prefix}: {message}")))?;
+        Ok(request)
+    }
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        match self {
+            Self::Size { columns: 0, .. } | Self::Size { rows: 0, .. } => Err("columns and rows must be at least 1"),
+            Self::Attach { terminal, .. } if terminal.columns == 0 || terminal.rows == 0 => {
+                Err("columns and rows must be at least 1")
+            }
+            Self::Turn { max_requests: Some(0), .. } => Err("max_requests must be at least 1"),
+            Self::Wait { seconds: Some(seconds), .. } if *seconds < 0.0 => Err("seconds must not be negative"),
+            Self::Logs { from: Some(_), last: Some(_), .. } => Err("from and last cannot be used together"),
+            _ => Ok(()),
         }
     }
-
-    fn from_json(value: &Value) -> Result<Self> {
-        let fields = Fields(value);
-        Ok(match fields.text("do")?.as_str() {
-            "attach" => Self::Attach {
-                agent: fields.text_if_any("who")?,
-                is_read_only: fields.flag("read_only")?,
-                terminal: TerminalFacts {
-                    size: (fields.columns("columns")?, fields.columns("rows")?),
-                    color: fields.flag("color")?,
-                    attributes: fields.flag("attributes")?,
-                    unicode: fields.flag("unicode")?,
-                    is_in_tmux: fields.flag("tmux")?,
-                },
-            },
-            "keys" => {
-                let bytes = STANDARD.decode(fields.text("keys")?);
-                Self::Keys(bytes.map_err(|error| usage(format!("keys are base64: {error}")))?)
-            }
-            "size" => Self::Size(fields.columns("columns")?, fields.columns("rows")?),
-            "redraw" => Self::Redraw,
-            "ps" => Self::Agents,
-            "sessions" => Self::Sessions,
-            "logs" => Self::Logs {
-                agent: fields.text("who")?,
-                from: match (fields.text_if_any("epoch")?, fields.number_if_any("n")?) {
-                    (Some(epoch), Some(number)) => Some(Place { epoch, number }),
-                    (None, None) => None,
-                    _ => return Err(usage("\"epoch\" and \"n\" belong together".into())),
-                },
-                last: fields.number_if_any("last")?,
-                follows: fields.flag("follow")?,
-            },
-            "new" => Self::New { name: fields.text_if_any("name")?, model: fields.text_if_any("model")? },
-            "send" => Self::Send { agent: fields.text("who")?, text: fields.text("text")? },
-            "turn" => Self::Turn {
-                agent: fields.text("who")?,
-                text: fields.text("text")?,
-                most: fields.count_if_any("most")?,
-            },
-            "cut" => Self::Cut,
-            "show" => Self::Show { agent: fields.text_if_any("who")? },
-            "model" => Self::Model { agent: fields.text("who")?, model: fields.text("model")? },
-            "kill" => Self::Kill { agent: fields.text("who")?, cascade: fields.flag("cascade")? },
-            "interrupt" => Self::Interrupt { agent: fields.text("who")? },
-            "wait" => Self::Wait { agent: fields.text("who")?, seconds: fields.seconds_if_any("seconds")? },
-            "stop" => Self::Stop,
-            other => return Err(usage(format!("there is no request {other:?}"))),
-        })
-    }
 }
 
-/// The fields of one request.
-struct Fields<'a>(&'a Value);
-
-impl Fields<'_> {
-    fn any(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
-    }
-
-    fn text_if_any(&self, name: &str) -> Result<Option<String>> {
-        let read = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "a string"));
-        self.any(name).map(read).transpose()
-    }
-
-    fn text(&self, name: &str) -> Result<String> {
-        self.text_if_any(name)?.ok_or_else(|| usage(format!("\"{name}\" is missing")))
-    }
-
-    fn number_if_any(&self, name: &str) -> Result<Option<u64>> {
-        self.any(name).map(|value| value.as_u64().ok_or_else(|| wrong(name, "a whole number"))).transpose()
-    }
-
-    fn count_if_any(&self, name: &str) -> Result<Option<u32>> {
-        let read = |number: u64| u32::try_from(number).ok().filter(|count| *count > 0);
-        let number = self.number_if_any(name)?;
-        number.map(|number| read(number).ok_or_else(|| wrong(name, "a number from 1 to 4294967295"))).transpose()
-    }
-
-    fn seconds_if_any(&self, name: &str) -> Result<Option<f64>> {
-        let read = |value: &Value| value.as_f64().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-        self.any(name).map(|value| read(value).ok_or_else(|| wrong(name, "a number of seconds"))).transpose()
-    }
-
-    fn columns(&self, name: &str) -> Result<u16> {
-        let number = self.number_if_any(name)?.ok_or_else(|| usage(format!("\"{name}\" is missing")))?;
-        u16::try_from(number).ok().filter(|number| *number > 0).ok_or_else(|| wrong(name, "a number from 1 to 65535"))
-    }
-
-    fn flag(&self, name: &str) -> Result<bool> {
-        self.any(name).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| wrong(name, "true or false")))
-    }
+fn usage(message: String) -> Error {
+    Error::new(ErrorKind::Usage, message)
 }
 
-fn usage(words: String) -> Error {
-    Error::new(ErrorKind::Usage, words)
+fn to_line(message: &impl Serialize) -> String {
+    serde_json::to_string(message).expect("a message has only string keys")
 }
 
-fn wrong(name: &str, expected: &str) -> Error {
-    usage(format!("\"{name}\" has to be {expected}"))
-}
-
-/// What a server says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Response {
-    /// A request was carried out; the value is what was asked for, or null.
+    /// The request was carried out; the value is its result, or null.
+    #[serde(rename = "ok")]
     Done(Value),
-    /// A request was not carried out, and why.
+    #[serde(rename = "error")]
     Refused {
-        /// The stable name of the kind of error.
+        /// The name of an [`ErrorKind`].
         kind: String,
-        /// Words for a person.
+        #[serde(rename = "text")]
         message: String,
     },
-    /// Bytes for the attached terminal.
+    /// Output for the attached terminal.
     Frame(String),
-    /// The attached terminal is to be given back and the client is to stop until it is continued.
-    Suspend,
-    /// The attached terminal is not attached any more, and why.
+    /// The client restores its terminal and stops its process until it is continued.
+    Suspend {},
+    /// The terminal is detached, for this reason.
     End(String),
-    /// So many chunks were dropped before they could be sent.
+    /// This many chunks were dropped before they could be sent.
     Missed(u64),
-    /// A chunk, as [`crate::domain::chunk::Numbered::to_line`] writes it.
+    /// A line made by [`crate::domain::chunk::Numbered::to_line`].
+    #[serde(untagged, skip_deserializing)]
     Chunk(Value),
 }
 
 impl Response {
     /// The line, without the newline.
     pub fn to_line(&self) -> String {
-        match self {
-            Self::Done(value) => json!({"ok": value}),
-            Self::Refused { kind, message } => json!({"error": {"kind": kind, "text": message}}),
-            Self::Frame(bytes) => json!({"frame": bytes}),
-            Self::Suspend => json!({"suspend": true}),
-            Self::End(why) => json!({"end": why}),
-            Self::Missed(count) => json!({"missed": count}),
-            Self::Chunk(chunk) => return chunk.to_string(),
-        }
-        .to_string()
+        to_line(self)
     }
 
-    /// Reads a line.
-    ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] for what no server of this version says.
+    /// [`ErrorKind::Protocol`] for anything that a server of this version does not send.
     pub fn read(line: &[u8]) -> Result<Self> {
-        let strange = || Error::new(ErrorKind::Protocol, "the server said what this version does not know");
-        let value: Value = serde_json::from_slice(line).map_err(|_| strange())?;
-        let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(strange);
+        let unexpected = |_| Error::new(ErrorKind::Protocol, "unexpected response from the server");
+        let value: Value = serde_json::from_slice(line).map_err(unexpected)?;
         if value.get("v").is_some() {
             return Ok(Self::Chunk(value));
         }
-        let (name, inner) = value.as_object().and_then(|object| object.iter().next()).ok_or_else(strange)?;
-        match name.as_str() {
-            "ok" => Ok(Self::Done(inner.clone())),
-            "error" => Ok(Self::Refused { kind: text(&inner["kind"])?, message: text(&inner["text"])? }),
-            "frame" => Ok(Self::Frame(text(inner)?)),
-            "suspend" => Ok(Self::Suspend),
-            "end" => Ok(Self::End(text(inner)?)),
-            "missed" => Ok(Self::Missed(inner.as_u64().ok_or_else(strange)?)),
-            _ => Err(strange()),
-        }
+        serde_json::from_value(value).map_err(unexpected)
     }
 }
 
@@ -383,20 +244,38 @@ impl From<&Error> for Response {
     }
 }
 
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(|error| D::Error::custom(format!("keys are not base64: {error}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn every_request_is_read_as_it_was_written() {
+    fn requests_survive_a_round_trip() {
         let agent = || "a".to_owned();
         let terminal =
-            TerminalFacts { size: (80, 24), color: true, attributes: true, unicode: false, is_in_tmux: true };
-        let from = Some(Place { epoch: "e".into(), number: 7 });
-        for ask in [
+            TerminalFacts { columns: 80, rows: 24, color: true, attributes: true, unicode: false, is_in_tmux: true };
+        let from = Some(Position { epoch: "e".into(), number: 7 });
+        for request in [
             Request::Attach { agent: None, is_read_only: true, terminal },
-            Request::Keys(vec![0, 0x1b, 0xff]),
-            Request::Size(1, 65_535),
+            Request::Keys { keys: vec![0, 0x1b, 0xff] },
+            Request::Size { columns: 1, rows: 65_535 },
             Request::Redraw,
             Request::Agents,
             Request::Sessions,
@@ -404,7 +283,7 @@ mod tests {
             Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
             Request::New { name: Some(agent()), model: None },
             Request::Send { agent: agent(), text: "x\n\"".into() },
-            Request::Turn { agent: agent(), text: "x".into(), most: Some(2) },
+            Request::Turn { agent: agent(), text: "x".into(), max_requests: Some(2) },
             Request::Cut,
             Request::Show { agent: None },
             Request::Model { agent: agent(), model: "echo/echo".into() },
@@ -413,44 +292,50 @@ mod tests {
             Request::Wait { agent: agent(), seconds: Some(0.5) },
             Request::Stop,
         ] {
-            assert_eq!(Request::read(ask.to_line().as_bytes()), Ok(ask));
+            assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
         }
     }
 
     #[test]
-    fn what_is_no_request_is_refused_in_words_that_name_what_is_wrong() {
-        for (line, words) in [
-            ("{", "not JSON"),
-            ("{}", "says \"polylogue\":1"),
-            ("{\"polylogue\":2,\"do\":\"ps\"}", "speaks version 1 of the protocol, not 2"),
-            ("{\"polylogue\":1,\"do\":\"dance\"}", "no request \"dance\""),
-            ("{\"polylogue\":1}", "\"do\" is missing"),
-            ("{\"polylogue\":1,\"do\":\"send\",\"who\":3}", "\"who\" has to be a string"),
-            ("{\"polylogue\":1,\"do\":\"size\",\"columns\":0,\"rows\":1}", "from 1 to 65535"),
-            ("{\"polylogue\":1,\"do\":\"wait\",\"who\":\"a\",\"seconds\":-1}", "number of seconds"),
-            ("{\"polylogue\":1,\"do\":\"logs\",\"who\":\"a\",\"n\":1}", "belong together"),
-            ("{\"polylogue\":1,\"do\":\"turn\",\"who\":\"a\",\"text\":\"x\",\"most\":0}", "from 1 to"),
-            ("{\"polylogue\":1,\"do\":\"keys\",\"keys\":\"?\"}", "base64"),
+    fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
+        let request = |fields: &str| format!("{{\"polylogue\":2,{fields}}}");
+        for (line, expected) in [
+            ("{".into(), "not JSON"),
+            ("{}".into(), "needs \"polylogue\":2"),
+            ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 2, the client 1"),
+            (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
+            ("{\"polylogue\":2}".into(), "missing field `request`"),
+            (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
+            (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
+            (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),
+            (request("\"request\":\"size\",\"columns\":65536,\"rows\":1"), "invalid value: integer `65536`"),
+            (request("\"request\":\"wait\",\"agent\":\"a\",\"seconds\":-1"), "seconds must not be negative"),
+            (request("\"request\":\"logs\",\"agent\":\"a\",\"from\":{\"n\":1}"), "missing field `epoch`"),
+            (
+                request("\"request\":\"turn\",\"agent\":\"a\",\"text\":\"x\",\"max_requests\":0"),
+                "max_requests must be at least 1",
+            ),
+            (request("\"request\":\"keys\",\"keys\":\"?\""), "keys are not base64"),
         ] {
-            let error = Request::read(line.as_bytes()).expect_err(line);
-            assert!(error.message.contains(words), "{line}: {error}");
+            let error = Request::read(line.as_bytes()).expect_err(&line);
+            assert!(error.message.contains(expected), "{line}: {error}");
         }
         assert!(Request::read(&[0xff, 0xfe]).is_err());
     }
 
     #[test]
-    fn every_answer_is_read_as_it_was_written() {
-        for told in [
+    fn responses_survive_a_round_trip() {
+        for response in [
             Response::Done(Value::Null),
             Response::Done(json!([1])),
             Response::Refused { kind: "usage".into(), message: "no".into() },
             Response::Frame("\x1b[2J".into()),
-            Response::Suspend,
+            Response::Suspend {},
             Response::End("detached".into()),
             Response::Missed(3),
             Response::Chunk(json!({"v": 1, "type": "text", "text": "x"})),
         ] {
-            assert_eq!(Response::read(told.to_line().as_bytes()), Ok(told));
+            assert_eq!(Response::read(response.to_line().as_bytes()), Ok(response));
         }
         for line in ["", "{}", "[]", "{\"ok\"", "{\"dance\":1}", "{\"missed\":-1}"] {
             assert!(Response::read(line.as_bytes()).is_err(), "{line}");

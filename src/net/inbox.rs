@@ -1,26 +1,27 @@
-//! Where libcurl's callbacks put what arrives for one agent, and take what is sent. They append bytes and do nothing
-//! else: a panic in a callback would silence the callbacks of every agent on the thread.
+//! libcurl's callbacks for one transfer: they append received bytes, read headers and hand out the request body. They do
+//! nothing else, because a panic in a callback would stop the callbacks of every agent on the thread.
 
 use std::io::SeekFrom;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use curl::easy::{Handler, ReadError, SeekResult, WriteError};
 
 use crate::domain::http::HttpHead;
 
-/// More than this is not kept: libcurl is told to hold the transfer until the agent has read.
+/// Size of the buffer for received bytes. When it is full, the transfer is paused until the agent has read.
 const FULL: usize = 256 * 1024;
 
-/// One transfer's bytes, both ways.
+/// The bytes of one transfer, in both directions.
 pub struct Inbox {
     pub url: String,
     pub head: HttpHead,
-    /// libcurl was told to wait.
+    /// libcurl was told to pause the transfer.
     pub is_paused: bool,
-    /// Bytes that came or were sent, headers included.
-    pub moved: u64,
+    /// Bytes sent and received, including headers.
+    pub transferred: u64,
     received: Vec<u8>,
-    /// Let go when the answer begins: a reply may stream for minutes, and nothing is sent again then.
+    /// Dropped when the response begins: a reply may stream for minutes, and nothing is sent again after that.
     body: Option<Rc<[u8]>>,
     sent: usize,
 }
@@ -28,7 +29,7 @@ pub struct Inbox {
 impl Inbox {
     pub fn new(url: &str, body: Rc<[u8]>) -> Self {
         let (head, received) = (HttpHead::default(), Vec::new());
-        Self { url: url.to_owned(), head, is_paused: false, moved: 0, received, body: Some(body), sent: 0 }
+        Self { url: url.to_owned(), head, is_paused: false, transferred: 0, received, body: Some(body), sent: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -43,14 +44,14 @@ impl Inbox {
         self.received.drain(..limit).collect()
     }
 
-    /// A transfer that was held back has room again.
+    /// Whether a paused transfer has space again.
     pub fn wants_to_resume(&self) -> bool {
         self.is_paused && self.received.len() < FULL / 2
     }
 
-    fn note_header(&mut self, line: &str) {
+    fn read_header(&mut self, line: &str) {
         if line.starts_with("HTTP/") {
-            // A further head follows 100 Continue and a proxy's answer; the last one counts.
+            // A head follows that of 100 Continue and that of a proxy; the last one counts.
             let status = line.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
             self.head = HttpHead { status: status.unwrap_or(0), ..HttpHead::default() };
             return;
@@ -59,45 +60,29 @@ impl Inbox {
         let value = value.trim();
         match name.trim().to_ascii_lowercase().as_str() {
             "content-type" => self.head.content_type = value.to_ascii_lowercase(),
-            "retry-after" => self.head.retry_after = self.head.retry_after.or(seconds(value)),
-            // More exact than the other; where it makes no sense, the other counts.
+            "retry-after" => self.head.retry_after = self.head.retry_after.or(wait_of(value)),
+            // More exact than the other header, which counts where this one is invalid.
             "retry-after-ms" => self.head.retry_after = whole_seconds(value, 1000.0).or(self.head.retry_after),
             _ => {}
         }
     }
 }
 
-/// `Retry-After` is whole seconds or an HTTP date (RFC 9110, section 10.2.3). A date that has passed is no wait.
-fn seconds(value: &str) -> Option<u32> {
+/// Seconds of a `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3). A past date means 0.
+fn wait_of(value: &str) -> Option<u32> {
     if let Some(seconds) = whole_seconds(value, 1.0) {
         return Some(seconds);
     }
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
-    Some(u32::try_from(http_date(value)?.saturating_sub(now)).unwrap_or(u32::MAX))
+    let wait = httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).unwrap_or_default();
+    Some(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX))
 }
 
-/// A number of which `unit` make a second, rounded up. Some servers send fractions, which the standard does not have;
-/// what is below zero or too large to be a time makes no sense and is at most the largest number.
+/// A number of which `unit` make a second, rounded up to whole seconds. Some servers send fractions, which the standard
+/// does not allow. Negative numbers are invalid; too large ones saturate.
 fn whole_seconds(value: &str, unit: f64) -> Option<u32> {
     let number: f64 = value.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, and is not below zero")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates and is not negative")]
     Some((number / unit).ceil() as u32)
-}
-
-/// Seconds since 1970 of a date like `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
-fn http_date(value: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut parts = value.split_once(", ")?.1.split(' ');
-    let day: u64 = parts.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
-    let month = parts.next()?;
-    let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
-    let year: u64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
-    let mut time = parts.next()?.split(':').map(|part| part.parse::<u64>().ok().filter(|part| *part <= 60));
-    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
-    // Days from the civil date, with the year counted from March so that a leap day is its last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some((days.checked_sub(719_468)? * 24 + hour) * 3600 + minute * 60 + second)
 }
 
 impl Handler for Inbox {
@@ -108,13 +93,13 @@ impl Handler for Inbox {
         }
         self.received.extend_from_slice(data);
         self.body.take_if(|body| self.sent == body.len());
-        self.moved += data.len() as u64;
+        self.transferred += data.len() as u64;
         Ok(data.len())
     }
 
     fn header(&mut self, data: &[u8]) -> bool {
-        self.moved += data.len() as u64;
-        self.note_header(&String::from_utf8_lossy(data));
+        self.transferred += data.len() as u64;
+        self.read_header(&String::from_utf8_lossy(data));
         true
     }
 
@@ -123,14 +108,14 @@ impl Handler for Inbox {
         let count = rest.len().min(data.len());
         data[..count].copy_from_slice(&rest[..count]);
         self.sent += count;
-        self.moved += count as u64;
+        self.transferred += count as u64;
         Ok(count)
     }
 
     fn seek(&mut self, whence: SeekFrom) -> SeekResult {
         match whence {
-            SeekFrom::Start(at) if self.body.as_ref().is_some_and(|body| at <= body.len() as u64) => {
-                self.sent = usize::try_from(at).unwrap_or(usize::MAX);
+            SeekFrom::Start(offset) if self.body.as_ref().is_some_and(|body| offset <= body.len() as u64) => {
+                self.sent = usize::try_from(offset).unwrap_or(usize::MAX);
                 SeekResult::Ok
             }
             _ => SeekResult::Fail,
@@ -140,6 +125,8 @@ impl Handler for Inbox {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn inbox() -> Inbox {
@@ -147,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_head_counts_and_its_names_are_read_in_any_case() {
+    fn the_last_head_counts_and_header_names_are_case_insensitive() {
         let mut inbox = inbox();
         for line in ["HTTP/1.1 100 Continue", "HTTP/1.1 429 Too Many", "RETRY-AFTER: 7", "Content-Type: Text/Plain"] {
             assert!(inbox.header(line.as_bytes()));
@@ -157,26 +144,27 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_seconds_since_1970() {
-        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
-        assert_eq!(http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
-        assert_eq!(http_date("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
-        assert_eq!(http_date("soon"), None);
-        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(0));
-        assert_eq!(http_date("Sun, 06 Nov 1994 9999999999999999999:49:37 GMT"), None);
-        assert_eq!(http_date("Sun, 00 Jan 1970 00:00:00 GMT"), None);
-        assert!(seconds("Fri, 31 Dec 9999 23:59:60 GMT").is_some());
+    fn a_date_is_a_wait_until_then() {
+        for date in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+            assert_eq!(wait_of(date), Some(0), "{date}");
+        }
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
+        assert!(wait_of(&soon).is_some_and(|seconds| (90..=100).contains(&seconds)), "{soon}");
+        assert!(wait_of("Fri, 31 Dec 9999 23:59:59 GMT").is_some());
+        for date in ["Sun, 06 Nov 1994 9999999999999999999:49:37 GMT", "Sun, 00 Jan 1970 00:00:00 GMT"] {
+            assert_eq!(wait_of(date), None, "{date}");
+        }
     }
 
     #[test]
-    fn a_wait_is_a_number_of_seconds_from_zero_on_and_never_wraps() {
-        let waits = ["0", "7", "0.2", "99999999999", "-1", "-0.5", "NaN", "inf", "", "7 s", "soon"].map(seconds);
+    fn a_number_of_seconds_is_not_negative_and_saturates() {
+        let waits = ["0", "7", "0.2", "99999999999", "-1", "-0.5", "NaN", "inf", "", "7 s", "soon"].map(wait_of);
         let some = [Some(0), Some(7), Some(1), Some(u32::MAX)];
         assert_eq!((&waits[..4], &waits[4..]), (&some[..], &[None; 7][..]));
     }
 
     #[test]
-    fn of_two_headers_the_one_in_milliseconds_counts_where_it_makes_sense() {
+    fn a_valid_header_in_milliseconds_counts_before_the_other() {
         let read = |lines: [&str; 2]| {
             let mut inbox = inbox();
             lines.iter().for_each(|line| assert!(inbox.header(line.as_bytes())));
@@ -188,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_taken_in_order_and_a_full_inbox_holds_the_transfer_back() {
+    fn bytes_are_taken_in_order_and_a_full_inbox_pauses_the_transfer() {
         let mut inbox = inbox();
         assert!(matches!(inbox.write(&vec![b'a'; FULL]), Ok(FULL)));
         assert!(matches!(inbox.write(b"b"), Err(WriteError::Pause)));
@@ -202,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_can_be_sent_again_from_any_place() {
+    fn a_body_can_be_sent_again_from_any_offset() {
         let mut inbox = inbox();
         let mut data = [0; 3];
         assert!(matches!(inbox.read(&mut data), Ok(3)));
@@ -213,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_let_go_when_its_answer_begins_but_not_before_all_of_it_is_sent() {
+    fn a_body_is_dropped_when_its_response_begins_but_not_before_all_of_it_is_sent() {
         let body: Rc<[u8]> = Rc::from(&b"body"[..]);
         let mut inbox = Inbox::new("http://localhost", body.clone());
         let mut data = [0; 3];

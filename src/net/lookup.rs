@@ -1,36 +1,38 @@
-//! The addresses of a host, asked of the system on a thread of its own: the system's resolver blocks, and nothing can
-//! interrupt it. Nobody waits for the thread: it holds nothing but its slot, and ends with the process.
+//! Name resolution on a thread, because the system's resolver blocks and cannot be interrupted. The thread is never
+//! joined: it owns only the slot for its result, and ends with the process.
 
 use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Text of addresses, as libcurl takes them. Empty: the name has none.
+/// Addresses in libcurl's notation; empty if the name has none.
 pub type Addresses = Vec<String>;
 
-/// A question to the system's resolver.
+/// A lookup in progress.
 #[derive(Debug)]
 pub struct Lookup {
     host: String,
-    answer: Arc<Mutex<Option<Addresses>>>,
+    result: Arc<Mutex<Option<Addresses>>>,
 }
 
 impl Lookup {
-    /// Asks for the addresses of `host:port`. `wake` is called on the thread once they are there.
+    /// Looks up `host:port`. `wake` is called on the thread when the result is there.
     ///
     /// # Errors
-    /// No thread is left.
+    /// The thread cannot be started.
     pub fn start(host: String, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
-        let answer = Arc::new(Mutex::new(None));
-        let (slot, asked) = (Arc::clone(&answer), host.clone());
+        let result = Arc::new(Mutex::new(None));
+        let (slot, name) = (Arc::clone(&result), host.clone());
         let thread = std::thread::Builder::new().name("name lookup".into()).spawn(move || {
-            let found = addresses(&asked);
+            let found = addresses(&name);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             wake();
         });
-        thread.map_err(|error| Error::new(ErrorKind::System, format!("no thread to look a name up: {error}")))?;
-        Ok(Self { host, answer })
+        thread.map_err(|error| {
+            Error::new(ErrorKind::System, format!("cannot start a thread to look up {host}: {error}"))
+        })?;
+        Ok(Self { host, result })
     }
 
     /// `host:port`.
@@ -38,9 +40,9 @@ impl Lookup {
         &self.host
     }
 
-    /// The addresses, once they are there. Empties.
-    pub fn take_answer(&self) -> Option<Addresses> {
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The addresses, once they are there. Returned once.
+    pub fn take_result(&self) -> Option<Addresses> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -61,20 +63,23 @@ mod tests {
 
     use super::*;
 
-    fn answer(host: &str) -> Addresses {
+    fn look_up(host: &str) -> Addresses {
         let (woken, wakes) = mpsc::channel();
         let wake = Arc::new(move || woken.send(()).unwrap());
         let lookup = Lookup::start(host.into(), wake).unwrap();
         wakes.recv().unwrap();
         assert_eq!(lookup.host(), host);
-        lookup.take_answer().expect("it is there when the loop is woken")
+        lookup.take_result().expect("the result is there before the loop is woken")
     }
 
     #[test]
-    fn a_name_has_addresses_in_libcurls_form_and_one_that_is_not_there_has_none() {
-        let found = answer("localhost:80");
-        assert!(!found.is_empty() && found.iter().all(|one| one == "127.0.0.1" || one == "[::1]"), "{found:?}");
-        // No part of a name is longer than 63 bytes (RFC 1035, 2.3.4), so no server is asked that may not answer.
-        assert_eq!(answer(&format!("{}.invalid:80", "x".repeat(64))), Addresses::new());
+    fn addresses_are_in_libcurls_notation_and_an_unknown_name_has_none() {
+        let found = look_up("localhost:80");
+        assert!(
+            !found.is_empty() && found.iter().all(|address| address == "127.0.0.1" || address == "[::1]"),
+            "{found:?}"
+        );
+        // A label of more than 63 bytes is invalid (RFC 1035, 2.3.4), so no name server is asked.
+        assert_eq!(look_up(&format!("{}.invalid:80", "x".repeat(64))), Addresses::new());
     }
 }

@@ -1,43 +1,40 @@
-//! One request that is waited for: is somebody there, and does he know our key? Never used by the loop.
+//! One blocking request, which checks a server and a key. Never used by the event loop.
 
 use std::time::Duration;
 
-use curl::easy::{Easy2, Handler, List, WriteError};
+use curl::easy::{Easy2, Handler, WriteError};
 
-use super::{Trust, explain};
+use super::messages::curl_error;
+use super::setup::{USER_AGENT, header_list};
+use super::trust::Trust;
 use crate::base::error::Result;
 
-/// Asks for a URL and gives the status of the answer, whose body is thrown away. Blocks for at most `patience`.
+/// Gets a URL, discards the body and returns the status. Blocks for at most `timeout`.
 ///
 /// # Errors
-/// Nobody answered in time; the words name the host and never a credential.
-pub fn probe(url: &str, headers: &[(String, String)], patience: Duration) -> Result<u32> {
-    ask(url, headers, patience).map_err(|error| explain(&error, url, patience))
+/// There was no response in time. The message names the host and never a credential.
+pub fn probe(url: &str, headers: &[(String, String)], timeout: Duration) -> Result<u32> {
+    get(url, headers, timeout).map_err(|error| curl_error(&error, url, timeout))
 }
 
-fn ask(url: &str, headers: &[(String, String)], patience: Duration) -> std::result::Result<u32, curl::Error> {
-    let mut easy = Easy2::new(Deaf);
+fn get(url: &str, headers: &[(String, String)], timeout: Duration) -> std::result::Result<u32, curl::Error> {
+    let mut easy = Easy2::new(Discard);
     easy.url(url)?;
-    let mut list = List::new();
-    for (name, value) in headers {
-        list.append(&format!("{name}: {value}"))?;
-    }
-    easy.http_headers(list)?;
-    easy.useragent(concat!("polylogue/", env!("CARGO_PKG_VERSION")))?;
-    easy.timeout(patience)?;
-    // A key does not follow to wherever a server points.
+    easy.http_headers(header_list(headers)?)?;
+    easy.useragent(USER_AGENT)?;
+    easy.timeout(timeout)?;
+    // A key must not be sent to the target of a redirect.
     easy.follow_location(false)?;
-    // Threads and signals do not go together.
+    // libcurl must not use signals for its timeout in a program with threads.
     easy.signal(false)?;
     Trust::probe().apply(&mut easy)?;
     easy.perform()?;
     easy.response_code()
 }
 
-/// Takes everything and keeps nothing.
-struct Deaf;
+struct Discard;
 
-impl Handler for Deaf {
+impl Handler for Discard {
     fn write(&mut self, bytes: &[u8]) -> std::result::Result<usize, WriteError> {
         Ok(bytes.len())
     }

@@ -1,35 +1,35 @@
-//! Whose certificates are trusted, found once for all agents.
+//! Trusted certificates, located once for all agents.
 //!
-//! With OpenSSL the obvious set-up parses the whole bundle for every connection: 36 ms of CPU in the loop. A hashed
-//! directory is read certificate by certificate, as they are needed: 1.7 ms. libcurl insists on a bundle beside it, so
-//! it gets a bundle of one certificate of that directory.
+//! With OpenSSL, libcurl's default parses the whole bundle for every connection, which takes 36 ms in the loop. A hashed
+//! directory is read certificate by certificate as needed: 1.7 ms. libcurl requires a bundle as well, so it gets one of a
+//! single certificate of that directory.
 
 use std::path::PathBuf;
 
 use curl::easy::Easy2;
 
-/// How transfers verify their peers.
+/// Where the trusted certificates are.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// The bundle of everything, where nothing better is there.
+    /// A bundle of all certificates.
     file: Option<PathBuf>,
-    /// A hashed directory and one certificate of it.
+    /// A hashed directory, and one certificate in it.
     directory: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Trust {
-    /// Looks at `SSL_CERT_FILE`, `SSL_CERT_DIR` and the places where systems keep their certificates.
+    /// From `SSL_CERT_FILE`, `SSL_CERT_DIR` and the usual directories.
     #[cfg(not(feature = "tls-rustls"))]
     pub fn probe() -> Self {
         let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         let directory = std::env::var_os("SSL_CERT_DIR").map_or_else(|| "/etc/ssl/certs".into(), PathBuf::from);
-        // A file of the user's own may hold more than the directory; a bundle within the directory does not.
+        // A bundle inside the directory holds the same; a file of the user's own may hold more.
         let is_covered = file.as_ref().is_none_or(|file| file.parent() == Some(&directory));
         let directory = if is_covered { first_certificate(&directory).map(|blob| (directory, blob)) } else { None };
         Self { file, directory }
     }
 
-    /// rustls reads one bundle and keeps it for all connections.
+    /// rustls reads one bundle and shares it between connections.
     #[cfg(feature = "tls-rustls")]
     pub fn probe() -> Self {
         const BUNDLES: [&str; 4] = [
@@ -43,7 +43,6 @@ impl Trust {
         Self { file, directory: None }
     }
 
-    /// Sets a transfer up.
     pub(super) fn apply<H>(&self, easy: &mut Easy2<H>) -> Result<(), curl::Error> {
         if let Some((directory, certificate)) = &self.directory {
             easy.capath(directory)?;
@@ -55,7 +54,7 @@ impl Trust {
     }
 }
 
-/// Any certificate under the name that `c_rehash` gives: eight hexadecimal digits, a dot, a number.
+/// Any certificate with a name of `c_rehash`: eight hexadecimal digits, a dot, a number.
 #[cfg(not(feature = "tls-rustls"))]
 fn first_certificate(directory: &std::path::Path) -> Option<Vec<u8>> {
     let is_hashed = |name: &str| {

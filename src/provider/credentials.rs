@@ -1,37 +1,37 @@
-//! Whether a request has the key that its service wants, and where a person sets it. Never the key itself.
+//! Checks that a request has the key that its service requires, and says where to set it. Never shows the key itself.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::provider;
 
-/// Looks whether a service that is known to want a key is asked without one.
+/// Checks that there is a key for a service that is known to require one.
 ///
 /// # Errors
-/// It is; the words say how to set one. Nothing was sent.
+/// `Auth` if there is none; the message says how to set one.
 pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
     let service = provider::find(&endpoint.kind).and_then(|spec| spec.service);
     let is_service = service.is_some_and(|service| endpoint.base_url.trim_end_matches('/') == service.base_url);
     if key.is_some() || !is_service || endpoint.headers.iter().any(|(name, _)| may_be_credential(name)) {
         return Ok(());
     }
-    let words = format!("no key for {}: {}", endpoint.provider, way_out(endpoint));
-    Err(Error::new(ErrorKind::Auth, words))
+    let message = format!("no key for {}: {}", endpoint.provider, how_to_set(endpoint));
+    Err(Error::new(ErrorKind::Auth, message))
 }
 
-/// What stands behind the provider's own words when it refuses: where the key came from, or where one could.
+/// A hint for a rejected key: where it came from, or how to set one.
 pub fn hint(endpoint: &Endpoint, has_key: bool) -> String {
     let name = &endpoint.provider;
     match (&endpoint.key_command, has_key) {
-        (Some(_), _) => format!("the key is printed by api_key_command of [providers.{name}]"),
-        (None, false) => format!("no key was sent: {}", way_out(endpoint)),
+        (Some(_), _) => format!("the key came from api_key_command of [providers.{name}]"),
+        (None, false) => format!("no key was sent: {}", how_to_set(endpoint)),
         (None, true) => match variable(endpoint) {
-            Some(variable) => format!("the key is that of {variable} or [providers.{name}]"),
-            None => format!("the key is that of [providers.{name}]: see its api_key_env"),
+            Some(variable) => format!("the key came from {variable} or [providers.{name}]"),
+            None => format!("the key came from [providers.{name}]: check its api_key_env"),
         },
     }
 }
 
-fn way_out(endpoint: &Endpoint) -> String {
+fn how_to_set(endpoint: &Endpoint) -> String {
     let name = &endpoint.provider;
     match variable(endpoint) {
         Some(variable) => format!("export {variable}=… and start again"),
@@ -39,7 +39,7 @@ fn way_out(endpoint: &Endpoint) -> String {
     }
 }
 
-/// The usual variable, where the provider is the service under its own name.
+/// The service's usual variable, if the provider is configured under the service's name.
 fn variable(endpoint: &Endpoint) -> Option<&'static str> {
     let service = provider::find(&endpoint.kind)?.service.filter(|service| service.name == endpoint.provider)?;
     service.key_variables.first().copied()
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_not_asked_without_a_key_and_the_words_name_the_variable() {
+    fn a_service_requires_a_key_and_the_message_names_the_variable() {
         let service = openai("openai", "https://api.openai.com/v1/");
         let error = require(&service, None).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Auth);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_may_need_none_and_a_header_may_be_one() {
+    fn other_servers_require_none_and_a_header_may_hold_one() {
         assert!(require(&openai("openai", "http://localhost:8080/v1"), None).is_ok());
         assert!(require(&Endpoint::echo(), None).is_ok());
         let mut own = openai("openai", "https://api.openai.com/v1");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_key_is_named_by_where_it_came_from() {
+    fn the_hint_says_where_a_rejected_key_came_from() {
         let mut endpoint = openai("openai", "http://x/v1");
         assert!(hint(&endpoint, true).contains("OPENAI_API_KEY"));
         assert!(hint(&openai("mine", "http://x/v1"), true).contains("[providers.mine]"));

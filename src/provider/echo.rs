@@ -1,24 +1,24 @@
-//! The built-in provider: no key, no network. It repeats what a person says, or plays a part.
+//! The built-in provider `echo`: no key, no network. It repeats the user's message or follows the directives in it.
 //!
-//! Its replies are scripts that run through the same state machine as real ones, so everything that can
-//! happen to a chat can be tried, and tested, without a model. The last user message is the script: lines
-//! that begin with `!` and a word direct it, all others are text to say.
+//! Its replies are scripts that run through the same state machine as real ones, so that everything that can happen to
+//! a chat can be tried without a model. The last user message is the script: lines that begin with `!` and a word are
+//! directives, all others are text of the reply.
 //!
 //! | directive | does |
 //! |---|---|
 //! | `!slow MS` | waits MS milliseconds before each piece of what follows |
-//! | `!repeat N` | says the text that follows N times, a line break between |
-//! | `!think TEXT` | shows TEXT as reasoning |
+//! | `!repeat N` | repeats the text that follows N times, with a line break between |
+//! | `!think TEXT` | sends TEXT as reasoning |
 //! | `!tool NAME JSON` | calls a tool; several in one segment are parallel calls of one reply |
 //! | `!next` | ends the segment: what follows is the reply to the next round of tool results |
-//! | `!fail KIND-or-STATUS [retry-after=S] [MESSAGE]` | fails here; what stands before is said first |
-//! | `!hang` | stops here without an end; what stands before is said first |
-//! | `!cut` | the reply breaks off after its text, as if the network had failed |
-//! | `!length` | the reply ends at the length limit |
+//! | `!fail KIND-or-STATUS [retry-after=S] [MESSAGE]` | fails here, after the text before it |
+//! | `!hang` | stops here without an end, after the text before it |
+//! | `!cut` | ends the reply after its text with a network error |
+//! | `!length` | ends the reply at the length limit |
 //!
-//! Reply *k* is segment *k*, counted by the rounds of tool results since that message. When the segments
-//! have run out, the reply tells what the last round brought. Text comes word by word, at once unless
-//! `!slow`; a token is a word. A directive that cannot be read is said to be so, in place of a reply.
+//! Reply *k* is segment *k*, counted by the rounds of tool results since that message. After the last segment the reply
+//! repeats the results of the last round. Text comes word by word, at once unless `!slow`; a token is a word. An invalid
+//! directive gives a reply that says so.
 
 use std::time::Duration;
 
@@ -27,11 +27,11 @@ use crate::domain::http::HttpHead;
 use crate::domain::message::{Body, Message};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolResult;
-use crate::provider::{Conversation, Decode, Opening, ProviderSpec, Script, Step};
+use crate::provider::{Conversation, Decoder, ProviderRequest, ProviderSpec, Script, Step};
 
 mod directive;
 
-use directive::{Act, Ending};
+use directive::{Directive, Ending};
 
 /// The built-in provider.
 pub const ECHO: ProviderSpec = ProviderSpec {
@@ -40,17 +40,17 @@ pub const ECHO: ProviderSpec = ProviderSpec {
             !tool NAME JSON, !next, !fail KIND, !hang, !cut and !length direct it",
     service: None,
     check_thinking: |_, _| Ok(()),
-    open,
-    decoder: || Box::new(Deaf),
+    build_request,
+    decoder: || Box::new(NoBytes),
 };
 
-/// The most pieces of one reply.
+/// Pieces of one reply.
 const MAX_PIECES: usize = 100_000;
 
-/// No bytes ever come, because nothing is sent.
-struct Deaf;
+/// A decoder for no bytes, because nothing is sent.
+struct NoBytes;
 
-impl Decode for Deaf {
+impl Decoder for NoBytes {
     fn head(&mut self, _: &HttpHead) {}
     fn feed(&mut self, _: &[u8], _: &mut Vec<StreamEvent>) {}
     fn end(&mut self, out: &mut Vec<StreamEvent>) {
@@ -58,79 +58,78 @@ impl Decode for Deaf {
     }
 }
 
-/// Never fails: what cannot be done is said in the reply.
-fn open(conversation: &Conversation<'_>) -> error::Result<Opening> {
-    let mut player = Player::default();
-    let ending = player.play(conversation).unwrap_or_else(|complaint| {
-        player = Player::default();
-        player.say(&complaint);
+/// Never fails: an invalid directive gives a reply that says so.
+fn build_request(conversation: &Conversation<'_>) -> error::Result<ProviderRequest> {
+    let mut writer = ScriptWriter::default();
+    let ending = writer.write(conversation).unwrap_or_else(|message| {
+        writer = ScriptWriter::default();
+        writer.push_text(&message);
         Ending::Stop
     });
-    Ok(Opening::Script(player.finish(ending, words_in(conversation))))
+    Ok(ProviderRequest::Script(writer.finish(ending, words_in(conversation))))
 }
 
-/// Why a script cannot be played, in words that are said instead.
-type Complaint = String;
+/// Why a script is invalid, which becomes the reply.
+type Invalid = String;
 
-/// Writes a script.
 #[derive(Default)]
-struct Player {
+struct ScriptWriter {
     script: Script,
     wait: Duration,
     repeat: usize,
-    /// Text lines that are said as one when something else comes.
+    /// Text lines up to the next directive.
     lines: Vec<String>,
-    has_spoken: bool,
-    may_call: bool,
+    has_text: bool,
+    has_tools: bool,
     /// Calls of the conversation before this reply.
     earlier_calls: usize,
     calls: usize,
-    words: u64,
+    output_tokens: u64,
 }
 
-impl Player {
-    /// Plays the segment that is due, and says how the reply ends.
-    fn play(&mut self, conversation: &Conversation<'_>) -> Result<Ending, Complaint> {
-        let asked = Asked::of(conversation.messages);
-        let Some(segment) = directive::segments(asked.text).into_iter().nth(asked.rounds) else {
-            self.tell(&asked.last_round);
+impl ScriptWriter {
+    /// Writes the segment that is due, and returns how the reply ends.
+    fn write(&mut self, conversation: &Conversation<'_>) -> Result<Ending, Invalid> {
+        let prompt = Prompt::of(conversation.messages);
+        let Some(segment) = directive::segments(prompt.text).into_iter().nth(prompt.rounds) else {
+            self.push_results(&prompt.last_round);
             return Ok(Ending::Stop);
         };
-        self.may_call = !conversation.tools.is_empty();
-        self.earlier_calls = asked.earlier_calls;
+        self.has_tools = !conversation.tools.is_empty();
+        self.earlier_calls = prompt.earlier_calls;
         let mut ending = Ending::Stop;
-        for act in segment? {
-            match self.perform(act)? {
+        for directive in segment? {
+            match self.follow(directive)? {
                 None => {}
-                Some(soft @ (Ending::Cut | Ending::Length)) => ending = soft,
-                Some(here) => return Ok(here),
+                Some(later @ (Ending::Cut | Ending::Length)) => ending = later,
+                Some(now) => return Ok(now),
             }
         }
         self.flush()?;
         Ok(ending)
     }
 
-    fn perform(&mut self, act: Act) -> Result<Option<Ending>, Complaint> {
-        if let Act::Say(line) = act {
+    fn follow(&mut self, directive: Directive) -> Result<Option<Ending>, Invalid> {
+        if let Directive::Text(line) = directive {
             self.lines.push(line);
             return Ok(None);
         }
         self.flush()?;
-        match act {
-            Act::Say(_) => {}
-            Act::Slow(wait) => self.wait = wait,
-            Act::Repeat(times) => self.repeat = times,
-            Act::Think(text) => self.pieces(&text, StreamEvent::Thinking),
-            Act::Tool { name, arguments } => self.call(name, arguments)?,
-            Act::Ending(ending) => return Ok(Some(ending)),
+        match directive {
+            Directive::Text(_) => {}
+            Directive::Slow(wait) => self.wait = wait,
+            Directive::Repeat(times) => self.repeat = times,
+            Directive::Think(text) => self.push_words(&text, StreamEvent::Thinking),
+            Directive::Tool { name, arguments } => self.call(name, arguments)?,
+            Directive::Ending(ending) => return Ok(Some(ending)),
         }
         Ok(None)
     }
 
-    /// Says the lines that were gathered.
-    fn flush(&mut self) -> Result<(), Complaint> {
+    /// Writes the collected text lines.
+    fn flush(&mut self) -> Result<(), Invalid> {
         let text = std::mem::take(&mut self.lines).join("\n");
-        let text = if self.has_spoken { text.trim_end() } else { text.trim() };
+        let text = if self.has_text { text.trim_end() } else { text.trim() };
         if text.trim().is_empty() {
             return Ok(());
         }
@@ -140,41 +139,41 @@ impl Player {
             return Err(format!("!repeat {times} is too much: a reply has at most {MAX_PIECES} words."));
         }
         for _ in 0..times {
-            self.say(text);
+            self.push_text(text);
         }
         Ok(())
     }
 
-    fn say(&mut self, text: &str) {
-        let text = if self.has_spoken { format!("\n{text}") } else { text.to_owned() };
-        self.has_spoken = true;
-        self.pieces(&text, StreamEvent::Text);
+    fn push_text(&mut self, text: &str) {
+        let text = if self.has_text { format!("\n{text}") } else { text.to_owned() };
+        self.has_text = true;
+        self.push_words(&text, StreamEvent::Text);
     }
 
-    fn pieces(&mut self, text: &str, event: fn(String) -> StreamEvent) {
-        self.words += count_words(text);
+    fn push_words(&mut self, text: &str, event: fn(String) -> StreamEvent) {
+        self.output_tokens += count_words(text);
         for piece in text.split_inclusive(char::is_whitespace) {
             self.push(event(piece.to_owned()));
         }
     }
 
-    fn call(&mut self, name: String, arguments: String) -> Result<(), Complaint> {
-        if !self.may_call {
-            return Err(format!("Tools are disabled in this request, so I cannot call {name}."));
+    fn call(&mut self, name: String, arguments: String) -> Result<(), Invalid> {
+        if !self.has_tools {
+            return Err(format!("Tools are disabled in this request: cannot call {name}."));
         }
-        self.words += count_words(&arguments) + 1;
+        self.output_tokens += count_words(&arguments) + 1;
         let id = format!("echo-{}", self.earlier_calls + self.calls + 1);
         self.push(StreamEvent::ToolCall { index: self.calls, id, name, arguments });
         self.calls += 1;
         Ok(())
     }
 
-    fn tell(&mut self, results: &[&ToolResult]) {
+    fn push_results(&mut self, results: &[&ToolResult]) {
         if results.is_empty() {
-            self.say("(nothing was said)");
+            self.push_text("(empty message)");
         }
         for result in results {
-            self.say(&format!("{}: {}", result.name, result.content));
+            self.push_text(&format!("{}: {}", result.name, result.content));
         }
     }
 
@@ -183,12 +182,12 @@ impl Player {
     }
 
     fn finish(mut self, ending: Ending, input: u64) -> Script {
-        let usage = StreamEvent::Usage(Usage { input, output: self.words, ..Usage::default() });
+        let usage = StreamEvent::Usage(Usage { input, output: self.output_tokens, ..Usage::default() });
         let stop = if self.calls > 0 { Finish::ToolCalls } else { Finish::Stop };
         let tail = match ending {
             Ending::Stop => vec![usage, StreamEvent::Finish(stop), StreamEvent::Done],
             Ending::Length => vec![usage, StreamEvent::Finish(Finish::Length), StreamEvent::Done],
-            Ending::Cut => vec![StreamEvent::Error(directive::cut())],
+            Ending::Cut => vec![StreamEvent::Error(directive::incomplete())],
             Ending::Fail(error) => vec![StreamEvent::Error(error)],
             Ending::Hang => Vec::new(),
         };
@@ -197,49 +196,49 @@ impl Player {
     }
 }
 
-/// What the conversation asks of echo.
-struct Asked<'a> {
+/// The script, and where in it the conversation is.
+struct Prompt<'a> {
     /// The last user message, empty if there is none.
     text: &'a str,
     /// Rounds of tool results since it.
     rounds: usize,
     last_round: Vec<&'a ToolResult>,
-    /// Calls of the whole conversation, so that new ones get new identifiers.
+    /// Calls of the whole conversation, so that new ones get new ids.
     earlier_calls: usize,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Prompt<'a> {
     fn of(messages: &[&'a Message]) -> Self {
-        let mut asked = Self { text: "", rounds: 0, last_round: Vec::new(), earlier_calls: 0 };
+        let mut prompt = Self { text: "", rounds: 0, last_round: Vec::new(), earlier_calls: 0 };
         let mut in_round = false;
         for message in messages {
             match &message.body {
-                Body::User(text) => asked = Self { text, rounds: 0, last_round: Vec::new(), ..asked },
-                Body::ToolCall(_) => asked.earlier_calls += 1,
+                Body::User(text) => prompt = Self { text, rounds: 0, last_round: Vec::new(), ..prompt },
+                Body::ToolCall(_) => prompt.earlier_calls += 1,
                 Body::ToolResult(result) => {
                     if !in_round {
-                        asked.rounds += 1;
-                        asked.last_round.clear();
+                        prompt.rounds += 1;
+                        prompt.last_round.clear();
                     }
-                    asked.last_round.push(result);
+                    prompt.last_round.push(result);
                 }
                 _ => {}
             }
             in_round = matches!(message.body, Body::ToolResult(_));
         }
-        asked
+        prompt
     }
 }
 
 fn words_in(conversation: &Conversation<'_>) -> u64 {
-    let said = conversation.messages.iter().map(|message| match &message.body {
+    let counts = conversation.messages.iter().map(|message| match &message.body {
         Body::System(text) | Body::User(text) => count_words(text),
         Body::Assistant(reply) => count_words(&reply.text),
         Body::ToolCall(call) => count_words(&call.arguments) + 1,
         Body::ToolResult(result) => count_words(&result.content),
         _ => 0,
     });
-    said.sum::<u64>() + count_words(conversation.system)
+    counts.sum::<u64>() + count_words(conversation.system)
 }
 
 fn count_words(text: &str) -> u64 {

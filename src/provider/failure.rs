@@ -1,19 +1,20 @@
-//! HTTP statuses and the error texts of servers, in plain words for a person.
+//! Errors from HTTP statuses and the texts of servers.
 //!
-//! What a server says is untrusted: it may be long, hold control characters, or repeat the key that it
-//! was sent. It is shown only through [`excerpt`].
+//! The text of a server is untrusted: it may be long, hold control characters, or repeat the key. It is shown only
+//! through [`excerpt`].
 
 use crate::base::error::{Error, ErrorKind};
 
-/// The most characters of a server's own words that are shown.
-const MAX_WORDS: usize = 500;
+/// Characters of a server's text that are shown.
+const MAX_EXCERPT: usize = 500;
 
-/// How keys of well-known providers begin.
-const KEY_MARKS: &[&str] = &["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "hf_", "AIza", "eyJ", "ghp_", "nvapi-", "fw_"];
+/// Prefixes of well-known providers' keys.
+const KEY_PREFIXES: &[&str] =
+    &["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "hf_", "AIza", "eyJ", "ghp_", "nvapi-", "fw_"];
 
-/// How servers say that a conversation does not fit, lower case.
-const CONTEXT_WORDS: &[&str] = &[
-    // OpenAI, and most who speak its protocols: "This model's (endpoint's) maximum context length is".
+/// Parts of servers' messages that a conversation is too long, lower case.
+const TOO_LONG: &[&str] = &[
+    // OpenAI and most compatible servers: "This model's (endpoint's) maximum context length is".
     "context_length_exceeded",
     "maximum context length",
     "exceeds the context",
@@ -54,39 +55,39 @@ const CONTEXT_WORDS: &[&str] = &[
     "range of input length",
 ];
 
-/// An error for a response with this status, with the server's own words behind ours.
-pub(super) fn of_status(status: u16, retry_after: Option<u32>, words: &str) -> Error {
+/// The error for this status, followed by an excerpt of the server's text.
+pub(super) fn of_status(status: u16, retry_after: Option<u32>, text: &str) -> Error {
     let (kind, what) = meaning(status);
     let mut message = format!("{what} ({status})");
-    append(&mut message, words);
+    append(&mut message, text);
     Error { kind, message, retry_after }
 }
 
-/// An error of this kind: our words, then the server's own, made fit to be shown.
-pub(super) fn of_kind(kind: ErrorKind, what: &str, words: &str) -> Error {
+/// An error of this kind: `what`, followed by an excerpt of the server's text.
+pub(super) fn of_kind(kind: ErrorKind, what: &str, text: &str) -> Error {
     let mut message = what.to_owned();
-    append(&mut message, words);
+    append(&mut message, text);
     Error::new(kind, message)
 }
 
-/// The error of a successful response whose body is no reply and no error object.
+/// The error of a successful response whose body is neither a reply nor an error object.
 pub(super) fn of_no_reply(body: &str) -> Error {
     let what = match is_html(body) {
-        true => "the server answered with a web page; check the base URL",
-        false => "the server answered with what is no reply",
+        true => "the server sent a web page instead of a reply; check the base URL",
+        false => "unexpected response from the server",
     };
-    of_kind(ErrorKind::Protocol, what, &prose_of(body))
+    of_kind(ErrorKind::Protocol, what, &text_of(body))
 }
 
-/// Whether a server says in these words, or with this label, that the conversation does not fit the model.
-pub(super) fn says_too_long(words: &str) -> bool {
-    let words = words.to_lowercase();
-    CONTEXT_WORDS.iter().any(|mark| words.contains(mark))
+/// Whether a server says in these text, or with this label, that the conversation exceeds the model's context window.
+pub(super) fn says_too_long(text: &str) -> bool {
+    let text = text.to_lowercase();
+    TOO_LONG.iter().any(|mark| text.contains(mark))
 }
 
-/// How long a server's words ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
-pub(super) fn wait_in(words: &str) -> Option<u32> {
-    let after = ["try again in ", "retry in "].iter().find_map(|mark| Some(words.split_once(mark)?.1))?;
+/// How long a server's text ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
+pub(super) fn wait_in(text: &str) -> Option<u32> {
+    let after = ["try again in ", "retry in "].iter().find_map(|mark| Some(text.split_once(mark)?.1))?;
     let (mut rest, mut seconds, mut is_told) = (after, 0.0, false);
     while let Some((amount, unit, more)) = amount_in(rest) {
         (rest, seconds, is_told) = (more, seconds + amount * unit, true);
@@ -107,8 +108,8 @@ fn is_html(body: &str) -> bool {
     body.trim_start().starts_with('<')
 }
 
-/// The words of a body that is no error object: a page's title, or the text itself.
-pub(super) fn prose_of(body: &str) -> String {
+/// The text of a body without an error object: the title of a web page, or the body itself.
+pub(super) fn text_of(body: &str) -> String {
     if !is_html(body) {
         return body.to_owned();
     }
@@ -121,37 +122,37 @@ pub(super) fn prose_of(body: &str) -> String {
     title.unwrap_or_default()
 }
 
-fn append(message: &mut String, words: &str) {
-    let words = excerpt(words);
-    // Some servers send an empty object, which says nothing.
-    if words.chars().any(char::is_alphanumeric) {
+fn append(message: &mut String, text: &str) {
+    let text = excerpt(text);
+    // Some servers send an empty object.
+    if text.chars().any(char::is_alphanumeric) {
         message.push_str(": ");
-        message.push_str(&words);
+        message.push_str(&text);
     }
 }
 
-/// What a status that is no success means for a chat (RFC 9110; 529 is Anthropic's "overloaded").
+/// Kind and message of an error status (RFC 9110; 529 is Anthropic's "overloaded").
 fn meaning(status: u16) -> (ErrorKind, &'static str) {
     match status {
-        300..=399 => (ErrorKind::BadRequest, "the server sends requests elsewhere; check the base URL"),
-        401 => (ErrorKind::Auth, "the provider does not accept the credentials"),
-        402 => (ErrorKind::BadRequest, "the account at the provider has no credit left"),
-        403 => (ErrorKind::Auth, "the credentials do not allow this"),
-        404 | 405 => (ErrorKind::BadRequest, "no such model or address; check the model's name and the base URL"),
-        407 => (ErrorKind::Auth, "the proxy wants credentials"),
-        408 => (ErrorKind::Timeout, "the provider gave up waiting"),
-        413 => (ErrorKind::ContextTooLong, "the conversation is too large for the provider"),
-        429 => (ErrorKind::RateLimited, "the provider asks to slow down"),
-        500..=599 => (ErrorKind::Overloaded, "the provider is overloaded or out of order"),
-        _ => (ErrorKind::BadRequest, "the provider rejects the request"),
+        300..=399 => (ErrorKind::BadRequest, "the server sent a redirect; check the base URL"),
+        401 => (ErrorKind::Auth, "the provider rejected the credentials"),
+        402 => (ErrorKind::BadRequest, "the provider account has no credit left"),
+        403 => (ErrorKind::Auth, "the credentials do not permit this request"),
+        404 | 405 => (ErrorKind::BadRequest, "model or URL not found; check the model name and the base URL"),
+        407 => (ErrorKind::Auth, "the proxy requires authentication"),
+        408 => (ErrorKind::Timeout, "the provider timed out"),
+        413 => (ErrorKind::ContextTooLong, "the request is too large for the provider"),
+        429 => (ErrorKind::RateLimited, "rate limit reached"),
+        500..=599 => (ErrorKind::Overloaded, "the provider is overloaded or unavailable"),
+        _ => (ErrorKind::BadRequest, "the provider rejected the request"),
     }
 }
 
-/// One line of at most [`MAX_WORDS`] characters, without control characters and without what looks like a key.
-pub(super) fn excerpt(words: &str) -> String {
+/// One line of at most [`MAX_EXCERPT`] characters, without control characters and without what looks like a key.
+pub(super) fn excerpt(text: &str) -> String {
     let mut line = String::new();
-    // Four bytes a character and as much white space: no need to look at megabytes.
-    for word in head_of(words, 8 * MAX_WORDS).split(|c: char| c.is_whitespace() || c.is_control()) {
+    // Enough for four bytes a character and as much white space.
+    for word in text[..text.floor_char_boundary(8 * MAX_EXCERPT)].split(|c: char| c.is_whitespace() || c.is_control()) {
         if word.is_empty() {
             continue;
         }
@@ -160,19 +161,13 @@ pub(super) fn excerpt(words: &str) -> String {
         }
         push_without_keys(&mut line, word);
     }
-    if line.chars().count() > MAX_WORDS {
-        line = line.chars().take(MAX_WORDS).chain(['…']).collect();
+    if line.chars().count() > MAX_EXCERPT {
+        line = line.chars().take(MAX_EXCERPT).chain(['…']).collect();
     }
     line
 }
 
-/// The first `max` bytes, or a little less at a character's border.
-fn head_of(text: &str, max: usize) -> &str {
-    let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
-}
-
-/// A word may hold a key between quotes, brackets or `key=` and the like.
+/// Appends a word. A key in it may stand between quotes or brackets, or after `key=`.
 fn push_without_keys(line: &mut String, word: &str) {
     let is_key_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
     let mut rest = word;
@@ -186,14 +181,14 @@ fn push_without_keys(line: &mut String, word: &str) {
     }
 }
 
-/// A well-known beginning, or 24 letters and digits in one piece: model names and UUIDs have hyphens before that.
+/// A well-known prefix, or 24 letters and digits in one piece: model names and UUIDs have hyphens before that.
 fn looks_like_key(part: &str) -> bool {
     let is_dense = |piece: &str| {
         let digits = piece.bytes().filter(u8::is_ascii_digit).count();
         piece.len() >= 24 && digits > 0 && digits < piece.len()
     };
-    let has_mark = part.len() >= 10 && KEY_MARKS.iter().any(|mark| part.starts_with(mark));
-    has_mark || part.split('-').any(is_dense)
+    let has_prefix = part.len() >= 10 && KEY_PREFIXES.iter().any(|prefix| part.starts_with(prefix));
+    has_prefix || part.split('-').any(is_dense)
 }
 
 #[cfg(test)]
@@ -201,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_that_says_nothing_is_not_shown() {
+    fn an_empty_body_is_not_shown() {
         for body in ["{}", "[]", " \n", "{ }"] {
-            assert_eq!(of_status(429, None, body).message, "the provider asks to slow down (429)");
+            assert_eq!(of_status(429, None, body).message, "rate limit reached (429)");
         }
     }
 
     #[test]
-    fn each_status_has_the_kind_that_the_agent_acts_on() {
+    fn each_status_has_its_kind() {
         let kinds = [
             (302, ErrorKind::BadRequest),
             (400, ErrorKind::BadRequest),
@@ -231,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_only_in_the_words_is_found() {
+    fn a_wait_in_the_text_is_found() {
         let waits = [
             ("Please try again in 16s. Visit", Some(16)),
             ("Please try again in 1m2.5s.", Some(63)),
@@ -244,25 +239,25 @@ mod tests {
             ("try again in 5", None),
             ("slow down", None),
         ];
-        for (words, seconds) in waits {
-            assert_eq!(wait_in(words), seconds, "{words}");
+        for (text, seconds) in waits {
+            assert_eq!(wait_in(text), seconds, "{text}");
         }
     }
 
     #[test]
-    fn words_of_a_server_are_one_short_line_without_control_characters() {
-        let words = format!("one\n\x1b[31mtwo\t{}", "x ".repeat(100_000));
-        let shown = excerpt(&words);
+    fn an_excerpt_is_one_short_line_without_control_characters() {
+        let text = format!("one\n\x1b[31mtwo\t{}", "x ".repeat(100_000));
+        let shown = excerpt(&text);
         assert!(shown.starts_with("one [31mtwo x x"));
-        assert_eq!(shown.chars().count(), MAX_WORDS + 1);
+        assert_eq!(shown.chars().count(), MAX_EXCERPT + 1);
     }
 
     #[test]
-    fn a_key_that_a_server_repeats_is_not_shown() {
+    fn a_key_in_a_servers_text_is_not_shown() {
         let keys = ["sk-proj-abc_DEF-123", "0123456789abcdef0123456789abcdef", "gsk_aaaaaaaaaaaaaaaa"];
         for key in keys {
-            for words in [format!("bad key {key}."), format!("key=\"{key}\""), format!("Bearer {key}, no")] {
-                let shown = excerpt(&words);
+            for text in [format!("bad key {key}."), format!("key=\"{key}\""), format!("Bearer {key}, no")] {
+                let shown = excerpt(&text);
                 assert!(!shown.contains(key) && shown.contains("[key]"), "{shown}");
             }
         }

@@ -1,7 +1,5 @@
-//! What the requests of all providers over HTTP are made of: the address, the headers, JSON texts.
-//!
-//! What an endpoint's configuration and a key may hold is checked here, once for all. What a body says is each
-//! protocol's own and has no place here.
+//! Parts of HTTP requests that all providers share: URL, headers, JSON. The configuration of an endpoint and the key are
+//! validated here; bodies are built by each protocol.
 
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -11,30 +9,30 @@ use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
-/// The base URL, made longer by `extend`, which is given it without a slash at its end; a query (Azure's
-/// `?api-version=`) stays at the end.
+/// The base URL, extended by `extend`, which gets it without a trailing slash. A query (Azure's `?api-version=`) stays at
+/// the end.
 ///
 /// # Errors
-/// `Usage` if the base URL is none.
+/// `Usage` if the base URL is invalid.
 pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> Result<String> {
     let base = endpoint.base_url.trim();
     if !base.starts_with("http://") && !base.starts_with("https://") {
-        let words = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, words));
+        let message = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
     Ok(format!("{}{query}", extend(address.trim_end_matches('/'))))
 }
 
-/// The key as it stands in a header, if there is one.
+/// The key as text of a header, if there is one.
 ///
 /// # Errors
-/// `Auth` if it cannot stand in a header; the words do not repeat it.
+/// `Auth` if it is not valid in a header; the message does not repeat it.
 pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Option<&'a str>> {
     let Some(key) = key.map(|key| key.reveal().trim()) else { return Ok(None) };
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let words = format!("the key of {} is empty or holds characters that no key has", endpoint.provider);
-        return Err(Error::new(ErrorKind::Auth, words));
+        let message = format!("the key of {} is empty or contains invalid characters", endpoint.provider);
+        return Err(Error::new(ErrorKind::Auth, message));
     }
     Ok(Some(key))
 }
@@ -42,15 +40,15 @@ pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Op
 /// The protocol's headers and the endpoint's own, which replace those of the same name.
 ///
 /// # Errors
-/// `Usage` if one of the endpoint cannot be sent; the words do not repeat its value.
+/// `Usage` if one of the endpoint is invalid; the message does not repeat its value.
 pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Result<Vec<(String, String)>> {
     let is_replaced = |name: &str| endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let kept = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
     let mut headers: Vec<_> = kept.map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in &endpoint.headers {
         if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
-            let words = format!("the header {name:?} of {} cannot be sent", endpoint.provider);
-            return Err(Error::new(ErrorKind::Usage, words));
+            let message = format!("invalid header {name:?} of {}", endpoint.provider);
+            return Err(Error::new(ErrorKind::Usage, message));
         }
         headers.push((name.clone(), value.clone()));
     }
@@ -70,10 +68,10 @@ pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Resul
     headers(endpoint, protocol)
 }
 
-/// What OpenAI's protocols call an amount of thinking; `None` where nothing is to be said about it.
+/// The thinking level as OpenAI's reasoning effort; `None` if the request must not have one.
 pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
     match thinking {
-        Thinking::Unsaid | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Budget(_) => None,
         Thinking::Off if !reasons(model) => None,
         Thinking::Off => no_effort(model),
         Thinking::Low => Some("low"),
@@ -82,27 +80,27 @@ pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
     }
 }
 
-/// Looks whether an amount of thinking can be said in OpenAI's protocols: only by level, not by tokens.
+/// Checks a thinking level for OpenAI's protocols.
 ///
 /// # Errors
-/// It cannot, the model is known not to think, or it cannot be stopped.
+/// It is a number of tokens, the model is known not to think, or thinking cannot be turned off.
 pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
-    let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
+    let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
     match thinking {
         Thinking::Budget(_) => {
-            refuse("models of this provider take off, low, medium or high, not a number of tokens".to_owned())
+            refuse("models of this provider support off, low, medium or high, not a number of tokens".to_owned())
         }
         Thinking::Low | Thinking::Medium | Thinking::High if !reasons(model) => {
-            refuse(format!("{model} does not think: say off or default"))
+            refuse(format!("{model} does not support thinking: use off or default"))
         }
         Thinking::Off if reasons(model) && no_effort(model).is_none() => {
-            refuse(format!("{model} always thinks: say low, medium, high or default"))
+            refuse(format!("{model} always thinks: use low, medium, high or default"))
         }
         _ => Ok(()),
     }
 }
 
-/// The least effort of a model, which is what comes nearest to off; `None` if it always makes some. "All models before
+/// The smallest effort of a model, which is the closest to off; `None` if it always thinks. "All models before
 /// gpt-5.1 do not support `none`" (platform.openai.com/docs/api-reference/responses/create, reasoning.effort).
 fn no_effort(model: &str) -> Option<&'static str> {
     let name = bare(model);
@@ -116,14 +114,14 @@ fn no_effort(model: &str) -> Option<&'static str> {
     }
 }
 
-/// The name of a model without who serves it, and without the mark of one that was tuned.
+/// The name of a model without the vendor before it and the prefix of a fine-tuned one.
 fn bare(model: &str) -> &str {
     let name = model.rsplit('/').next().unwrap_or(model);
     name.strip_prefix("ft:").unwrap_or(name)
 }
 
-/// Whether a model may reason. False only for those of OpenAI that are known not to, whoever serves them; what is not
-/// known may, because every newer model does (platform.openai.com/docs/models).
+/// Whether a model may reason. False only for OpenAI's models that are known not to, also at resellers; unknown ones may,
+/// because every newer model does (platform.openai.com/docs/models).
 pub(super) fn reasons(model: &str) -> bool {
     let name = bare(model);
     !["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"].iter().any(|family| name.starts_with(family))
@@ -134,25 +132,24 @@ fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// The schema of a tool as it was written: the order of its properties means something to a model.
+/// The schema of a tool, unchanged: the order of its properties matters to a model.
 ///
 /// # Errors
-/// `Tool` if it is no JSON.
+/// `Tool` if it is not valid JSON.
 pub(super) fn schema(tool: &ToolDeclaration) -> Result<&'static str> {
     if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
-        return Err(Error::new(ErrorKind::Tool, format!("the schema of the tool {} is no JSON", tool.name)));
+        return Err(Error::new(ErrorKind::Tool, format!("the schema of tool {} is not valid JSON", tool.name)));
     }
     Ok(tool.parameters)
 }
 
-/// JSON text of plain data, which always has one: texts, lists and structs cannot fail.
+/// JSON text of plain data; serializing strings, lists and structs cannot fail.
 pub(super) fn json(data: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(data).expect("texts and lists of texts always have a JSON form")
+    serde_json::to_string(data).expect("plain data can be serialized")
 }
 
-/// The error of a conversation in which nothing was said.
-pub(super) fn nothing_said() -> Error {
-    Error::new(ErrorKind::BadRequest, "there is nothing to send: nothing was said yet")
+pub(super) fn empty_conversation() -> Error {
+    Error::new(ErrorKind::BadRequest, "nothing to send: the conversation is empty")
 }
 
 #[cfg(test)]
@@ -160,23 +157,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_of_thinking_has_its_word_and_nothing_is_said_where_nothing_is_asked() {
-        let words = [
-            (Thinking::Unsaid, None),
+    fn every_thinking_level_has_an_effort_except_the_default() {
+        let efforts = [
+            (Thinking::Unspecified, None),
             (Thinking::Off, Some("minimal")),
             (Thinking::Low, Some("low")),
             (Thinking::Medium, Some("medium")),
             (Thinking::High, Some("high")),
         ];
-        for (thinking, word) in words {
-            assert_eq!(effort("gpt-5", thinking), word);
+        for (thinking, expected) in efforts {
+            assert_eq!(effort("gpt-5", thinking), expected);
             assert!(check_effort("gpt-5", thinking).is_ok());
         }
         assert_eq!(check_effort("gpt-5", Thinking::Budget(1000)).unwrap_err().kind, ErrorKind::Usage);
     }
 
     #[test]
-    fn off_is_said_in_the_word_of_the_model_or_refused() {
+    fn off_is_the_smallest_effort_of_the_model_or_refused() {
         for model in ["gpt-5.1", "gpt-5.6-terra", "openai/gpt-5.4-mini", "qwen3", "o1000"] {
             assert_eq!(
                 (effort(model, Thinking::Off), check_effort(model, Thinking::Off)),
@@ -194,11 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_does_not_think_is_known_by_its_name_whoever_serves_it() {
+    fn a_model_without_thinking_is_known_by_its_name_also_at_resellers() {
         for model in
             ["gpt-4o-mini", "openai/gpt-4.1", "ft:gpt-3.5-turbo:me::1", "gpt-5-chat-latest", "chatgpt-4o-latest"]
         {
-            assert!(check_effort(model, Thinking::Low).unwrap_err().message.contains("does not think"), "{model}");
+            assert!(
+                check_effort(model, Thinking::Low).unwrap_err().message.contains("does not support thinking"),
+                "{model}"
+            );
             assert!(check_effort(model, Thinking::Off).is_ok());
             assert_eq!(effort(model, Thinking::Off), None);
         }

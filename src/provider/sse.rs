@@ -1,15 +1,14 @@
-//! Splits a byte stream into server-sent events (WHATWG HTML, section 9.2.6), whatever the cuts.
+//! Splits a byte stream into server-sent events (WHATWG HTML, section 9.2.6), however it is cut.
 //!
-//! Each byte is looked at once; a line is copied only if a cut runs through it. Deviations from the
-//! standard, each because servers need it: [`Sse::end`] hands out an event that lacks its blank line,
-//! a field named `error` (llama.cpp before 2025) is an event of that name with data, and what begins with
-//! a brace where a field should stand is data up to the blank line (Google reports errors so).
+//! Each byte is read once; a line is copied only if it is cut. Deviations from the standard that servers need:
+//! [`Sse::end`] returns an event without its blank line; a field named `error` (llama.cpp before 2025) is an event of
+//! that name with data; a line that begins with a brace is data up to the blank line (errors of Google).
 
 use std::borrow::Cow;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// The longest line, and the most data of one event, in bytes: what a call may carry has room, escaped once more.
+/// Maximum length of a line, and of the data of one event, in bytes: the arguments of a call fit, escaped twice.
 pub(super) const MAX_LINE: usize = 1 << 23;
 
 /// One event.
@@ -24,21 +23,21 @@ pub(super) struct Event<'a> {
 /// The state between two pieces of the stream.
 #[derive(Debug, Default)]
 pub(super) struct Sse {
-    /// A line that has begun, without its end.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
     name: String,
-    /// The data are an object without a field's name before it.
+    /// Whether the data is an object without a field name.
     is_bare: bool,
-    /// The last byte was a CR: an LF that follows belongs to it.
+    /// Whether the last byte was a CR, to which a following LF belongs.
     after_cr: bool,
-    /// A first line was seen, so a byte order mark is none any more.
+    /// Whether the first line is complete: a byte order mark counts only before.
     past_start: bool,
 }
 
 impl Sse {
-    /// Takes more bytes and hands out the events that they complete.
+    /// Takes more bytes and passes complete events to `on_event`.
     ///
     /// # Errors
     /// `Protocol` if a line or an event is longer than [`MAX_LINE`]. Nothing may be fed afterwards.
@@ -50,7 +49,7 @@ impl Sse {
                 continue;
             }
             let Some(end) = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
-                return self.keep(rest);
+                return self.begin_line(rest);
             };
             self.after_cr = rest[end] == b'\r';
             self.take_line(&rest[..end], &mut on_event)?;
@@ -59,7 +58,7 @@ impl Sse {
         Ok(())
     }
 
-    /// The stream is over: hands out what still lacks its line end or blank line.
+    /// Ends the stream: passes an event without its line end or blank line to `on_event`.
     ///
     /// # Errors
     /// As for [`Sse::feed`].
@@ -71,23 +70,22 @@ impl Sse {
         Ok(())
     }
 
-    /// Keeps the beginning of a line.
-    fn keep(&mut self, part: &[u8]) -> Result<()> {
-        bounded(self.line.len() + part.len())?;
+    fn begin_line(&mut self, part: &[u8]) -> Result<()> {
+        check_length(self.line.len() + part.len())?;
         self.line.extend_from_slice(part);
         Ok(())
     }
 
-    /// Handles a line whose last part is `tail`; the part before it, if any, was kept.
+    /// Handles a line that ends with `tail`.
     fn take_line(&mut self, tail: &[u8], on_event: &mut impl FnMut(Event<'_>)) -> Result<()> {
-        bounded(self.line.len() + tail.len())?;
+        check_length(self.line.len() + tail.len())?;
         if self.line.is_empty() {
             return self.on_line(tail, on_event);
         }
         let mut whole = std::mem::take(&mut self.line);
         whole.extend_from_slice(tail);
         let outcome = self.on_line(&whole, on_event);
-        // The allocation is kept for the next line that is cut.
+        // The allocation is reused for the next cut line.
         whole.clear();
         self.line = whole;
         outcome
@@ -133,7 +131,7 @@ impl Sse {
     }
 
     fn add_data(&mut self, value: &[u8]) -> Result<()> {
-        bounded(self.data.len() + value.len())?;
+        check_length(self.data.len() + value.len())?;
         if self.has_data {
             self.data.push(b'\n');
         }
@@ -152,11 +150,11 @@ impl Sse {
     }
 }
 
-fn bounded(length: usize) -> Result<()> {
+fn check_length(length: usize) -> Result<()> {
     if length <= MAX_LINE {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Protocol, "the server sent a line of more than 8 MiB"))
+    Err(Error::new(ErrorKind::Protocol, "a line of the stream exceeds 8 MiB"))
 }
 
 #[cfg(test)]
@@ -198,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_the_name_that_stands_in_it_and_the_next_one_does_not() {
+    fn the_name_of_an_event_does_not_carry_over_to_the_next() {
         let events = split(&[b"event: error\ndata: x\n\ndata: y\n\nerror: z\n\n"]);
         let names: Vec<_> = events.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
         assert_eq!(names, [("error", "x"), ("", "y"), ("error", "z")]);
     }
 
     #[test]
-    fn an_object_that_stands_in_the_stream_by_itself_is_data() {
+    fn an_object_without_a_field_name_is_data() {
         assert_eq!(datas("data: a\n\n{\n \"error\": 1\n}\n\ndata: b\n\n"), ["a", "{\n \"error\": 1\n}", "b"]);
         assert_eq!(datas("{}\ndata: b\n{}\n\n{"), ["{}", "b", "{"]);
     }
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_bound_is_an_error_whole_or_in_pieces() {
+    fn a_too_long_line_is_an_error_whole_or_in_pieces() {
         let line = vec![b'x'; MAX_LINE + 1];
         let mut whole = Sse::default();
         assert_eq!(whole.feed(&[&line[..], b"\n"].concat(), |_| ()).unwrap_err().kind, ErrorKind::Protocol);

@@ -1,7 +1,5 @@
-//! Texts in the JSON of servers, borrowed from it where that can be.
-//!
-//! They are lenient: what is absent, `null` or of an unexpected type is as good as empty, because servers differ in all
-//! of that.
+//! Strings in the JSON of servers, borrowed where possible. An absent value, `null` and an unexpected type are read as
+//! empty, because servers differ in this.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,13 +8,13 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A text that is borrowed where it holds no escapes. `Option<Cow<str>>` would always be copied by serde.
+/// A string that is borrowed if it has no escapes; serde would always copy an `Option<Cow<str>>`.
 ///
-/// A list of parts (`[{"type":"text","text":"..."}]`, as Mistral sends them) is the text of its parts.
+/// A list of parts (`[{"type":"text","text":"..."}]`, as Mistral sends it) is read as the text of its parts.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Text<'a>(pub Cow<'a, str>);
 
-/// The text of the arguments. Some servers send the object itself instead.
+/// Arguments as JSON text. Some servers send the object itself instead of a string.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Arguments<'a>(pub Cow<'a, str>);
 
@@ -40,7 +38,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
 }
 
 struct Reader {
-    /// An object is given back as its JSON text, else as nothing.
+    /// Whether an object is read as its JSON text; otherwise as empty.
     keeps_objects: bool,
 }
 
@@ -48,7 +46,7 @@ impl<'de> Visitor<'de> for Reader {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("a string")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_read_as_far_as_it_has_a_meaning() {
+    fn other_types_are_read_as_text_or_as_empty() {
         for (json, text) in [("null", ""), ("7", "7"), ("{\"a\":[1]}", ""), ("true", ""), ("\"\\n\"", "\n")] {
             assert_eq!(content(json), text, "{json}");
         }

@@ -1,23 +1,21 @@
-//! Makes a log of messages into a conversation that strict servers accept.
+//! Turns a log of messages into a conversation that strict servers accept.
 //!
-//! A log has what happened: calls whose results were lost in a crash, results whose calls were cut
-//! away, empty replies, two messages of a person in a row, identifiers and names as some model wrote
-//! them. A server refuses such a conversation for ever, so nothing of it may reach one. Here each call
-//! carries its answer, so a call without a result or a result without a call cannot be written down.
+//! A log may hold calls whose results were lost in a crash, results without a call, empty replies, two messages of the
+//! user in a row, and identifiers as some model wrote them. Servers reject such a conversation. Here each call owns its
+//! result, so that neither can exist without the other.
 //!
-//! The same log always gives the same turns, and a longer log the same ones and more: providers cache
-//! by prefix.
+//! The same log always gives the same turns, and a longer log the same ones and more, because providers cache by prefix.
 
 use std::collections::HashMap;
 
-use crate::domain::message::{Body, Message, Seal};
+use crate::domain::message::{Body, Message, Signature};
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// What a model is told of a call that has no result.
+/// The result that a model gets for a call without one.
 pub(super) const INTERRUPTED: &str = "[interrupted: this call has no result]";
 
-/// The first words of a conversation whose beginning was cut away up to a reply: templates want a person first.
-pub(super) const CUT_START: &str = "[the conversation before this was left out]";
+/// The first message of a conversation that would begin with a reply: chat templates require the user first.
+pub(super) const CUT_START: &str = "[earlier messages were left out]";
 
 /// OpenAI refuses longer call identifiers ("Expected a string with maximum length 40").
 const MAX_ID: usize = 40;
@@ -25,57 +23,58 @@ const MAX_ID: usize = 40;
 /// OpenAI refuses longer tool names, and characters other than `[a-zA-Z0-9_-]` in them.
 const MAX_NAME: usize = 64;
 
-/// One turn: a person's and a model's alternate, except that a reply with calls may follow another.
+/// One turn. User and assistant alternate, except that a reply with calls may follow another reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Turn<'a> {
-    /// What a person said; never empty.
+    /// A message of the user; never empty.
     User(String),
     /// A reply: text, calls, or both.
     Assistant {
         /// Its text; empty only if there are calls.
         text: String,
-        /// Its calls with their answers, in its order.
+        /// Its calls with their results, in order.
         calls: Vec<Call<'a>>,
-        /// What goes back unchanged, in its order; only where the model that is asked made it itself.
-        seals: Vec<&'a Seal>,
+        /// Its signatures, in order; empty if another model signatures the reply.
+        signatures: Vec<&'a Signature>,
     },
 }
 
-/// A call with its answer.
+/// A call with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call<'a> {
-    /// An identifier that no other call of the conversation has, of `[a-zA-Z0-9_-]`, at most 40 long.
+    /// Unique in the conversation, of `[a-zA-Z0-9_-]`, at most 40 long.
     pub id: String,
     /// The tool's name, of `[a-zA-Z0-9_-]`, at most 64 long.
     pub name: String,
     /// The text of a JSON object.
     pub arguments: &'a str,
-    /// The identifier in the log, by which the result is found.
+    /// The id in the log, by which the result is found.
     logged_id: &'a str,
     result: Option<&'a ToolResult>,
 }
 
 impl Call<'_> {
-    /// What came of it.
-    pub fn answer(&self) -> &str {
+    pub fn result_text(&self) -> &str {
         self.result.map_or(INTERRUPTED, |result| &result.content)
     }
 
-    /// Whether it failed, was refused, was cut, or was never carried out.
+    /// Whether it failed or has no result.
     pub fn is_error(&self) -> bool {
         self.result.is_none_or(|result| result.is_error)
     }
 }
 
-/// The turns of these messages as the model of this full name is told of them; empty if nothing was said.
+/// The turns of these messages for the model of this full name; empty without a message of the user.
 pub(super) fn turns<'a>(messages: &[&'a Message], model: &str) -> Vec<Turn<'a>> {
     let mut writer = Writer::default();
     for message in messages {
         match &message.body {
             Body::User(text) => writer.user(text),
-            // Templates allow a system message at the very beginning only, and it may not change: prefixes are cached.
+            // Chat templates allow a system message only at the beginning, where it must not change for the cache.
             Body::System(text) if !is_blank(text) => writer.user(&format!("[system] {text}")),
-            Body::Assistant(reply) => writer.reply(&reply.text, if reply.by == model { &reply.seals } else { &[] }),
+            Body::Assistant(reply) => {
+                writer.reply(&reply.text, if reply.by == model { &reply.signatures } else { &[] })
+            }
             Body::ToolCall(call) => writer.call(call),
             Body::ToolResult(result) => writer.result(result),
             _ => {}
@@ -91,42 +90,46 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn user(&mut self, said: &str) {
-        if is_blank(said) {
+    fn user(&mut self, message: &str) {
+        if is_blank(message) {
             return;
         }
         self.drop_empty_reply();
         match self.turns.last_mut() {
-            Some(Turn::User(text)) => join(text, said),
-            _ => self.turns.push(Turn::User(said.to_owned())),
+            Some(Turn::User(text)) => join(text, message),
+            _ => self.turns.push(Turn::User(message.to_owned())),
         }
     }
 
-    /// An empty reply is kept for now: its calls may follow.
-    fn reply(&mut self, said: &str, made: &'a [Seal]) {
-        let said = if is_blank(said) { "" } else { said };
+    /// An empty reply is kept until the end, because calls may follow.
+    fn reply(&mut self, content: &str, own: &'a [Signature]) {
+        let content = if is_blank(content) { "" } else { content };
         match self.turns.last_mut() {
-            // Seals stand at places in a text, and two replies that become one have no such places.
-            Some(Turn::Assistant { text, calls, seals }) if calls.is_empty() => {
+            // Signatures have positions in a text, and two replies that become one have none.
+            Some(Turn::Assistant { text, calls, signatures }) if calls.is_empty() => {
                 if text.is_empty() {
-                    *seals = made.iter().collect();
-                } else if !said.is_empty() {
-                    seals.clear();
+                    *signatures = own.iter().collect();
+                } else if !content.is_empty() {
+                    signatures.clear();
                 }
-                join(text, said);
+                join(text, content);
             }
-            _ => self.push_reply(said, made),
+            _ => self.push_reply(content, own),
         }
     }
 
-    fn push_reply(&mut self, said: &str, made: &'a [Seal]) {
+    fn push_reply(&mut self, content: &str, signatures: &'a [Signature]) {
         if self.turns.is_empty() {
             self.turns.push(Turn::User(CUT_START.to_owned()));
         }
-        self.turns.push(Turn::Assistant { text: said.to_owned(), calls: Vec::new(), seals: made.iter().collect() });
+        self.turns.push(Turn::Assistant {
+            text: content.to_owned(),
+            calls: Vec::new(),
+            signatures: signatures.iter().collect(),
+        });
     }
 
-    /// A call belongs to the reply before it, unless that one's calls were answered already.
+    /// A call belongs to the reply before it, unless that one's calls have results already.
     fn call(&mut self, call: &'a ToolCall) {
         let is_open =
             |turn: &Turn| matches!(turn, Turn::Assistant { calls, .. } if calls.iter().all(|c| c.result.is_none()));
@@ -140,7 +143,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Only the newest calls can be answered: a result that is older than them lost its call.
+    /// A result belongs to one of the newest calls; otherwise its call was lost.
     fn result(&mut self, result: &'a ToolResult) {
         let newest = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Assistant { calls, .. } if !calls.is_empty() => Some(calls),
@@ -165,7 +168,7 @@ impl<'a> Writer<'a> {
             .pop_if(|turn| matches!(turn, Turn::Assistant { text, calls, .. } if text.is_empty() && calls.is_empty()));
     }
 
-    /// The logged identifier made fit for every server; a number is added to one that is taken.
+    /// The logged id in a form that every server accepts; a number is added to a duplicate.
     fn unique_id(&mut self, logged: &str) -> String {
         let mut id = fit(logged, MAX_ID);
         if id.is_empty() {
@@ -193,8 +196,8 @@ fn fit(text: &str, max: usize) -> String {
     text.chars().take(max).map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// The arguments if they are a JSON object, else an empty one: the result says what was wrong with them. What is JSON only
-/// loosely (half a surrogate pair) would make a request unreadable for ever.
+/// The arguments if they are a valid JSON object, else an empty one, because invalid JSON would make every later request
+/// invalid. The result says what was wrong with them.
 fn object_or_empty(arguments: &str) -> &str {
     let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok();
     if is_object { arguments } else { "{}" }

@@ -1,13 +1,13 @@
-//! The one poll: every descriptor that the program waits for, and the tokens that name them. Only this room uses mio.
+//! The only poll: all descriptors that the program waits for, and their tokens. Only this module uses mio.
 //!
-//! Contract:
-//! - Tokens are never reused. News for a token that is no longer known is stale and is dropped here.
-//! - mio is edge-triggered. Whoever serves a socket of libcurl calls [`Reactor::rearm`] afterwards: libcurl does not
-//!   always read or write until the kernel says "again", and without the new registration no news would follow.
-//! - A descriptor that is forgotten may be closed already, and its number may belong to another agent a moment later:
-//!   wishes are carried out right after the call into libcurl that made them.
-//! - An interrupted poll (EINTR) is an empty turn.
+//! - Tokens are never reused. An event for an unknown token is stale and dropped here.
+//! - mio is edge-triggered. Call [`Reactor::rearm`] after serving a socket of libcurl: libcurl does not always read or
+//!   write until EAGAIN, and without the new registration no event would follow.
+//! - A descriptor may be closed before it is unwatched, and its number may soon belong to another agent. So socket
+//!   requests must be carried out right after the call into libcurl that made them.
+//! - An interrupted poll (EINTR) returns no events.
 
+mod ignored_signals;
 mod signals;
 
 use std::collections::HashMap;
@@ -21,34 +21,34 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::readiness::{Readiness, SocketWish};
+use crate::domain::readiness::{Readiness, SocketRequest};
 pub use signals::{Signal, Signals};
 
-/// Whose descriptor it is.
+/// The owner of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A terminal's keyboard and screen.
     Terminal,
-    /// The descriptor on which signals arrive.
+    /// The descriptor of [`Signals`].
     Signals,
-    /// A tool thread has finished.
+    /// Another thread called the waker.
     Waker,
-    /// A descriptor of whoever drives the loop, who serves it.
+    /// A descriptor of the embedding program, which serves it.
     External(RawFd),
     /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
-    /// The socket at which clients come in.
+    /// The listening socket of the server.
     Listener,
-    /// A client, by its number: numbers are never reused.
+    /// A client of the server, by its number; numbers are never reused.
     Client(u64),
 }
 
-/// One piece of news.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// Whose.
+    /// The owner of the descriptor.
     pub source: Source,
-    /// What the kernel said.
+    /// What it is ready for.
     pub readiness: Readiness,
 }
 
@@ -58,7 +58,7 @@ struct Watched {
     source: Source,
 }
 
-/// The poll and its book of tokens.
+/// The poll and its tokens.
 pub struct Reactor {
     poll: Poll,
     events: Events,
@@ -68,16 +68,15 @@ pub struct Reactor {
     waker: Arc<Waker>,
 }
 
-/// Token 0 is the waker's for ever.
 const WAKER: Token = Token(0);
-/// How many pieces of news one wait hands over; what does not fit comes with the next, so that a turn stays short.
+/// Events per wait, which bounds the length of a turn; the others come with the next one.
 const EVENTS_PER_WAIT: usize = 256;
 
 impl Reactor {
-    /// A poll that watches nothing but its waker.
+    /// A poll that watches only its waker.
     ///
     /// # Errors
-    /// When the kernel gives no descriptor.
+    /// No descriptor is left.
     pub fn new() -> Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -91,24 +90,24 @@ impl Reactor {
         })
     }
 
-    /// Ends a wait from any thread.
+    /// A function that ends a wait from any thread.
     pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
         let waker = Arc::clone(&self.waker);
-        // A wake that fails is made good by the 50 ms look at tool threads.
+        // If it fails, the loop still polls tool threads every 50 ms.
         Arc::new(move || drop(waker.wake()))
     }
 
-    /// Watches a descriptor that the house owns, for reading and, if asked, writing. Watching it again changes what is asked.
+    /// Watches a descriptor for reading, writing or both; with neither it is unwatched. Watching it again changes this.
     ///
     /// # Errors
-    /// When the kernel refuses (a plain file, for example).
+    /// The kernel refuses it, for example because it is a regular file.
     pub fn watch(&mut self, source: Source, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         let Some(interest) = interest(readable, writable) else {
-            self.forget(source);
+            self.unwatch(source);
             return Ok(());
         };
         if let Some(token) = self.tokens.get(&source) {
-            let watched = self.watched.get_mut(token).expect("every token in the book is watched");
+            let watched = self.watched.get_mut(token).expect("every token is watched");
             watched.interest = interest;
             self.poll.registry().reregister(&mut SourceFd(&fd), *token, interest)?;
             return Ok(());
@@ -121,34 +120,34 @@ impl Reactor {
         Ok(())
     }
 
-    /// Stops watching; a descriptor that is closed already is no error.
-    pub fn forget(&mut self, source: Source) {
+    /// Stops watching. The descriptor may be closed already.
+    pub fn unwatch(&mut self, source: Source) {
         let Some(token) = self.tokens.remove(&source) else { return };
-        let watched = self.watched.remove(&token).expect("every token in the book is watched");
-        // A closed descriptor has left the kernel's set by itself.
+        let watched = self.watched.remove(&token).expect("every token is watched");
+        // The kernel has removed a closed descriptor by itself.
         drop(self.poll.registry().deregister(&mut SourceFd(&watched.fd)));
     }
 
-    /// Carries out what an agent's transfer wants of its sockets, in order.
+    /// Carries out the socket requests of an agent's transfer, in order.
     ///
     /// # Errors
-    /// When the kernel refuses to watch a socket.
-    pub fn grant(&mut self, agent: AgentId, wishes: impl IntoIterator<Item = SocketWish>) -> Result<()> {
-        for wish in wishes {
-            match wish {
-                SocketWish::Watch { fd, readable, writable } => {
+    /// The kernel refuses to watch a socket.
+    pub fn apply(&mut self, agent: AgentId, requests: impl IntoIterator<Item = SocketRequest>) -> Result<()> {
+        for request in requests {
+            match request {
+                SocketRequest::Watch { fd, readable, writable } => {
                     self.watch(Source::Socket(agent, fd), fd, readable, writable)?;
                 }
-                SocketWish::Forget { fd } => self.forget(Source::Socket(agent, fd)),
+                SocketRequest::Unwatch { fd } => self.unwatch(Source::Socket(agent, fd)),
             }
         }
         Ok(())
     }
 
-    /// Asks again for news of a source that was served, if it is still watched.
+    /// Registers a served source again, if it is still watched, so that what was left unread gives another event.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses it.
     pub fn rearm(&mut self, source: Source) -> Result<()> {
         let Some(token) = self.tokens.get(&source) else { return Ok(()) };
         let watched = &self.watched[token];
@@ -160,15 +159,15 @@ impl Reactor {
         self.tokens.contains_key(&source)
     }
 
-    /// How many sources are watched, the waker not counted.
+    /// Number of watched sources, without the waker.
     pub fn watched_count(&self) -> usize {
         self.watched.len()
     }
 
-    /// Waits until there is news or `timeout` has passed (`None`: for ever) and appends the news.
+    /// Waits for events for at most `timeout` (`None` for no limit) and appends them to `ready`.
     ///
     /// # Errors
-    /// When the kernel refuses to poll; never for an interrupted call.
+    /// The kernel refuses to poll. An interrupted call is not an error.
     pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> Result<()> {
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
@@ -207,11 +206,11 @@ mod tests {
     fn ready(reactor: &mut Reactor) -> Vec<Source> {
         let mut ready = Vec::new();
         reactor.wait(Some(Duration::ZERO), &mut ready).unwrap();
-        ready.into_iter().map(|one| one.source).collect()
+        ready.into_iter().map(|event| event.source).collect()
     }
 
     #[test]
-    fn what_was_not_read_is_told_again_only_after_rearming() {
+    fn unread_bytes_give_another_event_only_after_rearming() {
         let mut reactor = Reactor::new().unwrap();
         let (mut near, far) = UnixStream::pair().unwrap();
         reactor.watch(Source::Terminal, far.as_raw_fd(), true, false).unwrap();
@@ -223,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_number_that_passes_to_another_agent_in_one_turn_tells_only_the_new_one() {
+    fn a_reused_descriptor_number_gives_events_only_to_its_new_owner() {
         let mut reactor = Reactor::new().unwrap();
         let (a, b) = (AgentId::from_bytes([1; 16]), AgentId::from_bytes([2; 16]));
         let (_, far) = UnixStream::pair().unwrap();
         let mut far = OwnedFd::from(far);
         let fd = far.as_raw_fd();
-        reactor.grant(a, [SocketWish::Watch { fd, readable: true, writable: false }]).unwrap();
-        // A's socket closes, and the same number is given to B, in one act: a test that runs beside this one would take it.
+        reactor.apply(a, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
+        // A's socket is replaced by B's under the same number atomically: another test could take the number otherwise.
         let (mut near, other) = UnixStream::pair().unwrap();
         rustix::io::dup2(other, &mut far).unwrap();
-        reactor.grant(a, [SocketWish::Forget { fd }]).unwrap();
-        reactor.grant(b, [SocketWish::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(a, [SocketRequest::Unwatch { fd }]).unwrap();
+        reactor.apply(b, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched_count(), 1);
@@ -252,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_twice_or_after_the_close_is_no_error() {
+    fn unwatching_twice_or_after_the_close_is_not_an_error() {
         let mut reactor = Reactor::new().unwrap();
         let (near, far) = UnixStream::pair().unwrap();
         reactor.watch(Source::Signals, far.as_raw_fd(), true, false).unwrap();
         drop((near, far));
-        reactor.forget(Source::Signals);
-        reactor.forget(Source::Signals);
+        reactor.unwatch(Source::Signals);
+        reactor.unwatch(Source::Signals);
         reactor.rearm(Source::Signals).unwrap();
         assert_eq!(reactor.watched_count(), 0);
     }

@@ -31,7 +31,7 @@ impl Surroundings<'_> {
 pub(super) fn countdown(agent: &Agent, gate: Option<&Gate>) -> Option<Moment> {
     match (agent.state(), agent.wait(), gate) {
         (State::WaitingForLlm, Wait::Retry { at, .. }, _) => Some(*at),
-        (State::WaitingForLlm, Wait::Place, Some(Gate::Paused { until, .. })) => Some(*until),
+        (State::WaitingForLlm, Wait::Slot, Some(Gate::Paused { until, .. })) => Some(*until),
         _ => None,
     }
 }
@@ -43,8 +43,8 @@ pub(super) fn seconds_left(at: Moment, now: Moment) -> u64 {
 
 /// When the seconds that are left are one less.
 pub(super) fn next_second(at: Moment, now: Moment) -> Moment {
-    let keep_connection = Duration::from_secs(seconds_left(at, now).saturating_sub(1));
-    now + (at - now).saturating_sub(keep_connection)
+    let rest = Duration::from_secs(seconds_left(at, now).saturating_sub(1));
+    now + (at - now).saturating_sub(rest)
 }
 
 /// The words.
@@ -62,7 +62,7 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
         (_, Wait::Key) => {
             format!("the key command of {provider} runs … {seconds} s{}", around.keys("Esc cancels"))
         }
-        (_, Wait::Place) => waiting(agent, around),
+        (_, Wait::Slot) => waiting(agent, around),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, around.now));
             format!(
@@ -72,8 +72,8 @@ pub(super) fn words(agent: &Agent, around: &Surroundings) -> String {
                 one_line(&error.message)
             )
         }
-        _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.asked_endpoint().model),
-        _ => format!("{} writes … {seconds} s{}", agent.asked_endpoint().model, around.keys("Esc stops it")),
+        _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.request_endpoint().model),
+        _ => format!("{} writes … {seconds} s{}", agent.request_endpoint().model, around.keys("Esc stops it")),
     }
 }
 

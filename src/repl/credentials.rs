@@ -69,9 +69,9 @@ impl Credentials {
     }
 
     /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
-    fn stop_unwanted(&mut self, mail_waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
+    fn stop_unwanted(&mut self, waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
         let stop = |(provider, ring): (&String, &mut Ring)| {
-            ring.waiting.retain(|agent_id| mail_waits(*agent_id, provider));
+            ring.waiting.retain(|agent_id| waits(*agent_id, provider));
             ring.run.take_if(|_| ring.waiting.is_empty()).map(KeyRun::stop)
         };
         self.rings.iter_mut().filter_map(stop).collect()
@@ -81,18 +81,18 @@ impl Credentials {
 impl Repl {
     /// The agent waits for the key of its provider, which is asked for if that was not done yet.
     pub(super) fn await_key(&mut self, agent_id: AgentId) {
-        let Some(agent) = self.roster.get(agent_id) else { return };
+        let Some(agent) = self.core.roster.get(agent_id) else { return };
         let (endpoint, environment) = (agent.talk.endpoint.clone(), agent.talk.environment.clone());
-        self.roster.with(agent_id, |agent| agent.await_key());
+        self.core.roster.with(agent_id, |agent| agent.await_key());
         let ring = self.credentials.rings.entry(endpoint.provider.clone()).or_default();
         ring.waiting.insert(agent_id);
         if ring.run.is_some() {
             return;
         }
         ring.runs += 1;
-        let limit: Duration = self.shared.config.settings.key_timeout;
+        let limit: Duration = self.core.config.settings.key_timeout;
         let command = endpoint.key_command.as_deref().unwrap_or_default();
-        match KeyRun::start(command, limit, environment, self.shared.wake.clone()) {
+        match KeyRun::start(command, limit, environment, self.core.waker.clone()) {
             Ok(run) => ring.run = Some(run),
             Err(error) => {
                 let waiting = std::mem::take(&mut ring.waiting);
@@ -104,7 +104,7 @@ impl Repl {
     /// A provider has refused the key of that run.
     pub(super) fn on_key_refused(&mut self, agent_id: AgentId, provider: &str, run: u64) {
         self.credentials.forget(provider, run);
-        if !waits_for_key(&self.roster, agent_id, provider) {
+        if !waits_for_key(&self.core.roster, agent_id, provider) {
             return;
         }
         if self.credentials.key(provider).is_some() {
@@ -119,25 +119,26 @@ impl Repl {
             return;
         }
         for (provider, outcome, mut waiting) in self.credentials.take_ended() {
-            waiting.retain(|agent_id| waits_for_key(&self.roster, *agent_id, &provider));
+            waiting.retain(|agent_id| waits_for_key(&self.core.roster, *agent_id, &provider));
             self.tell_of_key(&waiting, &outcome);
         }
-        let roster = &self.roster;
-        self.draining
+        let roster = &self.core.roster;
+        self.core
+            .draining
             .extend(self.credentials.stop_unwanted(|agent_id, provider| waits_for_key(roster, agent_id, provider)));
     }
 
     fn tell_of_key(&mut self, waiting: &BTreeSet<AgentId>, outcome: &Result<()>) {
         for agent_id in waiting {
-            self.with_agent(*agent_id, |agent, context| agent.on_key(outcome.clone(), context));
+            self.core.with_agent(*agent_id, |agent, context| agent.on_key(outcome.clone(), context));
         }
     }
 }
 
 /// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
 fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
-    let mail_waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
-    roster.get(agent_id).is_some_and(mail_waits)
+    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
+    roster.get(agent_id).is_some_and(waits)
 }
 
 /// Names the command by where it is written down, and never what it printed.

@@ -13,11 +13,11 @@
 mod painter;
 
 use crate::agent::State;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
 use crate::repl::activity;
 use crate::repl::timeout::SPINNER_STEP;
-use crate::repl::{Repl, TerminalId};
 use crate::team::Gate;
 use painter::{Painter, Surroundings};
 
@@ -72,35 +72,37 @@ impl Repl {
     pub(super) fn render(&mut self) {
         let terminals = self.terminals.ids();
         // What one of them has no room for is added to the text of all of them, so before any is drawn.
-        terminals.iter().for_each(|at| self.spell_out(*at));
+        terminals.iter().for_each(|at| self.show_question_detail(*at));
         terminals.iter().for_each(|at| self.draw(*at));
     }
 
     /// What of a question does not fit this terminal stands in the text, once, where it can be read on any.
-    fn spell_out(&mut self, at: TerminalId) {
+    fn show_question_detail(&mut self, at: TerminalId) {
         let question = |repl: &Self| {
-            let agent = repl.roster.get(repl.terminals.get(at)?.focus)?;
-            agent.question().filter(|asked| !agent.view.spells_out(asked.number)).cloned()
+            let agent = repl.core.roster.get(repl.terminals.get(at)?.focus)?;
+            agent.question().filter(|asked| !agent.view.shows_question_detail(asked.number)).cloned()
         };
         let Some((asked, seen)) = question(self).and_then(|asked| Some((asked, self.look_if_due(at)?))) else { return };
         let is_whole = self
             .painter(at, &seen)
-            .is_none_or(|painter| self.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
+            .is_none_or(|painter| self.core.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
         if !is_whole {
-            self.roster.with(seen.focus, |agent| agent.view.spell_out(asked.number, &asked.question.detail));
+            self.core
+                .roster
+                .with(seen.focus, |agent| agent.view.show_question_detail(asked.number, &asked.question.detail));
         }
     }
 
     fn draw(&mut self, at: TerminalId) {
         let Some(seen) = self.look_if_due(at) else { return };
         let painted =
-            self.painter(at, &seen).zip(self.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
+            self.painter(at, &seen).zip(self.core.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.terminals.get_mut(at)) else { return };
         let focus = seen.focus;
         terminal.text_rows = painted.frame.scrolling_rows;
         terminal.shows_whole_question = painted.is_whole;
         terminal.seen = Some(seen);
-        terminal.drawn_at = self.shared.clock.now();
+        terminal.drawn_at = self.core.clock.now();
         terminal.show(&painted.frame);
         self.settle_view(at, focus);
     }
@@ -113,7 +115,7 @@ impl Repl {
         let screens = terminals.into_iter().filter(is_other).filter_map(|one| self.terminals.get(one));
         let screens: Vec<(u16, u16)> =
             screens.map(|terminal| (text_width(terminal.size.0), terminal.text_rows)).collect();
-        self.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
+        self.core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
     }
 
     fn painter(&self, at: TerminalId, seen: &VisibleState) -> Option<Painter<'_>> {
@@ -141,10 +143,10 @@ impl Repl {
 
     fn look(&self, at: TerminalId) -> Option<VisibleState> {
         let terminal = self.terminals.get(at)?;
-        let agent = self.roster.get(terminal.focus)?;
-        let (now, worker) = (self.shared.clock.now(), self.worker(terminal.focus));
+        let agent = self.core.roster.get(terminal.focus)?;
+        let (now, worker) = (self.core.clock.now(), self.worker(terminal.focus));
         let gate = self.gate_of(worker);
-        let countdown = self.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
             Some(at) => activity::seconds_left(at, now).into(),
@@ -162,10 +164,10 @@ impl Repl {
             own: terminal.revision,
             spinner: moved.map_or(step, |seen| seen.spinner),
             notice: terminal.notice.clone(),
-            agents: self.roster.len(),
-            at_work: self.roster.at_work().len(),
-            asking: self.roster.asking().iter().copied().collect(),
-            place: self.roster.place_in_send_queue(worker),
+            agents: self.core.roster.len(),
+            at_work: self.core.roster.at_work().len(),
+            asking: self.core.roster.asking().iter().copied().collect(),
+            place: self.core.roster.place_in_send_queue(worker),
             gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
         })
@@ -173,25 +175,26 @@ impl Repl {
 
     /// Whose work is told of while this agent is on the screen: its own, or that for a slice of it.
     pub(super) fn worker(&self, focus: AgentId) -> AgentId {
-        let is_idle = self.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
-        self.summary_job_for(focus).filter(|_| is_idle).unwrap_or(focus)
+        let is_idle = self.core.roster.get(focus).is_some_and(|agent| agent.state() == State::Idle);
+        self.core.roster.get(focus).and_then(|agent| agent.helper).filter(|_| is_idle).unwrap_or(focus)
     }
 
     /// What is done for an agent on a screen, in words.
     pub(super) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
         let worker = self.worker(focus);
         let around = activity::Surroundings {
-            now: self.shared.clock.now(),
-            place: self.roster.place_in_send_queue(worker),
-            limit: self.shared.config.working_limit,
+            now: self.core.clock.now(),
+            place: self.core.roster.place_in_send_queue(worker),
+            limit: self.core.config.working_limit,
             gate: self.gate_of(worker),
             has_keys,
         };
-        let is_idle = self.roster.get(worker).is_some_and(|agent| agent.state() == State::Idle);
-        if let Some(words) = self.team_words(focus).filter(|_| is_idle) {
-            return words;
+        let is_idle = self.core.roster.get(worker).is_some_and(|agent| agent.state() == State::Idle);
+        let members = self.core.roster.get(focus).and_then(|agent| agent.members_done()).filter(|_| is_idle);
+        if let Some((done, all)) = members {
+            return format!("team: {done} of {all} done (Esc stops it)");
         }
-        let words = self.roster.get(worker).map(|agent| activity::words(agent, &around)).unwrap_or_default();
+        let words = self.core.roster.get(worker).map(|agent| activity::words(agent, &around)).unwrap_or_default();
         if worker == focus { words } else { format!("a summary: {words}") }
     }
 
@@ -204,40 +207,43 @@ impl Repl {
         if left != id {
             self.leave_view(reader, left);
         }
-        if self.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
-            let typed = self.shared.store.draft(id).unwrap_or_default();
-            self.roster.with(id, |agent| agent.view.show_first(&typed));
+        if self.core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
+            let typed = self.core.store.draft(id).unwrap_or_default();
+            self.core.roster.with(id, |agent| agent.view.show_first(&typed));
             self.show_older(id);
         }
     }
 
     /// Reads the next older messages into the scrollback.
     pub(super) fn show_older(&mut self, id: AgentId) {
-        let Some(before) = self.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
-        match self.shared.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => self.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
-            Err(error) => self.note(id, LineKind::Error, &error.message),
+        let Some(before) = self.core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
+        match self.core.store.tail(id, before, OLDER_MESSAGES) {
+            Ok(older) => {
+                self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default()
+            }
+            Err(error) => self.core.note(id, LineKind::Error, &error.message),
         }
     }
 
     /// What the separator tells of the others.
     fn screen_info(&self, id: AgentId, is_watched: bool) -> Surroundings {
-        let parent = self.roster.parent(id);
+        let parent = self.core.roster.parent(id);
         let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
         Surroundings {
-            parent: parent.and_then(|parent| self.roster.get(parent)).map(|parent| parent.identity.label()),
-            siblings: parent.map_or(0, |parent| self.roster.children(parent).count().saturating_sub(1)),
-            children: self.roster.children(id).count(),
-            at_work: others(self.roster.at_work()),
+            parent: parent.and_then(|parent| self.core.roster.get(parent)).map(|parent| parent.identity.label()),
+            siblings: parent.map_or(0, |parent| self.core.roster.children(parent).count().saturating_sub(1)),
+            children: self.core.roster.children(id).count(),
+            at_work: others(self.core.roster.at_work()),
             asking: self
+                .core
                 .roster
                 .asking()
                 .iter()
                 .filter(|one| **one != id)
-                .filter_map(|one| self.roster.get(*one))
+                .filter_map(|one| self.core.roster.get(*one))
                 .map(|agent| agent.identity.label())
                 .collect(),
-            is_read_only: is_watched || self.shared.store.is_read_only(),
+            is_read_only: is_watched || self.core.store.is_read_only(),
         }
     }
 }

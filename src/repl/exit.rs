@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
-use crate::domain::flow::Change;
+use crate::base::id::{AgentId, TerminalId};
+use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::{Repl, Terminal, TerminalId, Turn};
+use crate::repl::{Repl, Terminal, Turn};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
@@ -17,29 +17,29 @@ impl Repl {
         if is_fresh {
             let banner =
                 concat!("polylogue ", env!("CARGO_PKG_VERSION"), ": one person, many agents. /help tells the rest.");
-            self.note(root, LineKind::Note, banner);
+            self.core.note(root, LineKind::Note, banner);
         }
-        if self.shared.store.is_read_only() {
+        if self.core.store.is_read_only() {
             let words = "read-only: nothing can be sent or changed, and nothing new appears";
-            self.note(root, LineKind::Note, words);
-        } else if let Some(hint) = self.shared.config.hint.clone() {
-            self.note(root, LineKind::Note, &hint);
+            self.core.note(root, LineKind::Note, words);
+        } else if let Some(hint) = self.core.config.hint.clone() {
+            self.core.note(root, LineKind::Note, &hint);
         }
-        for words in self.shared.config.notes.clone() {
-            self.note(root, LineKind::Note, &words);
+        for words in self.core.config.notes.clone() {
+            self.core.note(root, LineKind::Note, &words);
         }
         if !crate::net::HAS_POLL {
             let most = crate::net::AGENTS_WITHOUT_POLL;
             let words = format!("this build can have {most} agents at work: build it with the Makefile for more");
-            self.note(root, LineKind::Note, &words);
+            self.core.note(root, LineKind::Note, &words);
         }
         for words in damaged {
-            self.note(root, LineKind::Error, words);
+            self.core.note(root, LineKind::Error, words);
         }
         if cut > 0 {
             let turns = if cut == 1 { "a turn".into() } else { format!("{cut} turns") };
             let note = format!("the program ended in the middle of {turns}: what had come is kept (/agents)");
-            self.note(root, LineKind::Note, &note);
+            self.core.note(root, LineKind::Note, &note);
         }
     }
 
@@ -49,31 +49,39 @@ impl Repl {
     /// # Errors
     /// When the kernel refuses to poll.
     pub fn leave(&mut self) -> Result<()> {
-        let start = self.shared.clock.now();
-        let patience = self.shared.config.settings.exit_patience;
+        let start = self.core.clock.now();
+        let patience = self.core.config.settings.exit_patience;
         self.forsake_turns();
-        self.end_all_runs();
-        for id in self.roster.ids() {
-            self.cancel_slice(id);
-            // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
-            drop(self.apply_change(None, id, Change::Interrupt));
+        #[cfg(feature = "coordinator")]
+        self.coordinator.shutdown(start);
+        // Every turn of an interrupted run brings it nearer to its end; 100 members take two turns.
+        while self.components().iter().any(|component| component.has_work(&self.core)) {
+            self.step_components();
         }
-        self.apply_outbox();
+        for id in self.core.roster.ids() {
+            self.jobs.cancel_slice(&mut self.core, id);
+            // An agent that is idle has nothing to stop, and a store that refuses has said so on the screen.
+            drop(self.apply_change(Origin::Internal, id, Change::Interrupt));
+        }
+        self.apply_effects();
         self.poll_key_commands();
-        self.keep_drafts();
-        while !self.roster.with_live_tools().is_empty() || !self.draining.is_empty() || self.has_worktree_jobs() {
-            let waited = self.shared.clock.now() - start;
+        self.core.save_drafts();
+        while !self.core.roster.with_live_tools().is_empty()
+            || !self.core.draining.is_empty()
+            || self.jobs.is_git_busy()
+        {
+            let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;
             }
             let mut ready = Vec::new();
-            self.reactor.wait(Some((patience - waited).min(Duration::from_millis(20))), &mut ready)?;
-            for id in self.roster.with_live_tools().clone() {
-                self.with_agent(id, |agent, context| agent.poll_tools(context));
+            self.core.reactor.wait(Some((patience - waited).min(Duration::from_millis(20))), &mut ready)?;
+            for id in self.core.roster.with_live_tools().clone() {
+                self.core.with_agent(id, |agent, context| agent.poll_tools(context));
             }
-            self.join_draining();
-            self.poll_worktree_jobs();
-            self.apply_outbox();
+            self.core.reap();
+            self.step_components();
+            self.apply_effects();
         }
         self.terminals.iter_mut().for_each(Terminal::suspend);
         self.dismiss_clients()
@@ -81,13 +89,13 @@ impl Repl {
 
     /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.
     pub(super) fn leave_or_warn(&mut self, at: TerminalId) -> Turn {
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         let busy: Vec<String> =
-            self.roster.busy().iter().filter_map(|id| Some(self.roster.get(*id)?.identity.label())).collect();
+            self.core.roster.busy().iter().filter_map(|id| Some(self.core.roster.get(*id)?.identity.label())).collect();
         let Some(terminal) = self.terminals.get_mut(at) else { return Turn::Continue };
         let is_second = terminal.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || busy.is_empty() || is_second {
-            return self.leave_at(Some(at));
+            return self.leave_at(Origin::Terminal(at));
         }
         terminal.leaves_until = Some(now + SECOND_PRESS);
         let agent_id = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
@@ -97,8 +105,8 @@ impl Repl {
     }
 
     /// Somebody leaves at this terminal: an attached one is let go and everything goes on, else the program ends.
-    pub(super) fn leave_at(&mut self, at: Option<TerminalId>) -> Turn {
-        match at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
+    pub(super) fn leave_at(&mut self, origin: Origin) -> Turn {
+        match origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
             Some(terminal) => {
                 terminal.detach();
                 Turn::Continue
@@ -111,8 +119,9 @@ impl Repl {
     ///
     /// # Errors
     /// It is the terminal of a chat that would end without it.
-    pub(super) fn detach_at(&mut self, at: Option<TerminalId>) -> Result<()> {
-        let terminal = at.and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
+    pub(super) fn detach_at(&mut self, origin: Origin) -> Result<()> {
+        let terminal =
+            origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
         terminal.map(Terminal::detach).ok_or_else(|| {
             let words = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` begins one that \
                          goes on, and `polylogue attach` looks at it";
@@ -140,21 +149,5 @@ impl Repl {
         self.terminals.iter_mut().for_each(Terminal::suspend);
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
         self.terminals.iter_mut().try_for_each(Terminal::resume)
-    }
-
-    /// What was typed and not sent is there again after a restart.
-    fn keep_drafts(&self) {
-        for id in self.roster.ids() {
-            self.keep_draft(id);
-        }
-    }
-
-    /// What is typed to this agent and not sent will be there again.
-    pub(super) fn keep_draft(&self, id: AgentId) {
-        if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
-        {
-            // A store that refuses says so when a message is sent; what is typed stays in memory.
-            drop(self.shared.store.set_draft(id, &agent.view.draft.expanded()));
-        }
     }
 }

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
+use crate::domain::flow::Origin;
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
 
 impl Repl {
     /// Hands a text to the clipboard of the terminal from which it was asked for.
-    pub(super) fn copy(&mut self, origin: Option<TerminalId>, text: &str) -> Result<()> {
-        let terminal = origin.and_then(|at| self.terminals.get_mut(at));
+    pub(super) fn copy(&mut self, origin: Origin, text: &str) -> Result<()> {
+        let terminal = origin.terminal().and_then(|at| self.terminals.get_mut(at));
         terminal
             .ok_or_else(|| Error::new(ErrorKind::Usage, "there is no terminal whose clipboard it could be"))?
             .copy(text)
@@ -21,7 +22,7 @@ impl Repl {
 
     /// Writes a file that was not there before, for its owner alone.
     pub(super) fn export(&mut self, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let path = agent.talk.environment.working_directory.join(path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let outcome = file.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -3,7 +3,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::agent::{Asked, Wait};
+use crate::agent::{PendingQuestion, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::commands::{agent_called, agent_tree};
@@ -11,7 +11,7 @@ use crate::domain::readiness::Readiness;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Source};
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 
 /// What the driver of the loop wants of it.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Repl {
     /// # Errors
     /// The kernel refuses: it is a plain file, for example, which can always be read and written.
     pub fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.reactor.watch(Source::External(fd), fd, readable, writable)
+        self.core.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
     /// What the last turns brought for the driver's descriptors. Empties.
@@ -55,21 +55,21 @@ impl Repl {
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
     /// what, in one line.
     pub fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
-        let asking: Vec<AgentId> = self.roster.asking().iter().copied().collect();
+        let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();
         for agent_id in asking {
             refused.extend(self.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
         if !refused.is_empty() {
-            self.apply_outbox();
+            self.apply_effects();
         }
         refused
     }
 
     /// Refuses what this agent asks, if it asks anything: its call in one line.
     pub(super) fn refuse_question(&mut self, agent_id: AgentId) -> Option<String> {
-        let Asked { number, question, .. } = self.roster.get(agent_id)?.question().cloned()?;
-        self.with_agent(agent_id, |agent, context| agent.decide(number, Err(NOBODY), context));
+        let PendingQuestion { number, question, .. } = self.core.roster.get(agent_id)?.question().cloned()?;
+        self.core.with_agent(agent_id, |agent, context| agent.decide(number, Err(NOBODY), context));
         Some(question.title)
     }
 
@@ -102,7 +102,7 @@ impl Repl {
     }
 
     pub(super) fn is_first_try(&self, agent_id: AgentId) -> bool {
-        self.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Place) && !agent.is_repeating())
+        self.core.roster.get(agent_id).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
     /// The living agent that a person means by this.
@@ -110,7 +110,7 @@ impl Repl {
     /// # Errors
     /// Nobody or more than one is meant.
     pub fn find(&self, text: &str) -> Result<AgentId> {
-        agent_called(&self.roster, text)
+        agent_called(&self.core.roster, text)
     }
 
     /// Who was spoken to last; agent 0, if nobody was.
@@ -118,13 +118,13 @@ impl Repl {
     /// # Errors
     /// The store cannot be read.
     pub fn last_spoken_to(&self) -> Result<AgentId> {
-        let last = self.shared.store.last_spoken_to()?;
-        last.or_else(|| self.roster.nth(0)).ok_or_else(agent_gone)
+        let last = self.core.store.last_addressed()?;
+        last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 
     /// What this agent is called; where it does not live any more, its id.
     pub fn label_of(&self, agent_id: AgentId) -> String {
-        self.roster.get(agent_id).map_or_else(|| agent_id.to_string(), |agent| agent.identity.label())
+        self.core.roster.get(agent_id).map_or_else(|| agent_id.to_string(), |agent| agent.identity.label())
     }
 
     /// All agents as `/agents` lists them.
@@ -134,7 +134,7 @@ impl Repl {
 
     /// Tells whoever looks at this agent something; no model is told.
     pub fn announce(&mut self, agent_id: AgentId, text: &str) {
-        self.note(agent_id, LineKind::Note, text);
+        self.core.note(agent_id, LineKind::Note, text);
         self.render();
     }
 }

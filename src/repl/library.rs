@@ -1,17 +1,15 @@
 //! What a program that hosts the loop asks of the house. Each of these is what a person's command does, with the same rules;
 //! what agents answer is read with [`Repl::attach`] and [`Repl::read`], and nothing happens but in [`Repl::turn`].
 
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
-use crate::domain::flow::Change;
-use crate::provider::thinking_for;
+use crate::domain::flow::{Change, Origin};
 use crate::repl::Repl;
-use crate::repl::apply::agent_gone;
-use crate::store::NewAgent;
-use crate::team::AgentFactory;
+use crate::repl::core::agent_gone;
+use crate::repl::core::spawn::{Inherit, Spawn};
 
 /// One of those that live, as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +38,14 @@ impl Repl {
         let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
             label: agent.identity.label(),
-            parent: self.roster.parent(agent.id()),
+            parent: self.core.roster.parent(agent.id()),
             model: agent.talk.endpoint.full_name(),
             status: agent.status(),
-            place: self.roster.place_in_send_queue(agent.id()),
+            place: self.core.roster.place_in_send_queue(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
-        self.roster.iter().map(listed).collect()
+        self.core.roster.iter().map(listed).collect()
     }
 
     /// What this agent is doing. One that was closed is idle.
@@ -55,10 +53,10 @@ impl Repl {
     /// # Errors
     /// There never was such an agent, or the store cannot be read.
     pub fn status(&self, agent_id: AgentId) -> Result<Status> {
-        if let Some(agent) = self.roster.get(agent_id) {
+        if let Some(agent) = self.core.roster.get(agent_id) {
             return Ok(agent.status());
         }
-        let row = self.shared.store.agent(agent_id)?.ok_or_else(agent_gone)?;
+        let row = self.core.store.agent(agent_id)?.ok_or_else(agent_gone)?;
         Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
@@ -68,41 +66,14 @@ impl Repl {
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
-        self.require_writing()?;
-        let root = self.roster.nth(0).ok_or_else(agent_gone)?;
+        self.core.require_writable()?;
+        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(commands::checked_name).transpose()?;
-        let parent = self.roster.get(root).ok_or_else(agent_gone)?;
-        let endpoint = match model {
-            Some(model) => self.shared.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
-        };
-        let new = NewAgent {
-            id: AgentId::random(),
-            name,
-            parent: root,
-            fork_point: MessageId(0),
-            endpoint: Some(endpoint.full_name()),
-            environment: Some(parent.talk.environment.spec.clone()),
-        };
-        let before = parent.talk.thinking;
-        let thinking = thinking_for(&endpoint, before);
-        let born = self.together(|repl| {
-            let born = repl.shared.store.slice(&new, Vec::new(), repl.shared.clock.unix_ms())?;
-            if thinking != before {
-                repl.shared.store.set_thinking(new.id, Some(&thinking.to_string()))?;
-            }
-            Ok(born)
-        })?;
-        let child = self.roster.with(root, |parent| {
-            parent.emit_logged(&born.in_parent.body);
-            parent.remember(vec![born.in_parent]);
-            let mut child = AgentFactory::fork(parent, &born.row, endpoint, None);
-            child.talk.thinking = thinking;
-            child
-        });
-        self.roster.add(child.ok_or_else(agent_gone)?, Some(root));
+        let model = model.map(str::to_owned);
+        let id = self.core.spawn(Spawn { name, model, ..Spawn::new(root, Origin::Library, Inherit::Nothing) })?;
+        self.apply_effects();
         self.render();
-        Ok(new.id)
+        Ok(id)
     }
 
     /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before:
@@ -135,26 +106,27 @@ impl Repl {
     /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has
     /// living children, it is on a screen, or it works in a worktree, which is removed with the last who is in memory there.
     pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
-        self.require_writing()?;
+        self.core.require_writable()?;
         if let Some(why) = self.why_not_close(agent_id)? {
-            let label = self.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
+            let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
         }
-        if let Some(closed) = self.remove_agent(agent_id) {
-            self.keep_last_words(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
+        if let Some(closed) = self.core.remove(agent_id, None) {
+            self.core.keep_last_chunks(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
         }
         Ok(())
     }
 
     fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
-        let agent = self.roster.get(agent_id).filter(|_| !self.is_summary_job(agent_id)).ok_or_else(agent_gone)?;
+        let agent =
+            self.core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         let is_waited_for = self.is_waited_on(agent_id);
         let reasons = [
-            (self.roster.parent(agent_id).is_none(), "it is the root"),
+            (self.core.roster.parent(agent_id).is_none(), "it is the root"),
             (agent.state() != State::Idle, "it is at work"),
             (!agent.queue.is_empty(), "texts are queued for it"),
             (is_waited_for, "a change of it is under way"),
-            (self.roster.children(agent_id).next().is_some(), "it has living children"),
+            (self.core.roster.children(agent_id).next().is_some(), "it has living children"),
             (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
@@ -163,18 +135,7 @@ impl Repl {
 
     /// Whether a change of this agent waits for something.
     fn is_waited_on(&self, agent_id: AgentId) -> bool {
-        let is_parked = self.parked.iter().any(|parked| parked.agent_id == agent_id);
-        is_parked
-            || self.has_worktree_job(agent_id)
-            || self.summary_job_for(agent_id).is_some()
-            || self.team.needs(agent_id)
-    }
-
-    /// Fails where the store belongs to somebody else.
-    pub(super) fn require_writing(&self) -> Result<()> {
-        if self.shared.store.is_read_only() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
-        }
-        Ok(())
+        let helps = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
+        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(helps)
     }
 }

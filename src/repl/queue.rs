@@ -12,57 +12,32 @@ use crate::agent::{Queued, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::QueueEdit;
+use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::apply::agent_gone;
-use crate::repl::{Repl, TerminalId};
-
-/// How much one agent's queue holds: nobody types as much, and a script that does is told to wait.
-const MOST_QUEUED: usize = 1_000;
-
-/// A change of memory that waits for a change of the store.
-pub(super) type AfterCommit = Box<dyn FnOnce(&mut Repl)>;
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
+use crate::repl::staged::stage;
 
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
-    pub(super) fn submit(&mut self, origin: Option<TerminalId>, agent_id: AgentId, text: String) -> Result<()> {
-        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+    pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
         }
-        self.load(agent_id)?;
-        let message = self.shared.store.begin_turn(agent_id, text, self.shared.clock.unix_ms())?;
-        self.with_agent(agent_id, |agent, context| agent.begin(message, context));
-        Ok(())
+        self.core.begin_turn(origin, agent_id, text)
     }
 
     /// Stores a text or a command behind what is queued, tells the place, and goes on if the agent is idle.
     ///
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
-    pub(super) fn enqueue(
-        &mut self,
-        origin: Option<TerminalId>,
-        agent_id: AgentId,
-        text: String,
-        is_command: bool,
-    ) -> Result<()> {
-        if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
-            let words = format!("the queue is full: {MOST_QUEUED} entries wait already");
-            return Err(Error::new(ErrorKind::Usage, words));
-        }
-        let id = self.shared.store.enqueue(agent_id, &text, is_command, self.shared.clock.unix_ms())?;
-        if let Some(at) = origin.filter(|_| is_command) {
-            self.entered_at.insert(id, at);
-        }
-        let place = self.roster.with(agent_id, |agent| {
-            agent.queue.push_back(Queued { id, text: text.clone(), is_command });
-            agent.view.touch();
-            agent.queue.len()
-        });
-        match self.terminals.still_at(origin, agent_id).zip(place) {
-            Some((at, place)) if is_command => self.notice(at, format!("{text} waits its turn: queued as {place}")),
-            Some((at, place)) if place > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {place}")),
+    pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
+        let position = self.core.enqueue(origin, agent_id, &text, is_command)?;
+        match self.terminals.still_at(origin, agent_id) {
+            Some(at) if is_command => self.notice(at, format!("{text} waits its turn: queued as {position}")),
+            Some(at) if position > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {position}")),
             _ => {}
         }
         self.resume(agent_id);
@@ -72,183 +47,54 @@ impl Repl {
     /// Goes on with the queue of an idle agent: commands as they come, up to the first text, whose turn begins.
     pub(super) fn resume(&mut self, agent_id: AgentId) {
         while let Some(next) = self.next_queued(agent_id) {
-            let outcome =
-                if next.is_command { self.carry_out_queued(agent_id, &next) } else { self.promote(agent_id, &next) };
+            let outcome = if next.is_command {
+                self.run_queued_command(agent_id, &next)
+            } else {
+                self.core.begin_queued_turn(agent_id, &next)
+            };
             if let Err(error) = outcome {
                 let at = first_line(&next);
                 let words =
                     format!("{error} - the queue waits at {at} (/queue drop 1, then Enter, goes on without it)");
-                return self.note(agent_id, LineKind::Error, &words);
+                return self.core.note(agent_id, LineKind::Error, &words);
             }
         }
-        // Who waits for an idle agent with a queue waits for nothing more when the queue is empty.
-        self.check_mail_waits();
+        self.core.events.push_back(Event::QueueChanged { agent: agent_id });
     }
 
     fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
-        self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
-    }
-
-    /// The turn of a text begins.
-    fn promote(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        self.load(agent_id)?;
-        let message = self.shared.store.promote(agent_id, next.id, self.shared.clock.unix_ms())?;
-        self.on_turn_begins(agent_id, next.id);
-        self.with_agent(agent_id, |agent, context| {
-            agent.queue.pop_front();
-            agent.begin(message, context);
-        });
-        Ok(())
+        self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
     }
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
-    fn carry_out_queued(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        let result = commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?;
-        let origin = self.entered_at.get(&next.id).copied();
-        self.together(|repl| {
-            repl.shared.store.drop_queued(agent_id, &[next.id])?;
-            repl.carry_out(origin, agent_id, result).map(drop)
+    fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
+        let (result, origin) = (commands::read_at_its_turn(&next.text, &self.command_context(agent_id))?, next.origin);
+        let (change, note) = match result {
+            InputResult::NewState(change, note) => (Some(change), note),
+            InputResult::Continue(note) => (None, note),
+            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot wait in a queue", next.text))),
+        };
+        if let Some(change) = &change {
+            self.trace.change(origin, agent_id, change);
+        }
+        let staged = self.core.transaction(|core| {
+            core.store.drop_queued(agent_id, &[next.id])?;
+            change.map(|change| stage(core, origin, agent_id, &change)).transpose()
         })?;
-        self.entered_at.remove(&next.id);
-        self.roster.with(agent_id, |agent| {
+        if let Some(staged) = staged {
+            self.install(agent_id, staged)?;
+        }
+        if let Some(note) = note {
+            self.tell(origin, agent_id, LineKind::Note, &note);
+        }
+        self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();
             agent.view.touch();
         });
         Ok(())
-    }
-
-    /// Carries out `work` so that all that it stores is kept, or, after an error, nothing. What it does in memory it must
-    /// leave to [`Repl::after_commit`]: only then does memory know nothing that the store does not.
-    pub(super) fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.shared.store.begin_together()?;
-        let done = work(self);
-        let ended = self.shared.store.end_together(done.is_ok());
-        let effects = std::mem::take(&mut self.after_commit);
-        ended?;
-        if done.is_ok() {
-            effects.into_iter().for_each(|effect| effect(self));
-        }
-        done
-    }
-
-    /// Changes memory when what was stored just now is kept: at once, or at the end of [`Repl::together`].
-    pub(super) fn after_commit(&mut self, effect: impl FnOnce(&mut Self) + 'static) {
-        if self.shared.store.is_together() {
-            self.after_commit.push(Box::new(effect));
-        } else {
-            effect(self);
-        }
-    }
-
-    /// The newest entry becomes the draft again.
-    pub(super) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
-        let entries = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
-        entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
-    }
-
-    /// Carries out what `/queue` asks for.
-    pub(super) fn edit_queue(&mut self, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
-        match edit {
-            QueueEdit::TakeBack(place) => self.take_back(agent_id, place),
-            QueueEdit::Drop(place) => {
-                let dropped = self.entry(agent_id, place)?;
-                self.drop_queued(agent_id, &[dropped])
-            }
-            QueueEdit::Clear => {
-                let all: Vec<Queued> =
-                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
-                self.drop_queued(agent_id, &all)
-            }
-            QueueEdit::Move { from, to } => {
-                let ids: Vec<_> =
-                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().map(|entry| entry.id).collect();
-                let moved = self.shared.store.move_queued(agent_id, from, to)?;
-                let place = |id| ids.iter().position(|one| *one == id);
-                self.on_queue_renamed(agent_id, |id| {
-                    place(id).map_or(id, |place| ids[place_after_move(place, from, to)])
-                });
-                self.roster.with(agent_id, |agent| {
-                    agent.queue = moved.into();
-                    agent.view.touch();
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
-        let taken = self.entry(agent_id, place)?;
-        self.shared.store.unqueue(agent_id, taken.id)?;
-        self.entered_at.remove(&taken.id);
-        self.roster.with(agent_id, |agent| {
-            agent.queue.remove(place);
-            agent.view.draft.set(&taken.line());
-            agent.view.touch();
-        });
-        self.check_mail_waits();
-        Ok(())
-    }
-
-    pub(super) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
-        let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
-        self.shared.store.drop_queued(agent_id, &ids)?;
-        self.entered_at.retain(|id, _| !ids.contains(id));
-        self.roster.with(agent_id, |agent| {
-            agent.queue.retain(|entry| !ids.contains(&entry.id));
-            agent.view.touch();
-        });
-        self.check_mail_waits();
-        Ok(())
-    }
-
-    fn entry(&self, agent_id: AgentId, place: usize) -> Result<Queued> {
-        let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
-        let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
-        queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
-    }
-
-    /// What was queued before the program ended is queued again.
-    pub(super) fn read_queues(&mut self) -> Result<()> {
-        for id in self.shared.store.agents_with_queue()? {
-            match self.shared.store.queued(id) {
-                Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued)),
-                Err(error) => {
-                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
-                    None
-                }
-            };
-        }
-        Ok(())
-    }
-}
-
-/// Where the entry at `place` is when the one at `from` has gone to `to`.
-fn place_after_move(place: usize, from: usize, to: usize) -> usize {
-    match place {
-        _ if place == from => to,
-        _ if from < place && place <= to => place - 1,
-        _ if to <= place && place < from => place + 1,
-        _ => place,
     }
 }
 
 fn first_line(entry: &Queued) -> &str {
     entry.text.lines().next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_is_found_where_it_is_after_any_move() {
-        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
-            let mut entries: Vec<usize> = (0..5).collect();
-            let moved = entries.remove(from);
-            entries.insert(to, moved);
-            for entry in 0..5 {
-                assert_eq!(entries[place_after_move(entry, from, to)], entry, "{entry}: {from} to {to}");
-            }
-        }
-    }
 }

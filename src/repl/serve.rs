@@ -37,7 +37,7 @@ impl Repl {
     /// From now on clients are let in and served in every turn, until the house is left. A hang-up of the terminal from
     /// which the program was started does not end it any more.
     pub fn serve(&mut self, listener: Listener) {
-        self.slots = slots(self.shared.config.working_limit, MOST_CLIENTS as u64);
+        self.slots = slots(self.core.config.working_limit, MOST_CLIENTS as u64);
         self.serving.listener = Some(listener);
     }
 
@@ -85,16 +85,17 @@ impl Repl {
 
     /// Whether something can be done for clients without news.
     pub(super) fn has_work_for_clients(&self) -> bool {
-        self.serving.has_leftover() || self.serving.clients.values().any(|client| self.has_to_tell_client(client))
+        self.serving.has_leftover()
+            || self.serving.clients.iter().any(|(number, client)| self.has_to_tell_client(*number, client))
     }
 
-    fn has_to_tell_client(&self, client: &Client) -> bool {
+    fn has_to_tell_client(&self, number: u64, client: &Client) -> bool {
         match &client.state {
             ClientState::Nothing => false,
             ClientState::Reading { viewer, .. } => client.connection.is_ready() && self.has_unread(*viewer),
-            ClientState::Waiting { agent_id, .. } => self.is_at_rest(*agent_id),
+            ClientState::Waiting { agent_id, .. } => self.core.is_at_rest(*agent_id),
             ClientState::Turn(turn) => {
-                self.has_to_do_for_turn(turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
+                self.has_to_do_for_turn(number, turn) || client.connection.is_ready() && self.has_to_tell_of(turn)
             }
             ClientState::Terminal(at) => self.has_frame(client, *at),
         }
@@ -187,7 +188,7 @@ impl Repl {
     /// Forgets a client and what was under way for it. Agents do not notice.
     fn drop_client(&mut self, number: u64) {
         self.end_what_is_under_way(number);
-        self.reactor.forget(Source::Client(number));
+        self.core.reactor.unwatch(Source::Client(number));
         self.serving.clients.remove(&number);
         // Its descriptor may be the one that somebody waits for.
         self.serving.has_more = self.serving.is_open();
@@ -225,18 +226,18 @@ impl Repl {
             if self.serving.clients.values().all(|client| client.connection.is_ready()) {
                 break;
             }
-            self.serving.watch(&mut self.reactor)?;
-            self.reactor.wait(Some(FAREWELL_PATIENCE), &mut Vec::new())?;
+            self.serving.watch(&mut self.core.reactor)?;
+            self.core.reactor.wait(Some(FAREWELL_PATIENCE), &mut Vec::new())?;
             self.serving.clients.values_mut().for_each(|client| client.connection.flush());
         }
-        self.reactor.forget(Source::Listener);
+        self.core.reactor.unwatch(Source::Listener);
         self.serving.listener = None;
         Ok(())
     }
 
     /// The last word to terminals when the server ends. The way back is for the client to tell: it knows how it came.
     fn farewell(&self) -> Response {
-        let agents = crate::base::text::counted(self.roster.len(), "agent is", "agents are");
+        let agents = crate::base::text::counted(self.core.roster.len(), "agent is", "agents are");
         Response::End(format!("the server has ended: {agents} kept"))
     }
 }

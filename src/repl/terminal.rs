@@ -12,7 +12,7 @@ use crate::domain::key::Key;
 use crate::reactor::{Reactor, Source};
 use crate::repl::device::{Device, RemoteTerminal};
 use crate::terminal::clipboard;
-use crate::terminal::keys::Keys;
+use crate::terminal::keys::KeyDecoder;
 use crate::terminal::screen::Screen;
 use crate::terminal::tty::ReadOutcome;
 
@@ -70,7 +70,7 @@ pub struct Terminal {
     /// Nothing of the question in the last frame was left out.
     pub(super) shows_whole_question: bool,
     device: Device,
-    keys: Keys,
+    keys: KeyDecoder,
     screen: Screen,
     read: Vec<u8>,
     /// So many keys asked for something in this turn.
@@ -102,7 +102,7 @@ impl Terminal {
             recalled: None,
             shows_whole_question: true,
             device,
-            keys: Keys::new(),
+            keys: KeyDecoder::new(),
             screen,
             read: Vec::new(),
             acts: 0,
@@ -127,7 +127,7 @@ impl Terminal {
     /// Bytes of keys that it makes this process keep: not looked at, or of a paste without an end.
     pub fn kept(&self) -> usize {
         let waiting = if let Device::Remote(remote) = &self.device { remote.input.len() } else { 0 };
-        waiting + self.keys.begun()
+        waiting + self.keys.pending_bytes()
     }
 
     /// Whether its owner has something to do for it: wishes, or what was drawn.
@@ -142,7 +142,7 @@ impl Terminal {
 
     /// Nothing is known of what the terminal shows: the next frame is drawn whole.
     pub fn redraw(&mut self) {
-        self.screen.forget();
+        self.screen.invalidate();
         self.seen = None;
     }
 

@@ -2,30 +2,13 @@
 //! a key or a command came from is handed on from call to call.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::Reader;
 use crate::reactor::Source;
 use crate::repl::{Device, Repl, Terminal, TerminalMode};
-
-/// Names one terminal. Counted from 1 in the order of sitting down, and never used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TerminalId(u64);
-
-impl TerminalId {
-    /// The number that a person is told.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for TerminalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "terminal {}", self.0)
-    }
-}
 
 /// The terminals, in the order in which they sat down.
 #[derive(Default)]
@@ -74,17 +57,17 @@ impl Terminals {
     }
 
     /// Whoever asked for something, if that terminal is there and still looks at this agent.
-    pub(super) fn still_at(&self, origin: Option<TerminalId>, agent: AgentId) -> Option<TerminalId> {
-        origin.filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
+    pub(super) fn still_at(&self, origin: Origin, agent: AgentId) -> Option<TerminalId> {
+        origin.terminal().filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
     }
 }
 
 impl Repl {
     /// A terminal is there from now on and looks at this agent, or at the eldest if it is gone. Drawn in the next turn.
     pub fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
-        let eldest = || self.roster.nth(0).expect("there is at least agent 0");
-        let focus = self.roster.get(focus).map_or_else(eldest, |agent| agent.id());
-        let at = self.terminals.add(Terminal::new(device, focus, mode, self.shared.clock.unix_ms()));
+        let eldest = || self.core.roster.nth(0).expect("there is at least agent 0");
+        let focus = self.core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
+        let at = self.terminals.add(Terminal::new(device, focus, mode, self.core.clock.unix_ms()));
         self.bring_to_screen(at, focus);
         at
     }
@@ -94,7 +77,7 @@ impl Repl {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
-            self.reactor.forget(Source::Terminal);
+            self.core.reactor.unwatch(Source::Terminal);
         }
         self.leave_view(reader, terminal.focus);
     }
@@ -121,15 +104,15 @@ impl Repl {
 
     /// Whose place in the text this terminal moves.
     pub(super) fn reader(&self, at: TerminalId) -> Reader {
-        if self.is_watcher(at) { Reader::Watcher(at.0) } else { Reader::Everybody }
+        if self.is_watcher(at) { Reader::Watcher(at.0) } else { Reader::Shared }
     }
 
     /// Somebody looks away from an agent: what is typed there is kept, and the place of one who watched is forgotten.
     pub(super) fn leave_view(&mut self, reader: Reader, agent: AgentId) {
         match reader {
-            Reader::Everybody => self.keep_draft(agent),
+            Reader::Shared => self.core.save_draft(agent),
             Reader::Watcher(_) => {
-                self.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+                self.core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
             }
         }
     }
@@ -142,7 +125,7 @@ impl Repl {
             size: terminal.size,
             focus: terminal.focus,
             is_read_only: terminal.mode.is_read_only,
-            is_asker: *at == origin,
+            is_origin: *at == origin,
         };
         self.terminals.terminals.iter().map(sitting).collect()
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::repl::component::Component as _;
 use crate::repl::{Repl, TOOL_POLL, Terminal, activity};
 
 /// How long a wait lasts, and whose need ends it.
@@ -53,25 +54,26 @@ impl Timeout {
 impl Repl {
     /// The minimum over all agents and all terminals. An agent on a screen counts like any other, but for its spinner.
     pub fn compute_timeout(&self) -> Timeout {
-        let now = self.shared.clock.now();
-        let is_leftover = !self.roster.with_leftover().is_empty()
-            || !self.outbox.is_empty()
+        let now = self.core.clock.now();
+        let is_leftover = !self.core.roster.with_leftover().is_empty()
+            || !self.core.outbox.is_empty()
             || self.can_send()
-            || self.has_to_tell()
+            || self.has_unread_callback()
             || self.has_work_for_clients()
-            || self.team.has_news()
+            || self.components().iter().any(|component| component.has_work(&self.core))
             || self.terminals.iter().any(Terminal::has_leftover);
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }
-        let agent = self.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
-        let team = self.team.deadline().map(|at| (at, WakeReason::Team));
+        let agent = self.core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
+        let components = self.components();
+        let components = components.iter().filter_map(|component| component.deadline(&self.core));
         let gate = self.gate_deadline(now).map(|at| (at, WakeReason::Limiter));
         let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
         let client = self.serving.next_deadline().map(|at| (at, WakeReason::Client));
-        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(team);
+        let own = gate.into_iter().chain(tools).chain(keys).chain(spinner).chain(client).chain(components);
         let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
@@ -81,17 +83,18 @@ impl Repl {
 
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
-        let has_tools = !self.roster.with_live_tools().is_empty() || !self.draining.is_empty();
-        has_tools || self.credentials.is_running() || !self.lookups.is_empty() || self.has_worktree_jobs()
+        let has_tools = !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty();
+        has_tools || self.credentials.is_running() || !self.lookups.is_empty()
     }
 
     /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes
     /// nothing is drawn when it does.
     fn next_step(&self, terminal: &Terminal, now: Moment) -> Option<(Moment, WakeReason)> {
-        let agent = self.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
+        let agent =
+            self.core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = self.worker(agent.id());
         let gate = self.gate_of(worker);
-        let countdown = self.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         Some(match countdown {
             Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
             None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),

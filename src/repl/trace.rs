@@ -1,49 +1,56 @@
-//! One JSON line a turn, for a person or a test that wants to see what the loop did and why. Holds no text of any
+//! The trace of the loop, as lines of JSON in a file: what happened in each turn and why. Holds no text of a
 //! conversation and no credential.
+//!
+//! With `--trace-stable` there is a line for each effect and change instead, and two runs of one script on a manual
+//! clock write the same bytes: agents are numbered in the order in which they appear, times are whole milliseconds
+//! since the start, and where one turn ends and the next begins is left out.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::{Effect, Heard};
-use crate::base::error::Result;
+use crate::agent::{Effect, TracedEvent};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::flow::Change;
+use crate::domain::config::Config;
+use crate::domain::flow::{AgentOutcome, Change, Origin};
+use crate::domain::message::Body;
 use crate::reactor::{Ready, Source};
-use crate::repl::TerminalId;
 use crate::repl::timeout::{Timeout, WakeReason};
 
-/// Where turns are written down, if anywhere.
+/// Writes the trace, if one was asked for.
 #[derive(Default)]
 pub struct Trace {
     file: Option<BufWriter<File>>,
     turn: u64,
+    /// The turn that is under way.
     line: Option<Value>,
+    stable: Option<Stable>,
 }
 
 impl Trace {
-    /// Appends to the file; without one, nothing is written.
+    /// Appends to the configured file; without one, nothing is written.
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub fn open(path: Option<&Path>) -> Result<Self> {
-        let open = |path: &Path| {
-            let file = File::options().create(true).append(true).open(path);
-            file.map_err(|error| crate::base::error::Error::from(error).context(format!("--trace {}", path.display())))
-        };
-        let file = path.map(open).transpose()?.map(BufWriter::new);
-        Ok(Self { file, ..Self::default() })
+    pub fn open(config: &Config, clock: &Clock) -> Result<Self> {
+        let Some(path) = &config.trace else { return Ok(Self::default()) };
+        let file = File::options().create(true).append(true).open(path);
+        let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
+        let stable = config.trace_stable.then(|| Stable::new(clock));
+        Ok(Self { file: Some(BufWriter::new(file)), stable, ..Self::default() })
     }
 
     /// A wait is over.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         self.turn += 1;
-        if self.file.is_none() {
+        if self.file.is_none() || self.stable.is_some() {
             return;
         }
-        let ready: Vec<String> = ready.iter().map(|one| source_name(one.source)).collect();
+        let ready: Vec<String> = ready.iter().map(|item| source_name(item.source)).collect();
         self.line = Some(json!({
             "turn": self.turn,
             "timeout_ms": timeout.after.map(|after| after.as_secs_f64() * 1000.0),
@@ -60,22 +67,31 @@ impl Trace {
         self.file.is_some()
     }
 
-    /// Agents were told something.
-    pub fn heard(&mut self, heard: Vec<Heard>) {
-        for (agent, what, bytes) in heard {
-            self.add("callbacks", || json!({"agent": agent.to_string(), "callback": what, "bytes": bytes}));
+    /// Callbacks of agents were called.
+    pub fn heard(&mut self, heard: Vec<TracedEvent>) {
+        for (agent, callback, bytes) in heard {
+            self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
         }
     }
 
-    /// An agent asked for something.
+    /// An agent's effect is about to be applied.
     pub fn effect(&mut self, agent: AgentId, effect: &Effect) {
-        let moved = if let Effect::Moved(from, to) = effect { Some([from.name(), to.name()]) } else { None };
+        if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
+            return stable.write(file, agent, |line| line.describe_effect(effect));
+        }
+        let moved = if let Effect::StateChanged(from, to) = effect { Some([from.name(), to.name()]) } else { None };
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    /// A person at a terminal, or somebody for an agent, asked for something.
-    pub fn change(&mut self, origin: Option<TerminalId>, agent: AgentId, change: &Change) {
-        let terminal = origin.map(TerminalId::number);
+    /// A change is about to be applied.
+    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
+        let terminal = origin.terminal().map(|id| id.0);
+        if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
+            return stable.write(file, agent, |line| {
+                line.change = Some(change.name());
+                line.terminal = terminal;
+            });
+        }
         self.add("changes", || json!({"agent": agent.to_string(), "change": change.name(), "terminal": terminal}));
     }
 
@@ -87,12 +103,91 @@ impl Trace {
 
     /// The turn is over. A trace that can no longer be written ends, with the reason, and the loop goes on.
     pub fn end(&mut self) -> Option<io::Error> {
-        let (Some(file), Some(line)) = (&mut self.file, self.line.take()) else { return None };
-        let ended = writeln!(file, "{line}").and_then(|()| file.flush()).err();
-        if ended.is_some() {
+        let file = self.file.as_mut()?;
+        let line = self.line.take();
+        let failed = self.stable.as_mut().and_then(|stable| stable.error.take());
+        let written = failed.map_or(Ok(()), Err).and_then(|()| line.map_or(Ok(()), |line| writeln!(file, "{line}")));
+        let error = written.and_then(|()| file.flush()).err();
+        if error.is_some() {
             self.file = None;
         }
-        ended
+        error
+    }
+}
+
+/// What the stable form has to remember between two lines.
+struct Stable {
+    clock: Clock,
+    start: Moment,
+    /// In the order in which they appeared.
+    agents: Vec<AgentId>,
+    /// Why a line could not be written; reported at the end of the turn.
+    error: Option<io::Error>,
+}
+
+impl Stable {
+    fn new(clock: &Clock) -> Self {
+        Self { clock: clock.clone(), start: clock.now(), agents: Vec::new(), error: None }
+    }
+
+    fn write(&mut self, file: &mut BufWriter<File>, agent: AgentId, describe: impl FnOnce(&mut StableLine)) {
+        let known = self.agents.iter().position(|known| *known == agent);
+        let index = known.unwrap_or_else(|| {
+            self.agents.push(agent);
+            self.agents.len() - 1
+        });
+        let at_ms = (self.clock.now() - self.start).as_millis();
+        let mut line = StableLine { at_ms, agent: format!("agent-{}", index + 1), ..StableLine::default() };
+        describe(&mut line);
+        let written = serde_json::to_string(&line).map_err(io::Error::from).and_then(|line| writeln!(file, "{line}"));
+        if let Err(error) = written {
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+/// One line of the stable form; the fields are written in this order.
+#[derive(Default, Serialize)]
+struct StableLine {
+    at_ms: u128,
+    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<&'static str>,
+    /// The states before and after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved: Option<[&'static str; 2]>,
+    /// The kinds of the messages that are written to the log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+}
+
+impl StableLine {
+    fn describe_effect(&mut self, effect: &Effect) {
+        self.effect = Some(effect.name());
+        match effect {
+            Effect::StateChanged(from, to) => self.moved = Some([from.name(), to.name()]),
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                self.messages = bodies.iter().map(Body::kind).collect();
+            }
+            Effect::Settled(outcome) => self.outcome = Some(outcome_name(outcome)),
+            _ => {}
+        }
+    }
+}
+
+fn outcome_name(outcome: &AgentOutcome) -> &'static str {
+    match outcome {
+        AgentOutcome::Completed => "completed",
+        AgentOutcome::Interrupted { partial: true } => "interrupted, partial answer",
+        AgentOutcome::Interrupted { partial: false } => "interrupted",
+        AgentOutcome::Exited => "exited",
+        AgentOutcome::Error(error) => error.kind.name(),
     }
 }
 

@@ -1,10 +1,10 @@
-//! One client: lines in, lines out. Nothing here waits, and nothing grows without an end.
+//! One end of a connection: lines in, lines out, without blocking and with bounded buffers.
 //!
 //! Contract:
-//! - What is read ahead of a line that was not taken yet is bounded; beyond that the kernel keeps it, and the client waits.
-//! - Whoever writes looks at [`Connection::is_ready`] first and queues nothing for a client that does not read; an answer to
-//!   a request may be queued always, since no request is taken from a client that has not read the last answer.
-//! - A client that closes its writing side has left.
+//! - Only a bounded number of bytes is read beyond a line that was not taken yet; after that the peer has to wait.
+//! - Before queueing output, the caller checks [`Connection::is_ready`], so that nothing accumulates for a peer that does
+//!   not read. A response may always be queued: no request is taken from a client that has not read the last response.
+//! - A peer that closes its writing side has left.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -15,30 +15,30 @@ use rustix::net::{SendFlags, send};
 
 use crate::base::error::Result;
 
-/// How much is read at once, and how much is kept of what is behind a whole line.
+/// How much is read at once, and beyond a complete line.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What a client has said.
+/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Nothing that would be a whole line.
+    /// No complete line yet.
     None,
     /// A line, without its newline.
     Whole(Vec<u8>),
-    /// More than a line may have: what follows cannot be understood any more.
+    /// Longer than the limit; nothing after it can be read.
     TooLong,
 }
 
-/// The socket of one client.
+/// A connected socket.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
     longest_line: usize,
-    /// What was read and not taken, from `start` on; up to `searched` there is no newline.
+    /// What was not taken yet begins at `start`; between it and `searched` there is no newline.
     input: Vec<u8>,
     start: usize,
     searched: usize,
-    /// The kernel may have more, and no poll will tell of it.
+    /// The kernel may have more that no poll will report.
     has_more: bool,
     has_ended: bool,
     output: Vec<u8>,
@@ -47,10 +47,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A client whose lines may have so many bytes.
-    ///
     /// # Errors
-    /// When the kernel refuses to make it non-blocking.
+    /// The socket cannot be switched to non-blocking mode.
     pub fn new(stream: UnixStream, longest_line: usize) -> Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -66,23 +64,23 @@ impl Connection {
         })
     }
 
-    /// The descriptor to watch.
+    /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
-    /// The poll tells that there is something to read.
+    /// The poll reported the descriptor as readable.
     pub fn on_readable(&mut self) {
         self.has_more = true;
     }
 
-    /// Whether there may be something to read for which there is room.
+    /// Whether there may be something to read, and the buffer has room for it.
     pub fn wants_to_read(&self) -> bool {
         let unread = self.input.len() - self.start;
         self.has_more && !self.has_ended && (unread < READ_BYTES || !self.has_line() && unread <= self.longest_line)
     }
 
-    /// Reads what is there, but only about `limit` bytes in this call and no more than there is room for.
+    /// Reads what is available, about `limit` bytes at most.
     pub fn read(&mut self, limit: usize) {
         let mut left = limit;
         while left > 0 && self.wants_to_read() {
@@ -101,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Takes the oldest line that is whole.
+    /// Takes the oldest complete line.
     pub fn next_line(&mut self) -> Line {
         self.search();
         if !self.has_line() {
@@ -114,36 +112,36 @@ impl Connection {
         if self.start == self.input.len() {
             (self.start, self.searched) = (0, 0);
             self.input.clear();
-            // A long line is rare, and a client may stay for days.
+            // Long lines are rare, and a client may stay for days.
             self.input.shrink_to(READ_BYTES);
         }
         self.search();
         if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// Whether a whole line was read and not taken.
+    /// Whether there is a complete line to take.
     pub fn has_line(&self) -> bool {
         self.input.get(self.searched) == Some(&b'\n')
     }
 
-    /// Whether the client has left, or cannot be reached any more.
+    /// Whether the peer has left, or the connection is broken.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Whether it has taken all that was queued before.
+    /// Whether all output was written.
     pub fn is_ready(&self) -> bool {
         self.written == self.output.len()
     }
 
-    /// Adds a line behind what it has not taken yet.
+    /// Adds a line to the output.
     pub fn queue(&mut self, line: &str) {
         self.output.extend_from_slice(line.as_bytes());
         self.output.push(b'\n');
     }
 
-    /// Writes what it takes now. To one that takes nothing any more nothing is said; what it has said before can still be
-    /// read, and behind that stands its end.
+    /// Writes what the peer takes now. If the connection is broken, the output is dropped; what the peer sent before can
+    /// still be read.
     pub fn flush(&mut self) {
         while !self.is_ready() {
             match send(&self.stream, &self.output[self.written..], SendFlags::NOSIGNAL) {
@@ -161,12 +159,12 @@ impl Connection {
         self.written = 0;
     }
 
-    /// Bytes that it makes this process keep.
-    pub fn kept(&self) -> usize {
+    /// The size of the buffers.
+    pub fn buffered(&self) -> usize {
         self.input.len() + self.output.len()
     }
 
-    /// Looks for the end of the line from where the last look ended.
+    /// Continues the search for the end of the line.
     fn search(&mut self) {
         let unseen = &self.input[self.searched..];
         self.searched += unseen.iter().position(|byte| *byte == b'\n').unwrap_or(unseen.len());
@@ -195,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_of_one_that_takes_nothing_any_more_are_read() {
+    fn input_is_read_after_the_peer_stopped_reading() {
         let (mut near, mut connection) = pair();
         near.write_all(b"goodbye\n").unwrap();
         drop(near);
-        connection.queue("do you hear me?");
+        connection.queue("not read");
         connection.flush();
         assert!(connection.is_ready() && !connection.has_ended());
         connection.read(1_000);
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_they_are_cut_on_the_way() {
+    fn lines_are_complete_wherever_the_stream_is_split() {
         let text = b"one\n\ntwo three\nfour";
         for cut in 0..=text.len() {
             let (mut near, mut connection) = pair();
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_just_the_limit_is_read_and_a_longer_one_is_told_before_more_is_kept() {
+    fn a_line_of_the_limit_is_read_and_a_longer_one_reported_with_bounded_buffers() {
         for (length, is_fine) in [(LONGEST, true), (LONGEST + 1, false), (4 * LONGEST, false)] {
             let (mut near, mut connection) = pair();
             let line = [vec![b'x'; length], vec![b'\n']].concat();
@@ -237,7 +235,9 @@ mod tests {
                 connection.on_readable();
                 connection.read(10_000);
                 match connection.next_line() {
-                    Line::None => assert!(connection.kept() <= LONGEST + 2 * READ_BYTES, "{}", connection.kept()),
+                    Line::None => {
+                        assert!(connection.buffered() <= LONGEST + 2 * READ_BYTES, "{}", connection.buffered())
+                    }
                     found => break found,
                 }
             };
@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_stops_the_reading_and_is_read_when_it_is_taken() {
+    fn reading_stops_while_lines_are_not_taken() {
         let (mut near, mut connection) = pair();
         let writer = std::thread::spawn(move || (0..200_000).try_for_each(|n| writeln!(near, "{n}")));
         let mut expected = 0;
         while expected < 200_000 {
             connection.on_readable();
             connection.read(usize::MAX);
-            assert!(connection.kept() <= 3 * READ_BYTES, "{}", connection.kept());
+            assert!(connection.buffered() <= 3 * READ_BYTES, "{}", connection.buffered());
             for line in lines(&mut connection) {
                 assert_eq!(line, expected.to_string());
                 expected += 1;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_not_ready_and_gets_all_in_order_when_it_reads() {
+    fn output_for_a_peer_that_does_not_read_waits_and_keeps_its_order() {
         let (mut near, mut connection) = pair();
         let mut count = 0;
         while connection.is_ready() {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_leaves_is_noticed_behind_what_it_said_and_by_what_it_does_not_take() {
+    fn a_closed_connection_is_detected_by_reading_and_by_writing() {
         let (mut near, mut connection) = pair();
         near.write_all(b"last words\nhalf").unwrap();
         drop(near);
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(lines(&mut connection), ["last words"]);
         let (near, mut connection) = pair();
         drop(near);
-        connection.queue("nobody hears");
+        connection.queue("not read");
         connection.flush();
         assert!(connection.is_ready());
         connection.read(1_000);

@@ -1,8 +1,7 @@
-//! The Unix socket of a server, and the lines that go in and out of it. What the lines mean is not known here: requests
-//! are carried out by the loop.
+//! The Unix socket of a server, and its connections as lines of bytes. The event loop interprets the lines.
 
 mod connection;
-mod socket;
+mod listener;
 
 pub use connection::{Connection, Line};
-pub use socket::{Listener, connect};
+pub use listener::{Listener, connect};

@@ -1,34 +1,34 @@
-//! Writing the registry: who is born of whom, what becomes of them, who dies. Reading it is `registry`.
+//! Writing the registry of agents: fork, settings, kill. `registry` reads it.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, params};
 
+use super::database::Store;
+use super::error::{is_duplicate, store_error};
+use super::ids::{self, ROOT};
+use super::log;
 use super::registry::AgentRow;
-use super::{Store, fault, log, refusal};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message};
 
-/// The root's ordinal. Everyone else's is greater than that of the agent that forked it.
-pub(super) const ROOT: i64 = 0;
-
-/// A child to be.
+/// A child to be forked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAgent {
     /// A fresh identifier.
     pub id: AgentId,
-    /// A name that no running agent has.
+    /// No running agent may have the same name.
     pub name: Option<String>,
-    /// Who forks it.
+    /// The agent that forks it.
     pub parent: AgentId,
-    /// The last of the parent's own messages that the child inherits; 0: none of them.
+    /// The last of the parent's own messages that the child inherits; 0 for none.
     pub fork_point: MessageId,
-    /// `None`: the parent's.
+    /// `None` for the parent's.
     pub endpoint: Option<String>,
-    /// `None`: the parent's.
+    /// `None` for the parent's.
     pub environment: Option<String>,
 }
 
-/// What a fork wrote.
+/// The rows that a fork wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forked {
     /// The child.
@@ -40,10 +40,10 @@ pub struct Forked {
 }
 
 impl Store {
-    /// Registers agent 0; where its row is damaged, one that takes its place behind all others.
+    /// Creates the root, agent 0. If a damaged row has that number, the root gets the next free one.
     ///
     /// # Errors
-    /// Somebody lives already, or the database cannot be written.
+    /// There is a running agent, or the database cannot be written.
     pub fn create_root(
         &self,
         id: AgentId,
@@ -52,53 +52,54 @@ impl Store {
         now_ms: i64,
     ) -> Result<AgentRow> {
         if !self.load_agents()?.agents.is_empty() {
-            return Err(refusal("there is a root already"));
+            return Err(store_error("there is a root agent already"));
         }
         let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
                    SELECT iif(EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1), NULL, ?1),
                        ?2, 'running', 'idle', ?3, ?4, ?5";
-        self.conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment])?;
+        self.write(|conn| Ok(conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment])?))?;
         self.expect_agent(id)
     }
 
-    /// Registers a child and writes the fork into both logs, in one transaction. It takes over the parent's thinking,
-    /// powers and instructions; what it costs does not depend on the length of any history.
+    /// Creates a child and writes the fork into both logs, in one transaction. The child takes over the parent's
+    /// thinking level and instructions. The cost does not depend on the length of any history.
     ///
     /// # Errors
-    /// The parent does not live, the name is taken ([`ErrorKind::Usage`]), the fork point lies in the future, or the
-    /// database cannot be written; there is no trace of the child then.
+    /// The parent is not running, the name is taken ([`ErrorKind::Usage`]), the fork point does not exist, or the
+    /// database cannot be written. Nothing is stored then.
     pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
         let (in_parent, in_child) = self.write(|conn| register(conn, child, now_ms))?;
         Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
     }
 
-    /// The same with the child's first own message, with which its turn begins: all in one transaction, so that no crash
-    /// leaves a child that does not know what it is for.
+    /// As [`Store::fork`], and begins the child's first turn with this prompt in the same transaction, so that no crash
+    /// leaves a child without its task.
     ///
     /// # Errors
     /// As for [`Store::fork`].
     pub fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
         let (in_parent, in_child, prompt) = self.write(|conn| {
             let (in_parent, in_child) = register(conn, child, now_ms)?;
-            Ok((in_parent, in_child, log::begin(conn, running(conn, child.id)?, prompt, now_ms)?))
+            Ok((in_parent, in_child, log::begin(conn, ids::running(conn, child.id)?, prompt, now_ms)?))
         })?;
         Ok((Forked { row: self.expect_agent(child.id)?, in_parent, in_child }, prompt))
     }
 
-    /// Marks exactly these agents dead, in one transaction, and returns the event in each one's log, in the order given.
-    /// What a cut reply had brought is kept, and so are queued texts.
+    /// Marks these agents as killed, in one transaction, and returns the event in each log, in the order given. Partial
+    /// replies and queued texts are kept.
     ///
     /// # Errors
-    /// One of them is the root, is dead already or does not exist (nobody dies then), or the database cannot be written.
+    /// One of them is the root, was killed already or does not exist, or the database cannot be written. Nothing is
+    /// stored then.
     pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| agents.iter().map(|agent| remove_agent(conn, *agent, now_ms)).collect())
+        self.write(|conn| agents.iter().map(|agent| kill(conn, *agent, now_ms)).collect())
     }
 
-    /// Names the agent, or takes its name away.
+    /// Sets or removes the agent's name.
     ///
     /// # Errors
-    /// Another running agent has the name ([`ErrorKind::Usage`]), the agent does not live, or the database cannot be
-    /// written; the last two are for the other setters too.
+    /// Another running agent has the name ([`ErrorKind::Usage`]), the agent is not running, or the database cannot be
+    /// written.
     pub fn set_name(&self, agent: AgentId, name: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET name = ?2 WHERE uuid = ?1 AND status = 'running'", agent, name)
     }
@@ -111,7 +112,7 @@ impl Store {
         self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
     }
 
-    /// Sets how much the agent thinks.
+    /// Sets the agent's thinking level.
     ///
     /// # Errors
     /// As for [`Store::set_name`].
@@ -119,15 +120,7 @@ impl Store {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
 
-    /// Sets what the agent may do.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
-    pub fn set_powers(&self, agent: AgentId, powers: Option<&str>) -> Result<()> {
-        self.update("UPDATE agents SET powers = ?2 WHERE uuid = ?1 AND status = 'running'", agent, powers)
-    }
-
-    /// Sets instructions of the agent's own; `None`: the usual ones.
+    /// Sets the agent's own system prompt; `None` for the default one.
     ///
     /// # Errors
     /// As for [`Store::set_name`].
@@ -136,33 +129,35 @@ impl Store {
     }
 
     fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
-        let changed = execute(self.conn.prepare_cached(sql)?, params![agent, value], value)?;
-        if changed == 0 { Err(absent(&self.conn, agent)) } else { Ok(()) }
+        self.write(|conn| {
+            let changed = execute(conn.prepare_cached(sql)?, params![agent, value], value)?;
+            if changed == 0 { Err(ids::not_running(conn, agent)) } else { Ok(()) }
+        })
     }
 
     pub(super) fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
-        self.agent(agent)?.ok_or_else(|| unknown(agent))
+        self.agent(agent)?.ok_or_else(|| ids::unknown(agent))
     }
 }
 
-/// Enters a child, and the fork into both logs. The caller holds the transaction.
+/// Inserts a child, and the fork into both logs, within the caller's transaction.
 fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
-    let parent = running(conn, child.parent)?;
+    let parent = ids::running(conn, child.parent)?;
     let ordinal = insert_child(conn, child, now_ms)?;
     let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
     let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
     if child.fork_point >= in_parent.id {
-        return Err(refusal("a fork point must be a message that exists"));
+        return Err(store_error(format!("fork point {} is not an existing message", child.fork_point.0)));
     }
     Ok((in_parent, in_child))
 }
 
-/// Enters a child. The caller holds the transaction.
+/// Inserts a child within the caller's transaction.
 pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, powers, system)
+                   endpoint, thinking, environment, system)
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
-                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), powers, system
+                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), system
                FROM agents WHERE uuid = ?3";
     let values =
         params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];
@@ -170,54 +165,29 @@ pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> 
     Ok(conn.last_insert_rowid())
 }
 
-/// Runs a statement that may give an agent a name that is taken.
+/// Runs a statement that fails if it gives an agent a name that is taken.
 fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
     statement.execute(values).map_err(|error| match name {
-        Some(name) if fault::is_duplicate(&error, "agents.name") => {
+        Some(name) if is_duplicate(&error, "agents.name") => {
             Error::new(ErrorKind::Usage, format!("another running agent is called `{name}`"))
         }
         _ => error.into(),
     })
 }
 
-/// An agent dies. The caller holds the transaction.
-pub(super) fn remove_agent(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
-    let ordinal = running(conn, agent)?;
+/// Marks an agent as killed within the caller's transaction.
+pub(super) fn kill(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
+    let ordinal = ids::running(conn, agent)?;
     if ordinal == ROOT {
-        return Err(Error::new(ErrorKind::Usage, "the root cannot be killed"));
+        return Err(Error::new(ErrorKind::Usage, "the root agent cannot be killed"));
     }
-    if let Some(cut) = log::take_partial(conn, ordinal)? {
-        log::insert(conn, ordinal, Body::Assistant(cut), now_ms)?;
+    if let Some(partial) = log::take_partial(conn, ordinal)? {
+        log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;
     }
     let killed = log::insert(conn, ordinal, Body::AgentKilled, now_ms)?;
     let sql = "UPDATE agents SET status = 'dead', activity = 'idle', ended_at = ?2 WHERE ordinal = ?1";
     conn.prepare_cached(sql)?.execute([ordinal, now_ms])?;
     Ok(killed)
-}
-
-/// The ordinal of an agent that lives; nothing is ever written for one that does not.
-pub(super) fn running(conn: &Connection, agent: AgentId) -> Result<i64> {
-    let sql = "SELECT ordinal FROM agents WHERE uuid = ?1 AND status = 'running'";
-    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
-    found.ok_or_else(|| absent(conn, agent))
-}
-
-/// The ordinal of an agent, alive or dead.
-pub(super) fn known(conn: &Connection, agent: AgentId) -> Result<i64> {
-    let sql = "SELECT ordinal FROM agents WHERE uuid = ?1";
-    let found = conn.prepare_cached(sql)?.query_row([agent], |row| row.get(0)).optional()?;
-    found.ok_or_else(|| unknown(agent))
-}
-
-fn absent(conn: &Connection, agent: AgentId) -> Error {
-    match known(conn, agent) {
-        Ok(_) => refusal(format!("agent {} is dead", agent.short())),
-        Err(error) => error,
-    }
-}
-
-fn unknown(agent: AgentId) -> Error {
-    refusal(format!("there is no agent {agent}"))
 }
 
 #[cfg(test)]
@@ -227,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps of SQLite's machine that `work` takes.
+    /// Steps of SQLite's virtual machine that `work` takes.
     fn steps(store: &mut Store, work: impl FnOnce(&Store)) -> usize {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = count.clone();
@@ -254,7 +224,7 @@ mod tests {
                 let child = NewAgent { id, name: None, parent, fork_point, endpoint: None, environment: None };
                 store.fork(&child, 0).unwrap();
             };
-            // The first time its statements are prepared.
+            // Its statements are prepared the first time.
             fork(&store);
             steps(&mut store, fork)
         };

@@ -1,38 +1,39 @@
-//! What a person typed: drafts, and the history of inputs.
+//! Drafts, and the history of inputs.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Store, agents, row};
+use super::database::Store;
+use super::{ids, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// How many inputs are remembered.
+/// How many inputs are kept.
 const INPUTS: i64 = 10_000;
 
-/// The inputs are counted once in so many, because to count them costs more than to keep a few too many.
+/// Old inputs are removed once in this many inserts, because counting them costs more than keeping a few too many.
 const TRIM_EVERY: i64 = 100;
 
 impl Store {
-    /// Keeps what was typed for this agent and not yet sent; empty forgets it.
+    /// Stores the agent's draft; an empty one is removed.
     ///
     /// # Errors
-    /// The agent does not live, or the database cannot be written.
+    /// The agent is not running, or the database cannot be written.
     pub fn set_draft(&self, agent: AgentId, text: &str) -> Result<()> {
-        self.write(|conn| keep(conn, agents::running(conn, agent)?, text))
+        self.write(|conn| put(conn, ids::running(conn, agent)?, text))
     }
 
-    /// What was typed for this agent and not sent; empty if nothing was.
+    /// The agent's draft, empty if there is none.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn draft(&self, agent: AgentId) -> Result<String> {
-        let ordinal = agents::known(&self.conn, agent)?;
+        let ordinal = ids::known(&self.conn, agent)?;
         let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE agent = ?1")?;
         Ok(statement.query_row([ordinal], |row| row::text(row, 0)).optional()?.unwrap_or_default())
     }
 
-    /// Remembers an input, of whichever agent, as the newest; the same text from earlier is forgotten, and so is what
-    /// is older than the newest 10,000. An empty one is not remembered.
+    /// Adds an input of any agent to the history as the newest one, and removes the same text from earlier and all but
+    /// about 10,000. An empty one is not added.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -47,7 +48,7 @@ impl Store {
         })
     }
 
-    /// The input before the `newer` newest ones.
+    /// The input before the newest `newer` ones.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -58,8 +59,8 @@ impl Store {
     }
 }
 
-/// Keeps what was typed for the agent with this ordinal; empty forgets it. The caller holds the transaction.
-pub(super) fn keep(conn: &Connection, agent: i64, text: &str) -> Result<()> {
+/// Stores the draft of the agent with this ordinal, within the caller's transaction; an empty one is removed.
+pub(super) fn put(conn: &Connection, agent: i64, text: &str) -> Result<()> {
     if text.is_empty() {
         conn.prepare_cached("DELETE FROM drafts WHERE agent = ?1")?.execute([agent])?;
     } else {

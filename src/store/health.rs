@@ -1,43 +1,46 @@
-//! How a store is, looked at without a change and without becoming its holder.
+//! Checks a store without changing or locking it.
 
 use std::path::Path;
 
 use rusqlite::OpenFlags;
 
-use super::{Store, at, connect, connect_still, schema};
+use super::connection::{configure, connect, connect_immutable};
+use super::database::Store;
+use super::error::in_directory;
+use super::schema;
 use crate::base::error::Result;
 
-/// What was found in a store.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// The version of its schema.
+    /// Schema version of the database.
     pub version: usize,
-    /// The version that this program writes.
+    /// Schema version that this program writes.
     pub current: usize,
-    /// What SQLite finds wrong with the file; empty if nothing is.
+    /// What SQLite finds wrong with the file; empty if it is intact.
     pub damage: Vec<String>,
 }
 
-/// Looks at the store in `dir`, whoever holds it; `None` if there is none. An older one is looked at, too.
+/// Checks the store in `dir`, also while another process holds it or if its schema is older; `None` if there is none.
 ///
 /// # Errors
-/// It cannot be opened, or is not ours.
+/// It cannot be opened, or is not a database of polylogue.
 pub fn health(dir: &Path) -> Result<Option<Health>> {
-    if !Store::is_in_place(dir) {
+    if !Store::exists(dir) {
         return Ok(None);
     }
-    let looked = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| look(&conn));
-    // As when it is opened to be read: what is on a medium that cannot be written needs another way in.
-    let looked = looked.or_else(|error| connect_still(dir).and_then(|conn| look(&conn)).map_err(|_| error));
-    looked.map(Some).map_err(|error| at(dir, error))
+    let health = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| check(&conn));
+    // On a read-only medium only the second way works.
+    let health = health.or_else(|error| connect_immutable(dir).and_then(|conn| check(&conn)).map_err(|_| error));
+    health.map(Some).map_err(|error| in_directory(dir, error))
 }
 
-fn look(conn: &rusqlite::Connection) -> Result<Health> {
-    conn.busy_timeout(super::BUSY)?;
+fn check(conn: &rusqlite::Connection) -> Result<Health> {
+    configure(conn)?;
     schema::require_ours(conn)?;
     let (version, current) = schema::versions(conn)?;
-    let mut check = conn.prepare("PRAGMA quick_check(10)")?;
-    let lines: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut statement = conn.prepare("PRAGMA quick_check(10)")?;
+    let lines: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     Ok(Health { version, current, damage: lines.into_iter().filter(|line| line != "ok").collect() })
 }
 
@@ -46,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_is_looked_at_while_it_is_held_and_damage_is_found() {
+    fn a_held_store_is_checked_and_damage_is_found() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(health(dir.path()), Ok(None));
         let store = Store::open(dir.path()).unwrap();

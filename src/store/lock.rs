@@ -1,7 +1,7 @@
-//! The data directory: made private, and held by one process at a time.
+//! The data directory: private to its owner, and held by one process at a time.
 //!
-//! The lock is the kernel's (`flock`), so it goes away with its holder however that ends. The file stays: to delete it
-//! would let two processes hold two files of the same name. The number inside says whom to ask, and decides nothing.
+//! The lock is `flock`, so it ends with its holder, however that ends. The file stays: deleting it would let two
+//! processes hold two files of the same name. The process id inside is only for messages.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind as IoKind, Write as _};
@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
-use super::refusal;
+use super::error::store_error;
 use crate::base::error::{Error, Result};
 
 const FILE: &str = "polylogue.lock";
@@ -21,58 +21,59 @@ const FILE: &str = "polylogue.lock";
 pub(super) struct Lock(File);
 
 impl Drop for Lock {
-    /// To close the file is not enough: a process that is just being started has a copy of the descriptor until it has
-    /// become another program, and would hold the lock for that long.
+    /// Closing the file is not enough: a child between fork and exec has a copy of the descriptor and would hold the
+    /// lock for that long.
     fn drop(&mut self) {
-        // Should this fail, the end of the last copy unlocks.
+        // If this fails, closing the last copy unlocks.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Makes the directory for its owner alone. One that is there already keeps its permissions: the files are private anyway.
+/// Creates the directory, accessible only by its owner. An existing one keeps its permissions, because the files in it
+/// are private anyway.
 ///
 /// # Errors
-/// It cannot be made, with the way out.
+/// It cannot be created.
 pub fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
-        return Err(refusal(format!("{} is a file: the store needs a directory", dir.display())));
+        return Err(store_error(format!("{} is a file: the data directory must be a directory", dir.display())));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| explain(dir, &error))
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, &error))
 }
 
-/// Opens a file that only its owner can read, and makes it so if it is not.
+/// Opens or creates a file that only its owner can read, and corrects its permissions.
 ///
 /// # Errors
-/// It cannot be opened or made, with the way out.
+/// It cannot be opened or created.
 pub fn private_file(path: &Path) -> Result<File> {
-    // What it holds is decided after the lock is taken: opening must not cut it.
+    // Another process may hold the lock: its contents must not be truncated here.
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = options.map_err(|error| explain(path, &error))?;
-    let metadata = file.metadata().map_err(|error| explain(path, &error))?;
+    let file = options.map_err(|error| io_error(path, &error))?;
+    let metadata = file.metadata().map_err(|error| io_error(path, &error))?;
     if metadata.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| explain(path, &error))?;
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| io_error(path, &error))?;
     }
     Ok(file)
 }
 
-/// Takes the lock and writes down who has it.
+/// Takes the lock and writes the process id into the file.
 pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let path = dir.join(FILE);
-    // The files may be there and ours, and those that SQLite makes beside them could still not be made.
-    access(dir, Access::WRITE_OK).map_err(|error| explain(&path, &error.into()))?;
+    // The database may be writable while the directory is not, and SQLite creates files beside it.
+    access(dir, Access::WRITE_OK).map_err(|error| io_error(&path, &error.into()))?;
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(held(dir)),
-        Err(error) => return Err(explain(&path, &error.into())),
+        Err(error) => return Err(io_error(&path, &error.into())),
     }
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(|error| explain(&path, &error))?;
+    written.map_err(|error| io_error(&path, &error))?;
     Ok(Lock(file))
 }
 
-/// The process that holds the store in `dir` now, if one does and has written down its number. To be asked after
-/// [`super::Store::open`] failed: the question itself touches the lock for an instant.
+/// The id of the process that holds the store in `dir`. Call it after [`super::Store::open`] failed: it takes the lock
+/// for an instant itself.
 pub fn holder(dir: &Path) -> Option<u32> {
     let file = File::open(dir.join(FILE)).ok()?;
     let is_held = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
@@ -84,26 +85,29 @@ fn read_pid(dir: &Path) -> Option<u32> {
 }
 
 fn held(dir: &Path) -> Error {
-    let agent_id = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
-    refusal(format!(
-        "the store in {} is held by another polylogue{agent_id}: if that is a server, `polylogue attach` and `send` go there; else go \
-         on in its terminal, look at it with --read-only, or choose another directory with --data-dir",
+    let process = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
+    store_error(format!(
+        "the store in {} is held by another polylogue{process}: if that is a server, use `polylogue attach`; otherwise \
+         continue in its terminal, open the store with --read-only, or choose another directory with --data-dir",
         dir.display()
     ))
 }
 
-/// An error of the operating system with the path and, for the usual ones, what to do.
-fn explain(path: &Path, error: &std::io::Error) -> Error {
-    let words = match error.kind() {
-        IoKind::PermissionDenied => "you may not write here: choose another directory or change its permissions".into(),
+/// An error of the operating system with the path and, for the common ones, what to do.
+fn io_error(path: &Path, error: &std::io::Error) -> Error {
+    let message = match error.kind() {
+        IoKind::PermissionDenied => {
+            "no permission to write here: choose another directory or change its permissions".into()
+        }
         IoKind::ReadOnlyFilesystem => "the file system is read-only: choose another directory".into(),
         IoKind::StorageFull | IoKind::QuotaExceeded => "the disk is full: free some space and try again".into(),
         IoKind::NotADirectory | IoKind::AlreadyExists => {
-            "a file is where a directory should be: choose another path".into()
+            "a file stands where a directory is needed: choose another path".into()
         }
-        _ => error.to_string(),
+        // Without the number that std appends.
+        _ => error.to_string().split(" (os error ").next().unwrap_or_default().to_owned(),
     };
-    refusal(format!("{}: {words}", path.display()))
+    store_error(format!("{}: {message}", path.display()))
 }
 
 #[cfg(test)]
@@ -134,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_of_the_system_gets_its_own_way_out() {
+    fn common_system_errors_say_what_to_do() {
         let path = Path::new("/data");
         for (cause, words) in [
-            (Errno::ACCESS, "may not write"),
+            (Errno::ACCESS, "no permission to write"),
             (Errno::ROFS, "read-only"),
             (Errno::NOSPC, "disk is full"),
-            (Errno::NOTDIR, "a file is where"),
+            (Errno::NOTDIR, "a file stands where"),
         ] {
-            let error = explain(path, &cause.into());
+            let error = io_error(path, &cause.into());
             assert!(error.message.starts_with("/data: ") && error.message.contains(words), "{error}");
         }
     }

@@ -1,36 +1,36 @@
-//! Writing messages: what was said becomes rows, and a reply that still streams is kept in pieces until it is settled.
+//! Writing messages. A reply that still streams is stored in pieces until it is complete.
 
 use rusqlite::{Connection, params};
 
-use super::{Store, agents, drafts, row};
+use super::database::Store;
+use super::{drafts, ids, row};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message, Reply};
 
 impl Store {
-    /// Adds these messages to the agent's log, all or none, and gives each its place in the order of all messages.
+    /// Appends these messages to the agent's log, all or none, and gives each its id.
     ///
     /// # Errors
-    /// The agent does not live, or the database cannot be written.
+    /// The agent is not running, or the database cannot be written.
     pub fn append(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| insert_all(conn, agents::running(conn, agent)?, bodies, now_ms))
+        self.write(|conn| insert_all(conn, ids::running(conn, agent)?, bodies, now_ms))
     }
 
-    /// Adds what a person said and notes that the agent is in the middle of a turn from now on, for
-    /// [`Store::recover`]: both in one transaction, so that no crash leaves a question that nobody knows to be open. It
-    /// was the draft until now: what was kept of that is forgotten with it.
+    /// Appends a message of the user, marks the agent as busy for [`Store::recover`], and removes its draft, in one
+    /// transaction.
     ///
     /// # Errors
     /// As for [`Store::append`].
     pub fn begin_turn(&self, agent: AgentId, text: String, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            drafts::keep(conn, ordinal, "")?;
+            let ordinal = ids::running(conn, agent)?;
+            drafts::put(conn, ordinal, "")?;
             begin(conn, ordinal, text, now_ms)
         })
     }
 
-    /// Keeps one more piece of the reply that streams now. Costs what the piece costs, however long the reply is.
+    /// Stores one more piece of the reply that is streaming. The cost does not depend on the length of the reply.
     ///
     /// # Errors
     /// As for [`Store::append`].
@@ -38,43 +38,43 @@ impl Store {
         self.append_partials([(agent, text, thinking)])
     }
 
-    /// The same for pieces of many agents, all or none: one transaction costs several times what one piece does.
+    /// As [`Store::append_partial`] for pieces of many agents, in one transaction: a transaction costs several times what
+    /// a piece does.
     ///
     /// # Errors
-    /// As for [`Store::append`]; none is kept then.
+    /// As for [`Store::append`]; none is stored then.
     pub fn append_partials<'a>(&self, pieces: impl IntoIterator<Item = (AgentId, &'a str, &'a str)>) -> Result<()> {
         self.write(|conn| {
             let mut insert =
                 conn.prepare_cached("INSERT INTO partials (agent, content, thinking) VALUES (?1, ?2, ?3)")?;
             for (agent, text, thinking) in pieces {
-                insert.execute(params![agents::running(conn, agent)?, text, thinking])?;
+                insert.execute(params![ids::running(conn, agent)?, text, thinking])?;
             }
             Ok(())
         })
     }
 
-    /// The same as [`Store::settle_reply`], and the agent is idle from then on: all in one transaction.
+    /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction.
     ///
     /// # Errors
     /// As for [`Store::append`].
     pub fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
+            let ordinal = ids::running(conn, agent)?;
             conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([ordinal])?;
             settle(conn, ordinal, bodies, now_ms)
         })
     }
 
-    /// Adds these messages, which say in full what the pieces said in part, and drops the pieces, in one transaction.
+    /// Appends the messages of a complete reply and removes its pieces, in one transaction.
     ///
     /// # Errors
     /// As for [`Store::append`].
     pub fn settle_reply(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| settle(conn, agents::running(conn, agent)?, bodies, now_ms))
+        self.write(|conn| settle(conn, ids::running(conn, agent)?, bodies, now_ms))
     }
 }
 
-/// Puts a whole reply in the place of its pieces. The caller holds the transaction.
 fn settle(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
     drop_partial(conn, agent)?;
     insert_all(conn, agent, bodies, now_ms)
@@ -84,13 +84,13 @@ fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> 
     bodies.into_iter().map(|body| insert(conn, agent, body, now_ms)).collect()
 }
 
-/// Adds the message with which a turn begins. The caller holds the transaction.
+/// Appends the message with which a turn begins, within the caller's transaction.
 pub(super) fn begin(conn: &Connection, agent: i64, text: String, now_ms: i64) -> Result<Message> {
     conn.prepare_cached("UPDATE agents SET activity = 'running' WHERE ordinal = ?1")?.execute([agent])?;
     insert(conn, agent, Body::User(text), now_ms)
 }
 
-/// Adds one message to the log of the agent with this ordinal. The caller holds the transaction.
+/// Appends one message to the log of the agent with this ordinal, within the caller's transaction.
 pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> Result<Message> {
     let sql = "INSERT INTO messages (agent, kind, content, data, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
     let values = params![agent, body.kind(), row::content(&body), row::data(&body), now_ms];
@@ -98,18 +98,18 @@ pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> 
     Ok(Message { id: MessageId(conn.last_insert_rowid()), body, created_at: now_ms })
 }
 
-/// Takes the pieces of a reply that was cut, put together, if any say anything.
+/// Removes the pieces of an interrupted reply and returns them joined; `None` if they are empty.
 pub(super) fn take_partial(conn: &Connection, agent: i64) -> Result<Option<Reply>> {
-    let mut cut = Reply { is_partial: true, ..Reply::default() };
+    let mut reply = Reply { is_partial: true, ..Reply::default() };
     let mut statement = conn.prepare_cached("SELECT content, thinking FROM partials WHERE agent = ?1 ORDER BY id")?;
     let mut rows = statement.query([agent])?;
     while let Some(row) = rows.next()? {
-        // A piece that is not text is lost; the others are not.
-        cut.text.push_str(row.get_ref(0)?.as_str().unwrap_or_default());
-        cut.thinking.push_str(row.get_ref(1)?.as_str().unwrap_or_default());
+        // A piece that is not text is damaged and left out.
+        reply.text.push_str(row.get_ref(0)?.as_str().unwrap_or_default());
+        reply.thinking.push_str(row.get_ref(1)?.as_str().unwrap_or_default());
     }
     drop_partial(conn, agent)?;
-    Ok((!cut.text.is_empty() || !cut.thinking.is_empty()).then_some(cut))
+    Ok((!reply.text.is_empty() || !reply.thinking.is_empty()).then_some(reply))
 }
 
 fn drop_partial(conn: &Connection, agent: i64) -> Result<()> {

@@ -1,8 +1,10 @@
-//! Letters between agents: pulled, never pushed. They survive restarts and the death of who wrote them.
+//! Mail between agents. It is stored until it is deleted, also after its sender was killed.
 
 use rusqlite::{Row, params};
 
-use super::{Store, agents, refusal, row};
+use super::database::Store;
+use super::error::store_error;
+use super::{ids, row};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::mail::{LONGEST, Mail, MailId};
@@ -10,30 +12,30 @@ use crate::domain::mail::{LONGEST, Mail, MailId};
 const COLUMNS: &str = "id, from_uuid, body, created_at, read_at IS NOT NULL";
 
 impl Store {
-    /// Puts a letter into a living agent's box.
+    /// Stores mail for a running agent.
     ///
     /// # Errors
-    /// The addressee does not live, the letter is empty or over 1 MiB, or the database cannot be written.
+    /// The recipient is not running, the text is empty or over 1 MiB, or the database cannot be written.
     pub fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
         if body.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "the letter is empty: say what it is to tell"));
+            return Err(Error::new(ErrorKind::Usage, "the mail is empty: give its text"));
         }
         if body.len() > LONGEST {
-            let words = format!("the letter has {} bytes, but at most {LONGEST} are carried", body.len());
-            return Err(Error::new(ErrorKind::Usage, words));
+            let message = format!("the mail is too long: {} bytes, at most {LONGEST} are allowed", body.len());
+            return Err(Error::new(ErrorKind::Usage, message));
         }
         self.write(|conn| {
-            agents::running(conn, to)?;
+            ids::running(conn, to)?;
             let sql = "INSERT INTO mail (from_uuid, to_uuid, body, created_at) VALUES (?1, ?2, ?3, ?4)";
             conn.prepare_cached(sql)?.execute(params![from, to, body, now_ms])?;
             Ok(MailId(conn.last_insert_rowid()))
         })
     }
 
-    /// An agent's letters, oldest unread first, then the read ones; perhaps only those of one sender.
+    /// An agent's mail, or only that of one sender: the oldest unread first, then what was read.
     ///
     /// # Errors
-    /// The database cannot be read, or a letter in it; the words say which, and how to be rid of it.
+    /// The database cannot be read, or a row is damaged; the message says how to delete it.
     pub fn mail(&self, to: AgentId, from: Option<AgentId>) -> Result<Vec<Mail>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM mail WHERE to_uuid = ?1 AND (?2 IS NULL OR from_uuid = ?2)
@@ -41,14 +43,14 @@ impl Store {
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params![to, from])?;
-        let mut letters = Vec::new();
+        let mut mail = Vec::new();
         while let Some(row) = rows.next()? {
-            letters.push(letter(row)?);
+            mail.push(mail_of(row)?);
         }
-        Ok(letters)
+        Ok(mail)
     }
 
-    /// Hands a letter to its addressee and marks it read: this one, or the oldest unread. `None`: there is no such.
+    /// Returns one piece of mail, by its id or else the oldest unread, and marks it as read. `None` if there is none.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -61,11 +63,11 @@ impl Store {
             );
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query(params![to, id.map(|id| id.0), now_ms])?;
-            rows.next()?.map(letter).transpose()
+            rows.next()?.map(mail_of).transpose()
         })
     }
 
-    /// Who has written to this agent and was not read.
+    /// The senders of an agent's unread mail.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -76,17 +78,19 @@ impl Store {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Throws a letter away.
+    /// Deletes one piece of mail.
     ///
     /// # Errors
-    /// The agent has no such letter, or the database cannot be written.
+    /// The agent has none with this id, or the database cannot be written.
     pub fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
         let sql = "DELETE FROM mail WHERE to_uuid = ?1 AND id = ?2";
-        let removed = self.conn.prepare_cached(sql)?.execute(params![to, id.0])?;
-        if removed == 0 { Err(refusal("there is no such letter: /check-mail lists them")) } else { Ok(()) }
+        self.write(|conn| match conn.prepare_cached(sql)?.execute(params![to, id.0])? {
+            0 => Err(store_error(format!("there is no mail with id {}: /check-mail lists it", id.0))),
+            _ => Ok(()),
+        })
     }
 
-    /// How many unread letters an agent has.
+    /// The number of an agent's unread messages.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -95,7 +99,7 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([to], |row| row.get::<_, u32>(0))? as usize)
     }
 
-    /// How many unread letters each living agent has, those without any left out.
+    /// The number of unread messages of each running agent that has any.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -103,14 +107,14 @@ impl Store {
         let sql = "SELECT to_uuid, count(*) FROM mail JOIN agents ON uuid = to_uuid
                    WHERE read_at IS NULL AND status = 'running' GROUP BY to_uuid";
         let mut statement = self.conn.prepare_cached(sql)?;
-        // Whoever has a damaged row is missed elsewhere, and said to be.
+        // Damaged rows are reported when the registry is loaded.
         let rows = statement.query_map([], |row| Ok(row.get(0).ok().zip(row.get::<_, u32>(1).ok())))?;
         let counted = rows.filter_map(|row| row.map(|row| row.map(|(id, count)| (id, count as usize))).transpose());
         Ok(counted.collect::<rusqlite::Result<_>>()?)
     }
 }
 
-fn letter(row: &Row) -> Result<Mail> {
+fn mail_of(row: &Row) -> Result<Mail> {
     let id = MailId(row.get(0)?);
     let read = || -> rusqlite::Result<Mail> {
         Ok(Mail {
@@ -121,7 +125,7 @@ fn letter(row: &Row) -> Result<Mail> {
             is_read: row.get(4)?,
         })
     };
-    read().map_err(|error| refusal(format!("letter {0} is damaged: /delete-mail {0} throws it away ({error})", id.0)))
+    read().map_err(|error| store_error(format!("mail {0} is damaged: /delete-mail {0} deletes it ({error})", id.0)))
 }
 
 #[cfg(test)]
@@ -132,7 +136,7 @@ mod tests {
         let store = Store::in_memory().unwrap();
         let (root, child) = (AgentId::random(), AgentId::random());
         store.create_root(root, None, None, 0).unwrap();
-        let new = super::super::NewAgent {
+        let new = crate::store::NewAgent {
             id: child,
             name: None,
             parent: root,
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_unread_letter_is_read_next_and_any_by_its_id() {
+    fn the_oldest_unread_mail_is_read_next_and_any_by_its_id() {
         let (store, root, child) = two();
         let first = store.deliver(root, child, "one\0\u{1b}[2J\n", 1).unwrap();
         let second = store.deliver(child, child, "two", 2).unwrap();
@@ -154,14 +158,14 @@ mod tests {
         assert_eq!(store.read_mail(child, None, 3).unwrap().unwrap().body, "one\0\u{1b}[2J\n");
         assert_eq!(store.read_mail(child, None, 3).unwrap(), None);
         assert_eq!(store.read_mail(child, Some(first), 4).unwrap().unwrap().id, first);
-        assert_eq!(store.read_mail(root, Some(first), 4).unwrap(), None, "it is not the root's letter");
+        assert_eq!(store.read_mail(root, Some(first), 4).unwrap(), None, "it is not mail of the root");
         assert_eq!(store.mail(child, Some(root)).unwrap().len(), 1);
         store.delete_mail(child, first).unwrap();
         assert!(store.delete_mail(child, first).is_err());
     }
 
     #[test]
-    fn the_dead_get_no_letters_but_theirs_are_kept() {
+    fn a_killed_agent_gets_no_mail_but_what_it_sent_is_kept() {
         let (store, root, child) = two();
         store.deliver(child, root, "farewell", 1).unwrap();
         store.kill(&[child], 2).unwrap();
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_has_at_least_a_word_and_at_most_a_mebibyte() {
+    fn mail_is_neither_blank_nor_longer_than_a_mebibyte() {
         let (store, root, _) = two();
         assert_eq!(store.deliver(root, root, " \n", 1).unwrap_err().kind, ErrorKind::Usage);
         assert!(store.deliver(root, root, &"x".repeat(LONGEST), 1).is_ok());

@@ -1,58 +1,56 @@
-//! Texts that wait until the agent has time for them. They are stored before they are acknowledged, and enter the
-//! conversation, with a place in its order, only when their turn comes.
+//! Texts and commands that wait until the agent is idle. A text gets its id in `messages` only when its turn begins.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Store, agents, drafts, log, refusal, row};
+use super::database::Store;
+use super::error::store_error;
+use super::{drafts, ids, log, row};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::message::Message;
 
-/// A text or a command that waits.
+/// A queued text or command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedRow {
-    /// Its name.
+    /// Its id.
     pub id: QueueId,
-    /// What the person wrote.
+    /// The text, or the line of the command.
     pub text: String,
-    /// It is a command, to be carried out when its turn comes.
+    /// Whether it is a command.
     pub is_command: bool,
 }
 
-impl QueuedRow {
-    /// The line that a person would type for it: a text that begins with a slash is typed with two.
-    pub fn line(&self) -> String {
-        if self.is_command { self.text.clone() } else { as_typed(&self.text) }
-    }
+/// The input line for an entry, as [`input_line`] writes a text.
+pub fn typed_line(text: &str, is_command: bool) -> String {
+    if is_command { text.to_owned() } else { input_line(text) }
 }
 
-/// The line that a person would type to send this text.
-pub fn as_typed(text: &str) -> String {
+/// The input line that sends this text: a leading slash is doubled, because a single one begins a command.
+pub fn input_line(text: &str) -> String {
     if text.starts_with('/') { format!("/{text}") } else { text.to_owned() }
 }
 
-/// Names one queued text; never reused.
+/// The id of a queued text or command; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub i64);
 
 impl Store {
-    /// Puts a text, or the line of a command, at the end of the agent's queue. It was the draft until now: what was
-    /// kept of that is forgotten in the same transaction.
+    /// Appends a text, or the line of a command, to the agent's queue and removes its draft, in one transaction.
     ///
     /// # Errors
-    /// The agent does not live, or the database cannot be written.
+    /// The agent is not running, or the database cannot be written.
     pub fn enqueue(&self, agent: AgentId, text: &str, is_command: bool, now_ms: i64) -> Result<QueueId> {
         self.write(|conn| {
             let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
-            let ordinal = agents::running(conn, agent)?;
+            let ordinal = ids::running(conn, agent)?;
             conn.prepare_cached(sql)?.execute(params![ordinal, text, is_command, now_ms])?;
             let id = QueueId(conn.last_insert_rowid());
-            drafts::keep(conn, ordinal, "")?;
+            drafts::put(conn, ordinal, "")?;
             Ok(id)
         })
     }
 
-    /// The living agents for which texts are queued, by birth.
+    /// The running agents with a queue, in order of creation.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -60,53 +58,52 @@ impl Store {
         let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN (SELECT agent FROM queue)
                    ORDER BY ordinal";
         let mut statement = self.conn.prepare_cached(sql)?;
-        // Whoever has a damaged row is missed elsewhere, and said to be.
+        // Damaged rows are reported when the registry is loaded.
         let ids = statement.query_map([], |row| Ok(row.get(0).ok()))?;
         Ok(ids.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The agent's queue, the next one first; of a damaged text as much as can be read.
+    /// The agent's queue, the next one first. Of a damaged text as much is returned as can be read.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<QueuedRow>> {
-        read(&self.conn, agents::known(&self.conn, agent)?)
+        read(&self.conn, ids::known(&self.conn, agent)?)
     }
 
-    /// Takes a text back: it is what the person types to this agent, in place of what was kept of that before. One
-    /// transaction: the text is never in both places, nor in none.
+    /// Removes an entry from the queue and makes it the agent's draft, in one transaction.
     ///
     /// # Errors
-    /// It is no longer queued (so it must not be offered again), or the database cannot be written.
+    /// It is not queued any more, the agent is not running, or the database cannot be written.
     pub fn unqueue(&self, agent: AgentId, id: QueueId) -> Result<()> {
         self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            drafts::keep(conn, ordinal, &taken.line())
+            let ordinal = ids::running(conn, agent)?;
+            let entry = take(conn, ordinal, id)?.ok_or_else(not_queued)?;
+            drafts::put(conn, ordinal, &typed_line(&entry.text, entry.is_command))
         })
     }
 
-    /// Throws these out of the agent's queue, all or none.
+    /// Removes these entries from the agent's queue, all or none.
     ///
     /// # Errors
-    /// One of them is no longer queued, the agent does not live, or the database cannot be written.
+    /// One of them is not queued any more, the agent is not running, or the database cannot be written.
     pub fn drop_queued(&self, agent: AgentId, ids: &[QueueId]) -> Result<()> {
         self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            ids.iter().try_for_each(|id| take(conn, ordinal, *id)?.map(drop).ok_or_else(gone))
+            let ordinal = ids::running(conn, agent)?;
+            ids.iter().try_for_each(|id| take(conn, ordinal, *id)?.map(drop).ok_or_else(not_queued))
         })
     }
 
-    /// Puts the entry at place `from` before the one at place `to`, counted from 0, and returns the queue as it is then.
-    /// Ids are places: they stay in order, and the texts move.
+    /// Moves the entry at position `from` to position `to`, counted from 0, and returns the new queue. The ids stay in
+    /// order and the contents move between them.
     ///
     /// # Errors
-    /// There is no such place, the agent does not live, or the database cannot be written.
+    /// There is no such position, the agent is not running, or the database cannot be written.
     pub fn move_queued(&self, agent: AgentId, from: usize, to: usize) -> Result<Vec<QueuedRow>> {
         self.write(|conn| {
-            let mut rows = read(conn, agents::running(conn, agent)?)?;
+            let mut rows = read(conn, ids::running(conn, agent)?)?;
             if from.max(to) >= rows.len() {
-                return Err(gone());
+                return Err(not_queued());
             }
             let ids: Vec<QueueId> = rows.iter().map(|row| row.id).collect();
             let moved = rows.remove(from);
@@ -120,15 +117,15 @@ impl Store {
         })
     }
 
-    /// Moves a text from the agent's queue into its conversation and begins a turn with it, in one transaction.
+    /// Removes a text from the agent's queue and begins a turn with it, in one transaction.
     ///
     /// # Errors
-    /// The text is not in this agent's queue, the agent does not live, or the database cannot be written.
+    /// The text is not in this agent's queue, the agent is not running, or the database cannot be written.
     pub fn promote(&self, agent: AgentId, id: QueueId, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
-            let ordinal = agents::running(conn, agent)?;
-            let taken = take(conn, ordinal, id)?.ok_or_else(gone)?;
-            log::begin(conn, ordinal, taken.text, now_ms)
+            let ordinal = ids::running(conn, agent)?;
+            let entry = take(conn, ordinal, id)?.ok_or_else(not_queued)?;
+            log::begin(conn, ordinal, entry.text, now_ms)
         })
     }
 }
@@ -150,6 +147,6 @@ fn queued_row(row: &Row<'_>) -> rusqlite::Result<QueuedRow> {
     Ok(QueuedRow { id: QueueId(row.get(0)?), text: row::text(row, 1)?, is_command })
 }
 
-fn gone() -> Error {
-    refusal("this text is no longer queued")
+fn not_queued() -> Error {
+    store_error("this entry is not queued any more: /queue lists what is")
 }

@@ -1,28 +1,28 @@
-//! Reading the registry: who lives, who is meant, who adopts.
+//! Reading the registry of agents.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension as _, Row};
 
-use super::{Store, refusal};
+use super::database::Store;
+use super::error::store_error;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 
-/// One agent, as the registry has it.
+/// One agent of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
-    /// Its name for ever.
+    /// Its id; never changes.
     pub id: AgentId,
-    /// Its place in the order of birth; 0 is the root.
+    /// Its number in order of creation; 0 is the root.
     pub ordinal: i64,
-    /// The name that people use, unique among the running.
+    /// Its name, unique among the running agents.
     pub name: Option<String>,
-    /// Who forked it, alive or not; never changes.
+    /// The agent that forked it, running or killed; never changes.
     pub parent: Option<AgentId>,
-    /// The child inherits the parent's own messages up to this one; 0: none of them.
+    /// The last of the parent's own messages that it inherits; 0 for none.
     pub fork_point: MessageId,
-    /// It has not been killed.
+    /// Whether it has not been killed.
     pub is_running: bool,
-    /// It was in the middle of a turn when this was last written.
+    /// Whether it was in the middle of a turn when the row was last written.
     pub was_busy: bool,
     /// Milliseconds since 1970.
     pub created_at: i64,
@@ -30,44 +30,42 @@ pub struct AgentRow {
     pub ended_at: Option<i64>,
     /// `provider/model`.
     pub endpoint: Option<String>,
-    /// How much it thinks, as the person wrote it.
+    /// Its thinking level, as it was typed.
     pub thinking: Option<String>,
-    /// The environment's specification.
+    /// Specification of its environment.
     pub environment: Option<String>,
-    /// What it may do, in the words of those who grant it.
-    pub powers: Option<String>,
-    /// Instructions of its own before everything, in place of the usual ones.
+    /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
 }
 
-/// The living, and what could not be read.
+/// The running agents, and the rows that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Registry {
-    /// Running agents in the order of birth.
+    /// Running agents in order of creation.
     pub agents: Vec<AgentRow>,
-    /// Words for each row that was skipped.
+    /// A message for each row that was skipped.
     pub damaged: Vec<String>,
 }
 
-/// Who was meant.
+/// The result of [`Store::find`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// This one. By uuid it may be dead.
+    /// This agent. Found by uuid it may have been killed.
     One(AgentId),
-    /// Nobody.
+    /// No agent.
     None,
-    /// Any of these, by order of birth.
+    /// Any of these, in order of creation.
     Ambiguous(Vec<AgentId>),
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, powers, system FROM agents";
+    endpoint, thinking, environment, system FROM agents";
 
 impl Store {
-    /// The running agents, by order of birth.
+    /// The running agents, in order of creation.
     ///
     /// # Errors
-    /// The database cannot be read. A row that makes no sense is no error but one of [`Registry::damaged`].
+    /// The database cannot be read. Damaged rows are returned as [`Registry::damaged`].
     pub fn load_agents(&self) -> Result<Registry> {
         let sql = format!("{SELECT} WHERE status = 'running' ORDER BY ordinal");
         let mut registry = Registry::default();
@@ -76,24 +74,24 @@ impl Store {
         while let Some(row) = rows.next()? {
             match agent_row(row) {
                 Ok(agent) => registry.agents.push(agent),
-                Err(words) => registry.damaged.push(words),
+                Err(message) => registry.damaged.push(message),
             }
         }
         Ok(registry)
     }
 
-    /// One agent, alive or dead.
+    /// One agent, running or killed.
     ///
     /// # Errors
     /// The database cannot be read, or the row is damaged.
     pub fn agent(&self, agent: AgentId) -> Result<Option<AgentRow>> {
         let mut statement = self.conn.prepare_cached(&format!("{SELECT} WHERE uuid = ?1"))?;
         let mut rows = statement.query([agent])?;
-        rows.next()?.map(|row| agent_row(row).map_err(refusal)).transpose()
+        rows.next()?.map(|row| agent_row(row).map_err(store_error)).transpose()
     }
 
-    /// Finds an agent by its uuid, by its name among the running, or by the first 4 or more characters of its uuid.
-    /// A running agent is preferred to dead ones whose uuids begin alike, and a name to the beginning of a uuid.
+    /// Finds an agent by its uuid, by its name among the running agents, or by the first 4 or more characters of its
+    /// uuid. A running agent is preferred to killed ones whose uuids begin alike, and a name to the beginning of a uuid.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -105,11 +103,11 @@ impl Store {
                 return Ok(Found::One(found));
             }
         }
-        // A uuid is made of base64url, whose last character is `z`; `{` is the next one.
-        let alike =
+        // The greatest character of base64url is `z`; `{` follows it.
+        let running =
             "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND status = 'running' ORDER BY ordinal";
-        let once = "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' ORDER BY ordinal";
-        for sql in [alike, once].into_iter().filter(|_| text.len() >= 4) {
+        let any = "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' ORDER BY ordinal";
+        for sql in [running, any].into_iter().filter(|_| text.len() >= 4) {
             match self.candidates(sql, text)?[..] {
                 [] => {}
                 [found] => return Ok(Found::One(found)),
@@ -119,35 +117,35 @@ impl Store {
         Ok(Found::None)
     }
 
-    /// The living agent that something was said to last; `None` before anything was said.
+    /// The running agent that got the newest message of the user.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn last_spoken_to(&self) -> Result<Option<AgentId>> {
-        // From the newest message backwards: what lies between is at most what came of the last words.
+    pub fn last_addressed(&self) -> Result<Option<AgentId>> {
+        // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
     }
 
-    /// The nearest ancestor that lives and can be read: who adopts an orphan for navigation. `None` for the root.
+    /// The nearest running ancestor whose row can be read; `None` for the root.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
-        let mut next = self.birth_parent(agent)?;
+        let mut next = self.parent(agent)?;
         while let Some(id) = next {
-            // A damaged row is nobody's guardian, but it may still know its own parent.
+            // A damaged row is skipped, but may still name its own parent.
             if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_running)) {
                 return Ok(Some(id));
             }
-            next = self.birth_parent(id)?;
+            next = self.parent(id)?;
         }
         Ok(None)
     }
 
-    /// Who forked it. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
-    fn birth_parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
+    /// Ordinals decrease towards the root, so even a damaged registry has no cycle.
+    fn parent(&self, agent: AgentId) -> Result<Option<AgentId>> {
         let sql = "SELECT parent.uuid FROM agents child JOIN agents parent
                        ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal WHERE child.uuid = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
@@ -156,7 +154,7 @@ impl Store {
 
     fn candidates(&self, sql: &str, text: &str) -> Result<Vec<AgentId>> {
         let mut statement = self.conn.prepare_cached(sql)?;
-        // A malformed uuid is not an agent that anyone could mean.
+        // An agent with a damaged uuid cannot be returned.
         let found = statement.query_map([text], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
         Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
@@ -181,20 +179,6 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         endpoint: row.get(9)?,
         thinking: row.get(10)?,
         environment: row.get(11)?,
-        powers: row.get(12)?,
-        system: row.get(13)?,
+        system: row.get(12)?,
     })
-}
-
-/// An agent is kept as the 22 characters of its uuid.
-impl FromSql for AgentId {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_str()?.parse().map_err(|_| FromSqlError::Other("this is no uuid".into()))
-    }
-}
-
-impl ToSql for AgentId {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.to_string().into())
-    }
 }

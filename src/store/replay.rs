@@ -1,16 +1,17 @@
-//! Reading histories: an agent's own messages and, level by level, what it inherited.
+//! Reading histories: an agent's own messages and, level by level, those that it inherited.
 //!
 //! ```text
 //!   root       1  2  3 | 7  8          child forked at 3: of the root it has ids up to 3
 //!   child            4  5 | 9          grandchild forked at 5
 //!   grandchild             6  10       reads  (root, ..3) (child, ..5) (grandchild, ..)
 //! ```
-//! Each level is one range of one index, so neither other agents nor what came after a fork is ever looked at. The walk
-//! goes from the leaf to the root and ends early at a level that was cleared within its range.
+//! Each level is one range of one index, so neither messages of other agents nor those after a fork are read. The walk
+//! goes from the leaf to the root and ends early at a level with a `clear` within its range.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::{Store, agents, row};
+use super::database::Store;
+use super::{ids, row};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::Message;
@@ -25,7 +26,7 @@ const FORWARDS: &str = "SELECT id, kind, content, data, created_at FROM messages
 const BACKWARDS: &str = "SELECT id, kind, content, data, created_at FROM messages
     WHERE agent = ?1 AND id > ?2 AND id <= ?3 ORDER BY id DESC";
 
-/// The messages of one agent that belong to a history: ids greater than `after` and not greater than `upto`.
+/// The messages of one agent that belong to a history: ids greater than `after`, up to `upto`.
 struct Level {
     agent: i64,
     after: i64,
@@ -35,21 +36,21 @@ struct Level {
 /// The walk from an agent towards the root.
 struct Lineage<'s> {
     conn: &'s Connection,
-    /// The next agent and how much of its log counts.
+    /// The next agent, and the last id of its log that counts.
     next: Option<(i64, i64)>,
     damaged: Option<String>,
-    /// Also what was forgotten by a clear.
-    is_whole: bool,
+    /// Whether to read past `clear`.
+    ignores_clear: bool,
 }
 
 impl<'s> Lineage<'s> {
     fn of(conn: &'s Connection, agent: AgentId) -> Result<Self> {
-        Ok(Self { conn, next: Some((agents::known(conn, agent)?, i64::MAX)), damaged: None, is_whole: false })
+        Ok(Self { conn, next: Some((ids::known(conn, agent)?, i64::MAX)), damaged: None, ignores_clear: false })
     }
 
     fn level(&mut self) -> Result<Option<Level>> {
         let Some((agent, upto)) = self.next.take() else { return Ok(None) };
-        let clear: Option<i64> = match self.is_whole {
+        let clear: Option<i64> = match self.ignores_clear {
             true => None,
             false => self.conn.prepare_cached(NEWEST_CLEAR)?.query_row([agent, upto], |row| row.get(0)).optional()?,
         };
@@ -59,26 +60,26 @@ impl<'s> Lineage<'s> {
         Ok(Some(Level { agent, after: clear.unwrap_or(0), upto }))
     }
 
-    /// Goes on to the parent. Ordinals only fall on the way up, so not even a damaged registry makes a circle.
+    /// Moves on to the parent. Ordinals decrease towards the root, so even a damaged registry has no cycle.
     fn climb(&mut self, agent: i64) -> Result<()> {
         let mut statement = self.conn.prepare_cached(PARENT)?;
         let (is_root, parent, bound) = statement.query_row([agent], |row| {
             Ok((row.get::<_, bool>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<i64>>(2)?))
         })?;
-        // No position means none of the parent's own rows, never all of them.
+        // A missing fork point means none of the parent's own messages, never all of them.
         let bound = bound.unwrap_or(0);
-        // A slice stands at no position of its parent's and begins with a clear: what came before that is not its own.
-        self.next = parent.filter(|_| bound > 0 || !self.is_whole).map(|parent| (parent, bound));
+        // A slice has fork point 0 and begins with a clear: it inherits nothing, also when clears are ignored.
+        self.next = parent.filter(|_| bound > 0 || !self.ignores_clear).map(|parent| (parent, bound));
         if parent.is_none() && !is_root {
-            self.damaged = Some(format!("agent {agent} has lost its parent: what it inherited is left out"));
+            self.damaged = Some(format!("agent {agent} lost its parent: inherited messages are left out"));
         }
         Ok(())
     }
 }
 
 impl Store {
-    /// The agent's whole history since its newest clear, oldest first: of each ancestor the own messages up to the fork
-    /// point, then its own. Also words for each row that could not be read and was left out.
+    /// The agent's history since its newest `clear`, oldest first: each ancestor's own messages up to the fork point, then
+    /// its own. Also a message for each damaged row that was left out.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
@@ -86,12 +87,12 @@ impl Store {
         self.read_forwards(Lineage::of(&self.conn, agent)?)
     }
 
-    /// The same from the first message on, with what was forgotten by a clear: for people and programs, never for a model.
+    /// As [`Store::replay`], including messages before a `clear`. For export, never for a model.
     ///
     /// # Errors
     /// As for [`Store::replay`].
-    pub fn whole_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
-        self.read_forwards(Lineage { is_whole: true, ..Lineage::of(&self.conn, agent)? })
+    pub fn full_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
+        self.read_forwards(Lineage { ignores_clear: true, ..Lineage::of(&self.conn, agent)? })
     }
 
     fn read_forwards(&self, mut lineage: Lineage<'_>) -> Result<(Vec<Message>, Vec<String>)> {
@@ -105,7 +106,7 @@ impl Store {
             read(&self.conn, FORWARDS, level, |read| {
                 match read {
                     Ok(message) => messages.push(message),
-                    Err(words) => damaged.push(words),
+                    Err(message) => damaged.push(message),
                 }
                 true
             })?;
@@ -113,8 +114,8 @@ impl Store {
         Ok((messages, damaged))
     }
 
-    /// The newest `limit` messages of the replay that are older than `before`, oldest first. What it costs depends on
-    /// `limit` and on the number of ancestors that have to be visited, not on the length of the history.
+    /// The newest `limit` messages of the replay that are older than `before`, oldest first. The cost depends on `limit`
+    /// and the number of visited ancestors, not on the length of the history.
     ///
     /// # Errors
     /// As for [`Store::replay`].
@@ -134,19 +135,19 @@ impl Store {
         Ok(messages)
     }
 
-    /// The newest message of the agent's own log, of any kind; 0 if it has none. A fork point made of it is exact.
+    /// The newest message of the agent's own log, of any kind; 0 if it has none.
     ///
     /// # Errors
     /// As for [`Store::replay`].
     pub fn last_own_message(&self, agent: AgentId) -> Result<MessageId> {
         let sql = "SELECT id FROM messages WHERE agent = ?1 ORDER BY id DESC LIMIT 1";
-        let ordinal = agents::known(&self.conn, agent)?;
+        let ordinal = ids::known(&self.conn, agent)?;
         let id = self.conn.prepare_cached(sql)?.query_row([ordinal], |row| row.get(0)).optional()?;
         Ok(MessageId(id.unwrap_or(0)))
     }
 }
 
-/// Hands the messages of a level to `take`, in the order of `sql`, until it says that it has enough.
+/// Passes the messages of a level to `take`, in the order of `sql`, until it returns false.
 fn read(
     conn: &Connection,
     sql: &str,
@@ -166,7 +167,7 @@ fn read(
     Ok(())
 }
 
-/// Hands an agent's own messages to `take`, newest first, until it says that it has enough.
+/// Passes an agent's own messages to `take`, newest first, until it returns false.
 pub(super) fn own_backwards(
     conn: &Connection,
     agent: i64,
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reading_statement_is_a_search_in_an_index_without_sorting() {
+    fn every_query_searches_an_index_without_sorting() {
         let store = Store::in_memory().unwrap();
         for (sql, index) in [
             (FORWARDS, "messages_agent (agent=? AND rowid>? AND rowid<?)"),
@@ -207,29 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_log_goes_behind_clears_but_not_to_those_whom_a_slice_was_cut_from() {
+    fn a_full_log_goes_past_clears_but_not_to_the_origin_of_a_slice() {
         let store = Store::in_memory().unwrap();
         let ids = [AgentId::random(), AgentId::random(), AgentId::random()];
         store.create_root(ids[0], None, None, 0).unwrap();
-        let said = |text: &str| Body::User(text.into());
-        let point = store.append(ids[0], vec![said("forgotten"), Body::Clear, said("known")], 0).unwrap()[2].id;
-        let child = |at: usize, fork_point| NewAgent {
-            id: ids[at],
+        let user = |text: &str| Body::User(text.into());
+        let point = store.append(ids[0], vec![user("forgotten"), Body::Clear, user("known")], 0).unwrap()[2].id;
+        let child = |index: usize, fork_point| NewAgent {
+            id: ids[index],
             name: None,
-            parent: ids[at - 1],
+            parent: ids[index - 1],
             fork_point,
             endpoint: None,
             environment: None,
         };
         store.fork(&child(1, point), 0).unwrap();
-        store.slice(&child(2, MessageId(0)), vec![said("copied")], 0).unwrap();
-        let kinds = |id| store.whole_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
+        store.slice(&child(2, MessageId(0)), vec![user("copied")], 0).unwrap();
+        let kinds = |id| store.full_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
         assert_eq!(kinds(ids[1]), ["user", "clear", "user", "fork", "fork"]);
         assert_eq!(kinds(ids[2]), ["clear", "fork", "user"]);
     }
 
     #[test]
-    fn a_position_that_is_missing_means_none_of_the_parents_own_messages() {
+    fn a_missing_fork_point_means_none_of_the_parents_own_messages() {
         let store = Store::in_memory().unwrap();
         let [root, child] = [AgentId::random(), AgentId::random()];
         store.create_root(root, None, None, 0).unwrap();
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(store.replay(child).unwrap().0.len(), 1);
     }
 
-    /// What the last reading of the tail cost, in steps of SQLite's machine.
+    /// Steps of SQLite's virtual machine for the newest 20 messages.
     fn steps_of_tail(store: &Store, agent: AgentId) -> i32 {
         let statement = store.conn.prepare_cached(BACKWARDS).unwrap();
         statement.reset_status(StatementStatus::VmStep);

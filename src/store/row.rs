@@ -1,7 +1,7 @@
-//! How a message's body becomes columns, and columns a body.
+//! The body of a message as columns, and back.
 //!
-//! `kind` is the stable name, `content` the text that a person would search for, `data` JSON with the rest. Bytes are
-//! kept as they came. What cannot be read is described in words, so that the caller skips and reports it.
+//! `kind` is a stable name, `content` the text that a person would search for, `data` JSON with the rest. A row that
+//! cannot be read gives a message, so that the caller can skip and report it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::MessageId;
-use crate::domain::message::{Body, Message, Reply, Seal};
+use crate::domain::message::{Body, Message, Reply, Signature};
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -21,14 +21,14 @@ struct ReplyData<'a> {
     #[serde(borrow, skip_serializing_if = "str::is_empty")]
     thinking: Cow<'a, str>,
     is_partial: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    seals: Vec<SealData>,
+    #[serde(rename = "seals", skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<SignatureData>,
     #[serde(borrow, skip_serializing_if = "str::is_empty")]
     by: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SealData {
+struct SignatureData {
     text: usize,
     calls: usize,
     json: String,
@@ -93,19 +93,19 @@ pub(super) fn content(body: &Body) -> &str {
     }
 }
 
-/// The JSON column of a body, if its kind has one and there is something to keep in it.
+/// The JSON column of a body, if its kind has one and it is not empty.
 pub(super) fn data(body: &Body) -> Option<String> {
     match body {
-        Body::Assistant(Reply { thinking, is_partial, seals, by, .. })
-            if !thinking.is_empty() || *is_partial || !seals.is_empty() || !by.is_empty() =>
+        Body::Assistant(Reply { thinking, is_partial, signatures, by, .. })
+            if !thinking.is_empty() || *is_partial || !signatures.is_empty() || !by.is_empty() =>
         {
-            let seals = seals.iter().map(|Seal { text, calls, json }| SealData {
+            let signatures = signatures.iter().map(|Signature { text, calls, json }| SignatureData {
                 text: *text,
                 calls: *calls,
                 json: json.clone(),
             });
             let (thinking, by) = (thinking.into(), by.into());
-            Some(json(&ReplyData { thinking, is_partial: *is_partial, seals: seals.collect(), by }))
+            Some(json(&ReplyData { thinking, is_partial: *is_partial, signatures: signatures.collect(), by }))
         }
         Body::ToolCall(call) => Some(json(&CallData { id: (&call.id).into(), name: (&call.name).into() })),
         Body::ToolResult(result) => Some(json(&ResultData {
@@ -126,9 +126,9 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a struct of texts and numbers is always JSON")
 }
 
-/// A text that a person wrote: where it is damaged, as much of it as can be read.
-pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
-    Ok(match row.get_ref(at)? {
+/// A text column; of a damaged one as much as can be read.
+pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
@@ -136,7 +136,7 @@ pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
     })
 }
 
-/// A message from the columns `id, kind, content, data, created_at`, or words for why it cannot be read.
+/// A message from the columns `id, kind, content, data, created_at`, or why it cannot be read.
 pub(super) fn message(row: &Row<'_>) -> Result<Message, String> {
     let id = MessageId(row.get_ref(0).and_then(|id| Ok(id.as_i64()?)).unwrap_or(0));
     match body(row) {
@@ -146,8 +146,8 @@ pub(super) fn message(row: &Row<'_>) -> Result<Message, String> {
 }
 
 fn body(row: &Row<'_>) -> Result<Body, String> {
-    let text = |at: usize, name: &str| {
-        let value = row.get_ref(at).map_err(|error| error.to_string())?;
+    let text = |column: usize, name: &str| {
+        let value = row.get_ref(column).map_err(|error| error.to_string())?;
         value.as_str_or_null().map_err(|_| format!("its {name} is not text"))
     };
     let kind = text(1, "kind")?.unwrap_or_default();
@@ -172,41 +172,42 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
         "command" => Body::Command(text()),
         "usage" => Body::Usage(read_usage(data)?),
         "error" => Body::Error(text()),
-        other => return Err(format!("its kind `{}` is unknown", other.escape_debug())),
+        other => return Err(format!("unknown kind `{}`", other.escape_debug())),
     })
 }
 
 fn read_reply(content: &str, data: Option<&str>) -> Result<Reply, String> {
-    let kept = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
-    let seals = kept.seals.into_iter().map(|SealData { text, calls, json }| Seal { text, calls, json });
+    let stored = data.map_or_else(|| Ok(ReplyData::default()), |data| parse(Some(data)))?;
+    let signatures =
+        stored.signatures.into_iter().map(|SignatureData { text, calls, json }| Signature { text, calls, json });
     Ok(Reply {
         text: content.to_owned(),
-        thinking: kept.thinking.into_owned(),
-        is_partial: kept.is_partial,
-        seals: seals.collect(),
-        by: kept.by.into_owned(),
+        thinking: stored.thinking.into_owned(),
+        is_partial: stored.is_partial,
+        signatures: signatures.collect(),
+        by: stored.by.into_owned(),
     })
 }
 
 fn read_call(content: &str, data: Option<&str>) -> Result<ToolCall, String> {
-    let kept: CallData = parse(data)?;
-    Ok(ToolCall { id: kept.id.into_owned(), name: kept.name.into_owned(), arguments: content.to_owned() })
+    let stored: CallData = parse(data)?;
+    Ok(ToolCall { id: stored.id.into_owned(), name: stored.name.into_owned(), arguments: content.to_owned() })
 }
 
 fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> {
-    let kept: ResultData = parse(data)?;
+    let stored: ResultData = parse(data)?;
     Ok(ToolResult {
-        call_id: kept.call_id.into_owned(),
-        name: kept.name.into_owned(),
+        call_id: stored.call_id.into_owned(),
+        name: stored.name.into_owned(),
         content: content.to_owned(),
-        is_error: kept.is_error,
-        duration: Duration::from_nanos(kept.duration_ns),
+        is_error: stored.is_error,
+        duration: Duration::from_nanos(stored.duration_ns),
     })
 }
 
 fn read_usage(data: Option<&str>) -> Result<Usage, String> {
-    let kept: UsageData = parse(data)?;
-    let UsageData { input, cached, written, output, cost } = kept;
+    let stored: UsageData = parse(data)?;
+    let UsageData { input, cached, written, output, cost } = stored;
     Ok(Usage { input, cached, written, output, cost })
 }
 
@@ -220,8 +221,8 @@ mod tests {
 
     fn one_of_each() -> Vec<Body> {
         let odd = "a\0b\u{1b}[31m\"\\\r\n\u{7f} \u{202e} 👩‍👩‍👧".to_owned();
-        let seals = vec![Seal { text: 1, calls: 2, json: odd.clone() }];
-        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true, seals, by: odd.clone() };
+        let signatures = vec![Signature { text: 1, calls: 2, json: odd.clone() }];
+        let reply = Reply { text: odd.clone(), thinking: odd.clone(), is_partial: true, signatures, by: odd.clone() };
         let call = ToolCall { id: odd.clone(), name: odd.clone(), arguments: "{broken".into() };
         let result = ToolResult {
             call_id: odd.clone(),
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_body_reads_back_as_it_was_whatever_bytes_are_in_it() {
+    fn every_body_reads_back_unchanged_whatever_bytes_it_holds() {
         for body in one_of_each() {
             let back = read(body.kind(), content(&body), data(&body).as_deref());
             assert_eq!(back, Ok(body));
@@ -258,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_never_guessed() {
-        assert!(read("prophecy", "", None).unwrap_err().contains("`prophecy` is unknown"));
+    fn a_damaged_row_is_reported_and_never_guessed() {
+        assert!(read("prophecy", "", None).unwrap_err().contains("unknown kind `prophecy`"));
         for kind in ["tool_call", "tool_result", "rewind", "usage"] {
             assert!(read(kind, "", None).is_err(), "{kind} without data");
             assert!(read(kind, "", Some("{")).unwrap_err().contains("cannot be read"), "{kind} with half of it");

@@ -1,51 +1,51 @@
-//! Runs: tasks that several agents work on. What the members say is in their own logs; here stands what was asked for and
-//! what came of it.
+//! Runs: tasks that several agents work on. The members' messages are in their own logs; here are task and outcome.
 
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{Store, agents, row};
+use super::database::Store;
+use super::{agents, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// A run that begins.
+/// A run to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun<'a> {
     /// Its name.
     pub run: &'a str,
-    /// Who asks.
+    /// The agent that started it.
     pub origin: AgentId,
-    /// The task's own words.
+    /// The task.
     pub task: &'a str,
-    /// In which order the members work.
+    /// The order in which the members work.
     pub strategy: &'a str,
-    /// How the answers become one.
+    /// How the answers are combined.
     pub aggregation: &'a str,
-    /// Its members live on when it has ended; else they die with it, also after a crash.
+    /// Whether its members keep running when it has ended; otherwise they are killed, also after a crash.
     pub keeps_members: bool,
 }
 
-/// A run as it was entered.
+/// A recorded run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     /// Its name.
     pub run: String,
-    /// The task's own words.
+    /// The task.
     pub task: String,
-    /// In which order the members work.
+    /// The order in which the members work.
     pub strategy: String,
-    /// How the answers become one.
+    /// How the answers are combined.
     pub aggregation: String,
     /// Milliseconds since 1970.
     pub started_at: i64,
-    /// The same; `None`: it goes on.
+    /// Milliseconds since 1970; `None` while it is running.
     pub ended_at: Option<i64>,
-    /// What became of it, as scripts read it. `None` for one that has ended: the process ended in the middle of it.
+    /// Its outcome, as scripts read it. `None` for an ended run: the process ended before the run did.
     pub outcome: Option<Value>,
 }
 
 impl RunRow {
-    /// How far it is, in a word: `running`, `completed`, `failed`, `interrupted`, or `cut` by the end of the process.
+    /// `running`, `completed`, `failed`, `interrupted`, or `cut` if the process ended before the run did.
     pub fn state(&self) -> &'static str {
         match &self.outcome {
             None if self.ended_at.is_none() => "running",
@@ -58,7 +58,7 @@ impl RunRow {
 }
 
 impl Store {
-    /// Enters a run.
+    /// Records a new run.
     ///
     /// # Errors
     /// There is one of this name, or the database cannot be written.
@@ -73,7 +73,7 @@ impl Store {
         })
     }
 
-    /// An agent works on a run from now on.
+    /// Records that an agent works on a run.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -82,7 +82,7 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
     }
 
-    /// A run is over, and this became of it.
+    /// Records the end and the outcome of a run.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -91,15 +91,15 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
     }
 
-    /// The newest runs, at most so many, the newest first.
+    /// The newest runs, at most `limit`, the newest first.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn runs(&self, most: usize) -> Result<Vec<RunRow>> {
+    pub fn runs(&self, limit: usize) -> Result<Vec<RunRow>> {
         let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome FROM runs
                    ORDER BY id DESC LIMIT ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let rows = statement.query_map([i64::try_from(most).unwrap_or(i64::MAX)], read)?;
+        let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
@@ -113,22 +113,22 @@ fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         aggregation: row::text(row, 3)?,
         started_at: row.get(4)?,
         ended_at: row.get(5)?,
-        // Damaged words are still those of a run that has ended by itself.
+        // A damaged outcome still means that the run ended by itself.
         outcome: outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::Null)),
     })
 }
 
-/// Ends the runs in whose middle an earlier process ended: those members die that were to die with them. The caller holds
-/// the transaction.
-pub(super) fn cut(conn: &Connection, now_ms: i64) -> Result<()> {
+/// Ends the runs that an earlier process left open, and kills their members unless the run keeps them, within the
+/// caller's transaction.
+pub(super) fn end_interrupted(conn: &Connection, now_ms: i64) -> Result<()> {
     let sql = "SELECT uuid FROM agents JOIN runs ON runs.id = agents.run
                WHERE runs.ended_at IS NULL AND NOT keeps_members AND status = 'running'";
     let mut statement = conn.prepare_cached(sql)?;
-    // A member whose uuid is damaged can be named by nobody.
+    // A member with a damaged uuid cannot be addressed.
     let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
     let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
     for member in members.into_iter().flatten() {
-        agents::remove_agent(conn, member, now_ms)?;
+        agents::kill(conn, member, now_ms)?;
     }
     conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
     Ok(())
@@ -142,7 +142,7 @@ mod tests {
     use crate::base::id::MessageId;
     use crate::store::NewAgent;
 
-    fn house() -> (Store, AgentId) {
+    fn store_with_root() -> (Store, AgentId) {
         let store = Store::in_memory().unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 0).unwrap();
@@ -161,8 +161,8 @@ mod tests {
     }
 
     #[test]
-    fn each_end_of_a_run_has_its_word_and_the_newest_stands_first() {
-        let (store, root) = house();
+    fn every_state_of_a_run_has_a_name_and_the_newest_is_first() {
+        let (store, root) = store_with_root();
         for (run, outcome) in [
             ("good", Some(json!({"success": true, "interrupted": false}))),
             ("bad", Some(json!({"success": false, "interrupted": false}))),
@@ -172,8 +172,8 @@ mod tests {
             begin(&store, root, run, false);
             outcome.iter().for_each(|outcome| store.end_run(run, outcome, 7).unwrap());
         }
-        let states = |most| -> Vec<(String, &str)> {
-            store.runs(most).unwrap().into_iter().map(|row| (row.run.clone(), row.state())).collect()
+        let states = |limit| -> Vec<(String, &str)> {
+            store.runs(limit).unwrap().into_iter().map(|row| (row.run.clone(), row.state())).collect()
         };
         let all = [("open", "running"), ("stopped", "interrupted"), ("bad", "failed"), ("good", "completed")];
         assert_eq!(states(9), all.map(|(run, state)| (run.to_owned(), state)));
@@ -181,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_a_crash_cut_says_so_and_only_members_that_were_to_die_with_it_are_dead() {
-        let (store, root) = house();
+    fn a_crash_ends_a_run_and_kills_only_the_members_that_it_does_not_keep() {
+        let (store, root) = store_with_root();
         let (mortal, kept, done) =
             (begin(&store, root, "a", false), begin(&store, root, "b", true), begin(&store, root, "c", false));
         store.end_run("c", &json!({"success": true}), 7).unwrap();

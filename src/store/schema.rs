@@ -1,22 +1,22 @@
-//! The tables, and how a database of an older version becomes one of today.
+//! The tables, and the migration from older versions.
 //!
-//! `application_id` says that a file is ours and `user_version` which of the steps it has been through.
-//! A shipped step is never edited: a change of the schema is a new step at the end.
+//! `application_id` marks a database of polylogue, `user_version` counts the steps that it has been through. A shipped
+//! step is never edited: a change of the schema is a new step at the end.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::refusal;
-use crate::base::error::Result;
+use super::error::store_error;
+use crate::base::error::{Error, Result};
 
 /// "plog" in ASCII.
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
-/// Step `n` makes version `n + 1` out of version `n`.
+/// Step `n` turns version `n` into version `n + 1`.
 const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
-/// `agents.ordinal` is the order of birth from 0, the root; messages name their agent by it, because an index of a
-/// million small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id): SQLite ends
-/// every index entry with the row's own number, which `id` is.
+/// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
+/// small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id), because SQLite ends
+/// every index entry with the rowid, which is `id`.
 const VERSION_1: &str = "
 CREATE TABLE agents (
     ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -81,15 +81,14 @@ CREATE TABLE inputs (id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 ";
 
-/// A queued text may be a command, and an agent may have instructions of its own. What requests cost is summed without
-/// looking at what was said.
+/// Queued commands, and a system prompt per agent. The index sums usage without reading messages.
 const VERSION_2: &str = "
 ALTER TABLE queue ADD COLUMN is_command INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN system TEXT;
 CREATE INDEX messages_usage ON messages (agent) WHERE kind = 'usage';
 ";
 
-/// Several agents may work on one task. Whoever works on a run is found through it, so that a crash leaves nobody behind.
+/// Runs, and the members of each, so that recovery after a crash finds them.
 const VERSION_3: &str = "
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -108,27 +107,27 @@ ALTER TABLE agents ADD COLUMN run INTEGER REFERENCES runs (id);
 CREATE INDEX agents_run ON agents (run) WHERE run IS NOT NULL;
 ";
 
-/// Refuses a database that another program made, before anything in it is touched.
+/// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {
     let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let is_empty = !conn.prepare("SELECT 1 FROM sqlite_schema")?.exists([])?;
     if id == APPLICATION_ID || (id == 0 && is_empty) {
         return Ok(());
     }
-    Err(refusal("polylogue.db belongs to another program: move it away or choose another directory"))
+    Err(store_error("polylogue.db belongs to another program: move it away or choose another directory"))
 }
 
-/// Refuses what only a newer program can read, and, since nothing may be written, also what is older.
+/// Rejects every other version: when nothing may be written, an older one cannot be migrated.
 pub(super) fn require_current(conn: &Connection) -> Result<()> {
     require_ours(conn)?;
     match version(conn)? {
         known if known == STEPS.len() => Ok(()),
         found if found > STEPS.len() => Err(too_new(found)),
-        _ => Err(refusal("the database is of an older version: open it once for writing")),
+        _ => Err(store_error("the database has an older schema: open it once without --read-only to update it")),
     }
 }
 
-/// Takes the database through the steps that it has not seen, all in one transaction.
+/// Runs the missing steps in one transaction.
 pub(super) fn migrate(conn: &Connection) -> Result<()> {
     run(conn, &STEPS)
 }
@@ -148,20 +147,20 @@ fn run(conn: &Connection, steps: &[&str]) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// The version that was found, and the one that this program writes.
+/// The version of the database, and the one that this program writes.
 pub(super) fn versions(conn: &Connection) -> Result<(usize, usize)> {
     Ok((version(conn)?, STEPS.len()))
 }
 
 fn version(conn: &Connection) -> Result<usize> {
     let number: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    usize::try_from(number).map_err(|_| refusal(format!("the database claims to be of version {number}")))
+    usize::try_from(number).map_err(|_| store_error(format!("the database has an invalid schema version ({number})")))
 }
 
-fn too_new(found: usize) -> crate::base::error::Error {
-    refusal(format!(
-        "the database was written by a newer polylogue (its schema is version {found}, this program knows up to {}): \
-         use that one, or choose another directory",
+fn too_new(found: usize) -> Error {
+    store_error(format!(
+        "the database was written by a newer polylogue (schema version {found}, this one knows up to {}): use the newer \
+         one or choose another directory",
         STEPS.len()
     ))
 }
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_run_once_each_and_a_step_that_fails_leaves_the_version_before() {
+    fn each_step_runs_once_and_a_failed_step_leaves_the_version_before() {
         let conn = Connection::open_in_memory().unwrap();
         run(&conn, &["CREATE TABLE one (x)"]).unwrap();
         let failed = run(&conn, &["CREATE TABLE one (x)", "CREATE TABLE two (x); CREATE TABLE one (x)"]);
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_another_program_is_refused_untouched() {
+    fn a_database_of_another_program_is_rejected_unchanged() {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch("CREATE TABLE recipes (x)").unwrap();
         assert!(require_ours(&conn).unwrap_err().message.contains("another program"));

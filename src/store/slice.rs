@@ -1,22 +1,24 @@
-//! A child with a conversation of its own: copied rows, and nothing that it inherits.
+//! A child that inherits nothing: its conversation is copied.
 
-use super::{Forked, NewAgent, Store, agents, log};
+use super::agents::{self, Forked, NewAgent};
+use super::database::Store;
+use super::{ids, log};
 use crate::base::error::Result;
 use crate::domain::message::Body;
 
 impl Store {
-    /// Registers a child, writes the fork into both logs and these messages into the child's, in one transaction. The
-    /// child's log begins with a clear: it cuts off every ancestor, so nothing that happens to one of them can reach it.
+    /// Creates a child, writes the fork into both logs and these messages into the child's, in one transaction. The
+    /// child's log begins with a `clear`, which cuts off every ancestor.
     ///
     /// # Errors
-    /// As for [`Store::fork`]; there is no trace of the child then.
+    /// As for [`Store::fork`]; nothing is stored then.
     pub fn slice(&self, child: &NewAgent, bodies: Vec<Body>, now_ms: i64) -> Result<Forked> {
         let (in_parent, in_child) = self.write(|conn| {
-            let parent = agents::running(conn, child.parent)?;
+            let parent = ids::running(conn, child.parent)?;
             let ordinal = agents::insert_child(conn, child, now_ms)?;
             let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
             log::insert(conn, ordinal, Body::Clear, now_ms)?;
-            // Behind the clear, so that a person still sees where the agent comes from.
+            // After the clear, so that the user still sees where the agent comes from.
             let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
             for body in bodies {
                 log::insert(conn, ordinal, body, now_ms)?;
@@ -36,22 +38,22 @@ mod tests {
         NewAgent { id: AgentId::random(), name: None, parent, fork_point, endpoint: None, environment: None }
     }
 
-    fn said(text: &str) -> Body {
+    fn user(text: &str) -> Body {
         Body::User(text.into())
     }
 
     #[test]
-    fn a_slice_has_its_own_rows_and_nothing_of_any_ancestor() {
+    fn a_slice_has_its_own_rows_and_none_of_any_ancestor() {
         let store = Store::in_memory().unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 0).unwrap();
-        let point = store.append(root, vec![said("of the root")], 0).unwrap()[0].id;
+        let point = store.append(root, vec![user("of the root")], 0).unwrap()[0].id;
         let child = child_of(root, point);
         store.fork(&child, 0).unwrap();
         let slice = child_of(child.id, MessageId(0));
-        let forked = store.slice(&slice, vec![said("copied")], 0).unwrap();
+        let forked = store.slice(&slice, vec![user("copied")], 0).unwrap();
         let bodies: Vec<Body> = store.replay(slice.id).unwrap().0.into_iter().map(|message| message.body).collect();
-        assert_eq!(bodies, [Body::Fork(child.id.to_string()), said("copied")]);
+        assert_eq!(bodies, [Body::Fork(child.id.to_string()), user("copied")]);
         assert_eq!(store.tail(slice.id, None, 10).unwrap().len(), 2);
         assert_eq!(store.replay(child.id).unwrap().0.last(), Some(&forked.in_parent));
         store.conn.execute("DELETE FROM messages WHERE agent < 2", []).unwrap();
@@ -59,16 +61,16 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_the_dead_or_with_a_taken_name_leaves_nothing() {
+    fn a_slice_of_a_killed_agent_or_with_a_taken_name_stores_nothing() {
         let store = Store::in_memory().unwrap();
         let root = AgentId::random();
         store.create_root(root, None, None, 0).unwrap();
         let child = NewAgent { name: Some("a".into()), ..child_of(root, MessageId(0)) };
-        store.slice(&child, vec![said("x")], 0).unwrap();
+        store.slice(&child, vec![user("x")], 0).unwrap();
         let again = NewAgent { id: AgentId::random(), ..child.clone() };
-        assert!(store.slice(&again, vec![said("x")], 0).is_err());
+        assert!(store.slice(&again, vec![user("x")], 0).is_err());
         store.kill(&[child.id], 0).unwrap();
-        assert!(store.slice(&child_of(child.id, MessageId(0)), vec![said("x")], 0).is_err());
+        assert!(store.slice(&child_of(child.id, MessageId(0)), vec![user("x")], 0).is_err());
         assert_eq!(store.load_agents().unwrap().agents.len(), 1);
         assert_eq!(store.replay(root).unwrap().0.len(), 1);
     }

@@ -1,11 +1,11 @@
-//! From the specification of an environment to the environment: its tools, its directory, what the model is told of it.
+//! Resolves the specification of an environment to its tools, its directory and the system prompt.
 //!
-//! The one form in which a specification is stored and compared leaves the directory out where it is the one that goes
-//! without saying: the environment's own, else the one in which the program was started. So an agent that was told
-//! nothing of directories works wherever the program is started next.
+//! The stored form of a specification omits the directory if it is the default: that of the environment, otherwise the one
+//! in which the program was started. So an agent without an explicit directory works wherever the program is started next.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,46 +13,46 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::environment::{EnvironmentEntry, Meaning, Names, Spec, USUAL, WORKTREE};
+use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, USUAL, WORKTREE};
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
-/// Where agents can live.
+/// All environments that agents can have.
 pub struct Environments {
     entries: Vec<EnvironmentEntry>,
-    /// The limits, and what all environments share.
-    model: Environment,
-    /// Where worktrees of our own are; `None`: nothing is kept, so there are none.
+    /// The limits and everything else that all environments share.
+    template: Environment,
+    /// The directory of our worktrees; `None` without a data directory.
     worktrees: Option<PathBuf>,
-    /// Those of the agents that were read from the store: many share one, and its files are read once.
-    known: HashMap<String, ResolvedEnvironment>,
+    /// Environments by specification: many agents share one, and its files are read once.
+    resolved: HashMap<String, ResolvedEnvironment>,
 }
 
-/// An environment, and what a model is told of it.
+/// An environment with its system prompt.
 #[derive(Debug, Clone)]
 pub struct ResolvedEnvironment {
     /// Tools and directory.
     pub environment: Arc<Environment>,
-    /// The instructions before everything.
+    /// The system prompt.
     pub system: Rc<str>,
 }
 
-/// What a specification leads to.
+/// The result of resolving a specification.
 #[derive(Debug, Clone)]
 pub enum Resolution {
     /// An environment.
     Ready(ResolvedEnvironment),
-    /// A worktree that has to be made first, of the repository around this directory.
-    Worktree(Spec, PathBuf),
+    /// A worktree of the repository around this directory has to be created first.
+    Worktree(EnvironmentSpec, PathBuf),
 }
 
 impl Environments {
-    /// What the configuration says.
+    /// The environments of this configuration.
     pub fn new(config: &Config) -> Self {
         let data = config.data_directory.as_ref();
         let working_directory =
             fs::canonicalize(&config.working_directory).unwrap_or_else(|_| config.working_directory.clone());
-        let model = Environment {
+        let template = Environment {
             output_directory: data.map_or_else(std::env::temp_dir, |data| data.join("outputs")),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
@@ -60,27 +60,24 @@ impl Environments {
             ..Environment::at(working_directory)
         };
         let worktrees = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.clone()).join("worktrees"));
-        Self { entries: config.environments.clone(), model, worktrees, known: HashMap::new() }
+        Self { entries: config.environments.clone(), template, worktrees, resolved: HashMap::new() }
     }
 
-    /// The usual one.
-    ///
-    /// # Panics
-    /// Never: it is built in.
+    /// The default environment.
     pub fn usual(&mut self) -> ResolvedEnvironment {
-        self.remembered(USUAL).expect("the usual environment is built in, and its directory need not be there")
+        self.resolve_stored(USUAL).expect("the default environment is built in and needs no directory")
     }
 
-    /// What a person means who is in this environment.
+    /// Resolves a specification that was given in the environment `here`.
     ///
     /// # Errors
-    /// The specification makes no sense, or its directory is not there.
+    /// The specification is invalid, or its directory does not exist.
     pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
-        let spec: Spec = text.parse()?;
+        let spec: EnvironmentSpec = text.parse()?;
         let meaning = self.meaning(&spec)?;
         let directory = match (&spec.directory, &meaning.directory) {
             (Some(written), _) => real_directory(&here.working_directory, Path::new(written))?,
-            (None, Some(own)) => real_directory(&self.model.working_directory, own)?,
+            (None, Some(own)) => real_directory(&self.template.working_directory, own)?,
             (None, None) => here.working_directory.clone(),
         };
         if meaning.has_worktree && self.worktree_around(&directory).is_none() {
@@ -89,15 +86,15 @@ impl Environments {
         Ok(Resolution::Ready(self.build(&spec, &meaning, directory)))
     }
 
-    fn meaning(&self, spec: &Spec) -> Result<Meaning> {
+    fn meaning(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec> {
         let tools: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.declaration.name).collect();
-        Names { entries: &self.entries, tools: &tools }.meaning(spec)
+        EnvironmentNames { entries: &self.entries, tools: &tools }.resolve(spec)
     }
 
-    fn build(&self, spec: &Spec, meaning: &Meaning, directory: PathBuf) -> ResolvedEnvironment {
-        let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.model.working_directory, own).ok());
-        let is_expected = directory == own.unwrap_or_else(|| self.model.working_directory.clone());
-        let spec = spec.in_directory((!is_expected).then_some(&*directory));
+    fn build(&self, spec: &EnvironmentSpec, meaning: &ResolvedSpec, directory: PathBuf) -> ResolvedEnvironment {
+        let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.template.working_directory, own).ok());
+        let is_default = directory == own.unwrap_or_else(|| self.template.working_directory.clone());
+        let spec = spec.in_directory((!is_default).then_some(&*directory));
         let has = |tool: &&&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
         let tools: Vec<_> = tools::TOOLS.iter().filter(has).copied().collect();
         let (instructions, sources) = instructions::write(&tools, &directory, meaning.system.as_deref());
@@ -109,65 +106,64 @@ impl Environments {
             sources,
             worktree: self.worktree_around(&directory),
             working_directory: directory,
-            ..self.model.clone()
+            ..self.template.clone()
         };
         ResolvedEnvironment { environment: Arc::new(environment), system }
     }
 
-    /// What an agent had when the program ended. Where that is not to be had any more: what comes closest, and words for
-    /// the person.
+    /// The environment of a stored agent. If it is no longer available: the closest one, and a warning for the user.
     pub fn restore(&mut self, stored: Option<&str>) -> (ResolvedEnvironment, Option<String>) {
-        // Programs before environments wrote the directory alone.
+        // Versions before environments stored only the directory.
         let Some(text) = stored.filter(|text| !text.starts_with('/')) else { return (self.usual(), None) };
-        match self.remembered(text) {
+        match self.resolve_stored(text) {
             Ok(resolved) => (resolved, None),
             Err(error) => {
-                let resolved = self.next_best(text);
-                let words = format!(
-                    "the environment {text} cannot be had any more ({}); this agent is in {} now",
+                let resolved = self.closest(text);
+                let warning = format!(
+                    "environment {text} is not available: {}; using {} instead",
                     error.message, resolved.environment.spec
                 );
-                (resolved, Some(words))
+                (resolved, Some(warning))
             }
         }
     }
 
-    fn remembered(&mut self, text: &str) -> Result<ResolvedEnvironment> {
-        if let Some(known) = self.known.get(text) {
-            return Ok(known.clone());
+    fn resolve_stored(&mut self, text: &str) -> Result<ResolvedEnvironment> {
+        if let Some(resolved) = self.resolved.get(text) {
+            return Ok(resolved.clone());
         }
-        let resolved = match self.find(text, &self.model)? {
+        let resolved = match self.find(text, &self.template)? {
             Resolution::Ready(resolved) => resolved,
-            Resolution::Worktree(..) => return Err(Error::new(ErrorKind::Usage, "its worktree is gone")),
+            Resolution::Worktree(..) => return Err(Error::new(ErrorKind::Usage, "its worktree no longer exists")),
         };
-        self.known.insert(text.to_owned(), resolved.clone());
+        self.resolved.insert(text.to_owned(), resolved.clone());
         Ok(resolved)
     }
 
-    /// The same tools where the program was started, if only the directory is gone; else the usual ones.
-    fn next_best(&mut self, text: &str) -> ResolvedEnvironment {
-        let elsewhere = text.parse::<Spec>().map(|spec| spec.in_directory(None).to_string());
-        elsewhere.and_then(|text| self.remembered(&text)).unwrap_or_else(|_| self.usual())
+    /// The same tools in the default directory if only the directory is gone, otherwise the default environment.
+    fn closest(&mut self, text: &str) -> ResolvedEnvironment {
+        let without_directory = text.parse::<EnvironmentSpec>().map(|spec| spec.in_directory(None).to_string());
+        without_directory.and_then(|text| self.resolve_stored(&text)).unwrap_or_else(|_| self.usual())
     }
 
-    /// Where the worktree of a new agent is to be.
+    /// The path for the worktree of a new agent.
     ///
     /// # Errors
-    /// Nothing is kept.
-    pub fn place_for_worktree(&self, agent: AgentId) -> Result<PathBuf> {
-        let words = format!("{WORKTREE} needs a place that is kept, and this chat keeps nothing");
-        let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::new(ErrorKind::Usage, words))?;
+    /// There is no data directory.
+    pub fn new_worktree_path(&self, agent: AgentId) -> Result<PathBuf> {
+        let message = format!("{WORKTREE} needs a data directory, which an ephemeral chat does not have");
+        let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::new(ErrorKind::Usage, message))?;
         Ok(worktrees.join(agent.to_string()))
     }
 
-    /// The worktrees of our own that are on the disk, with the agents that they were made for.
+    /// Our worktrees on disk, with the agents for which they were created.
     pub fn worktrees(&self) -> Vec<(AgentId, PathBuf)> {
-        let listed = self.worktrees.as_ref().and_then(|place| fs::read_dir(place).ok());
-        let one = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
-        listed.into_iter().flatten().flatten().filter_map(one).collect()
+        let listed = self.worktrees.as_ref().and_then(|directory| fs::read_dir(directory).ok());
+        let worktree = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()));
+        listed.into_iter().flatten().flatten().filter_map(worktree).collect()
     }
 
-    /// The worktree of our own in which a directory lies.
+    /// The worktree of ours that contains a directory.
     pub fn worktree_around(&self, directory: &Path) -> Option<PathBuf> {
         let worktrees = self.worktrees.as_ref()?;
         let name = directory.strip_prefix(worktrees).ok()?.components().next()?;
@@ -175,14 +171,17 @@ impl Environments {
     }
 }
 
-/// The directory that is meant, as the kernel calls it.
+/// The canonical path of a directory; `~` is expanded, and relative paths start at `from`.
 fn real_directory(from: &Path, written: &Path) -> Result<PathBuf> {
-    let resolved = |rest: &Path| std::env::home_dir().map(|resolved| resolved.join(rest));
-    let expanded = written.strip_prefix("~").ok().and_then(resolved).unwrap_or_else(|| from.join(written));
+    let in_home = |rest: &Path| std::env::home_dir().map(|home| home.join(rest));
+    let expanded = written.strip_prefix("~").ok().and_then(in_home).unwrap_or_else(|| from.join(written));
     let shown = expanded.display();
-    let wrong = |words: String| Error::new(ErrorKind::Usage, words);
-    let real = fs::canonicalize(&expanded).map_err(|error| wrong(format!("{shown} is no directory: {error}")))?;
-    if real.is_dir() { Ok(real) } else { Err(wrong(format!("{shown} is no directory"))) }
+    let refuse = |reason: String| Error::new(ErrorKind::Usage, format!("{shown}: {reason}"));
+    let real = fs::canonicalize(&expanded).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => refuse("no such directory".into()),
+        kind => refuse(kind.to_string()),
+    })?;
+    if real.is_dir() { Ok(real) } else { Err(refuse("not a directory".into())) }
 }
 
 #[cfg(test)]
@@ -208,12 +207,12 @@ mod tests {
     fn found(environments: &Environments, text: &str, here: &ResolvedEnvironment) -> ResolvedEnvironment {
         match environments.find(text, &here.environment).unwrap() {
             Resolution::Ready(resolved) => resolved,
-            Resolution::Worktree(..) => panic!("{text} is no worktree"),
+            Resolution::Worktree(..) => panic!("{text} is ready"),
         }
     }
 
     #[test]
-    fn the_directory_is_kept_until_another_is_named_and_is_left_out_where_it_goes_without_saying() {
+    fn the_directory_is_kept_until_another_is_named_and_omitted_if_it_is_the_default() {
         let top = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(top.path()).unwrap();
         fs::create_dir_all(top.join("there/deep")).unwrap();
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_at_the_start_is_replaced_by_what_comes_closest_and_told() {
+    fn an_unavailable_environment_is_replaced_by_the_closest_with_a_warning() {
         let top = tempfile::tempdir().unwrap();
         let mut environments = environments(top.path());
         for (stored, expected) in [
@@ -247,9 +246,9 @@ mod tests {
             ("review", "coding"),
             ("?", "coding"),
         ] {
-            let (resolved, words) = environments.restore(Some(stored));
+            let (resolved, warning) = environments.restore(Some(stored));
             assert_eq!(resolved.environment.spec, expected, "{stored}");
-            assert!(words.is_some_and(|words| words.contains(stored)), "{stored}");
+            assert!(warning.is_some_and(|warning| warning.contains(stored)), "{stored}");
         }
         for stored in [None, Some("/where/it/worked"), Some("coding"), Some("chat")] {
             assert_eq!(environments.restore(stored).1, None, "{stored:?}");
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_of_our_own_is_joined_and_another_place_has_to_be_made_into_one() {
+    fn an_existing_worktree_is_joined_and_another_has_to_be_created() {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join("data/worktrees/abc/src")).unwrap();
         let mut environments = environments(top.path());

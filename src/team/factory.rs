@@ -1,4 +1,4 @@
-//! How agents come to be: from their row in the store, or by a fork. Both give the same agent.
+//! Creates agents from their rows in the store, by forking, and for summaries.
 
 use std::rc::Rc;
 
@@ -14,21 +14,21 @@ use crate::provider::thinking_for;
 use crate::store::AgentRow;
 use crate::team::Environments;
 
-/// The ordinal of who was never born.
+/// The ordinal of an agent that is not in the store.
 const NO_ORDINAL: i64 = -1;
 
-/// What all agents are born with.
+/// Creates agents with the configured defaults.
 pub struct AgentFactory {
     catalog: Catalog,
-    /// The usual one, and those that were asked for: agents share them.
+    /// The default, then those that were requested; agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     thinking: Thinking,
-    /// The environments.
+    /// Resolves the environments of agents.
     pub environments: Environments,
 }
 
 impl AgentFactory {
-    /// What the configuration says.
+    /// A factory with the defaults of this configuration.
     pub fn new(config: &Config) -> Self {
         Self {
             catalog: config.catalog.clone(),
@@ -38,7 +38,7 @@ impl AgentFactory {
         }
     }
 
-    /// The endpoint of this name.
+    /// Finds an endpoint by its full name.
     ///
     /// # Errors
     /// It is not configured.
@@ -51,16 +51,16 @@ impl AgentFactory {
         Ok(found)
     }
 
-    /// An agent that the store knows; its conversation is read when it is first needed. One whose endpoint is not
-    /// configured any more gets the usual one; the same goes for its environment, and the person is told.
+    /// Creates an agent from the store; its conversation is loaded when it is first needed. An endpoint or environment that
+    /// no longer exists is replaced by the default; the user is told about the environment.
     pub fn from_row(&mut self, row: &AgentRow) -> Agent {
-        let (resolved, complaint) = self.environments.restore(row.environment.as_deref());
+        let (resolved, warning) = self.environments.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
-        // What an older or newer program wrote there and this one does not know, is as if nothing stood there.
-        let thinking = row.thinking.as_deref().and_then(|words| words.parse().ok()).unwrap_or(self.thinking);
+        // Other versions may have stored values that this one does not know.
+        let thinking = row.thinking.as_deref().and_then(|level| level.parse().ok()).unwrap_or(self.thinking);
         let talk = Talk {
-            // The usual amount is that of the usual model, and a model may be gone.
+            // The level may come from another model: the default, or one that is no longer configured.
             thinking: thinking_for(&endpoint, thinking),
             endpoint,
             system: row.system.as_deref().map_or(resolved.system, Rc::from),
@@ -69,14 +69,14 @@ impl AgentFactory {
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), talk);
-        if let Some(words) = complaint {
-            agent.emit_aside(&Chunk::Error { kind: "internal".into(), message: words });
+        if let Some(message) = warning {
+            agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }
         agent
     }
 
-    /// A child that was just entered into the store: everything it inherits is shared.
-    /// `history` is what it inherits; `None`: it is read from the store when it is first needed.
+    /// Creates a child that was just stored; it shares what it inherits. Without `history`, the conversation is loaded when
+    /// it is first needed.
     pub fn fork(parent: &Agent, row: &AgentRow, endpoint: Rc<Endpoint>, history: Option<History>) -> Agent {
         let talk = Talk {
             endpoint,
@@ -89,9 +89,8 @@ impl AgentFactory {
         Agent::new(identity_of(row), talk)
     }
 
-    /// An agent that answers one question for the house, on what `origin` runs on and without tools. It is in no store: the
-    /// end of the program is its end.
-    pub fn summary_job(origin: &Agent, what: &str, system: &str) -> Agent {
+    /// Creates an agent without tools that answers one question with the endpoint of `origin`. It is not stored.
+    pub fn summary_agent(origin: &Agent, what: &str, system: &str) -> Agent {
         let identity = Identity {
             id: AgentId::random(),
             ordinal: NO_ORDINAL,
@@ -112,7 +111,6 @@ impl AgentFactory {
     }
 }
 
-/// Who a row of the store is.
 fn identity_of(row: &AgentRow) -> Identity {
     Identity {
         id: row.id,

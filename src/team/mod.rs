@@ -1,5 +1,6 @@
-//! Many agents: who there is, how they come to be, and which of them need to be looked at.
+//! Many agents: the roster, how agents are created, environments, rate limits, and tasks for several agents.
 
+#[cfg(feature = "coordinator")]
 pub mod coordinator;
 mod environments;
 mod factory;
@@ -7,8 +8,10 @@ mod instructions;
 mod limiter;
 mod roster;
 mod send_queue;
+mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::AgentFactory;
 pub use limiter::{Gate, Limiter};
 pub use roster::{NoSuchAgent, Roster};
+pub use viewers::{ViewerId, ViewerOutput, Viewers};

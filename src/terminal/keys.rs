@@ -1,88 +1,88 @@
-//! Keys from bytes, however the bytes are cut.
+//! From bytes to keys, however the bytes are cut.
 //!
-//! A small machine cuts the bytes into units (a character, a control, an escape sequence, a paste), at a constant cost
-//! per byte, and termina says what a unit means. Cutting is done here because a parser that meets a broken unit drops
-//! the byte that broke it, which may be the next key.
+//! A state machine splits the bytes into units (a character, a control, an escape sequence, a paste), at a constant cost
+//! per byte, and termina parses each unit. The split is done here because a parser that meets an invalid unit drops the
+//! byte that ended it, which may be the next key.
 
-mod meaning;
+mod units;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::domain::key::Key;
-use meaning::Meaning;
+use units::UnitParser;
 
-/// A lone Esc is a key after this long. Terminals send a sequence in one piece; 25 to 30 ms covers a split one.
-const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
-/// A sequence that has begun is given up after this long. No person waits for it, so a slow line gets its time.
-const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
-/// A longer sequence is none that we know.
+/// A lone Esc is a key after this time. Terminals send a sequence in one piece; 25 to 30 ms covers a split one.
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(30);
+/// An unfinished sequence is dropped after this time, which is long enough for a slow connection.
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Maximum length of a known sequence.
 const SEQUENCE_BYTES: usize = 64;
-/// A longer answer of the terminal is none that we asked for.
+/// Maximum length of a string from the terminal.
 const STRING_BYTES: usize = 4_096;
-/// A paste is delivered in pieces of at most so many bytes.
+/// Maximum size of a paste; a longer one is delivered in pieces.
 const PASTE_BYTES: usize = 64 * 1024 * 1024;
 const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 const ESC: u8 = 0x1b;
 const CTRL_C: u8 = 0x03;
-/// After this long without a byte a paste is taken to have lost its end, if Ctrl+C says so.
+/// Ctrl+C after this time without a byte ends a paste whose end mark was lost.
 const PASTE_SILENCE: Duration = Duration::from_secs(1);
 
-/// What the bytes since the last unit are the beginning of.
+/// The kind of the unfinished unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     #[default]
     Ground,
     /// One or two Esc.
     Escape,
-    /// `Esc [`, parameters to come.
+    /// `Esc [` and parameters.
     Sequence,
-    /// `Esc O` or `Esc [ [`: one byte to come.
+    /// `Esc O` or `Esc [ [`: one byte is missing.
     Single,
-    /// `Esc [ M`: so many bytes to come.
+    /// `Esc [ M`: this many bytes are missing.
     Mouse(u8),
     /// `Esc ]`, `Esc P` and such: text up to BEL or ST.
     Text,
-    /// A character of so many more bytes.
+    /// A character: this many bytes are missing.
     Utf8(u8),
-    /// Pasted text; so many bytes of the end mark have come.
+    /// Pasted text: this many bytes of the end mark were received.
     Paste(usize),
 }
 
-/// Turns the bytes of a terminal into keys.
+/// Decodes the bytes of a terminal into keys.
 #[derive(Debug)]
-pub struct Keys {
+pub struct KeyDecoder {
     state: State,
     unit: Vec<u8>,
-    /// When the last byte came.
+    /// When the last byte was received.
     fed: Moment,
-    meaning: Meaning,
+    parser: UnitParser,
     ready: VecDeque<Key>,
     paste_limit: usize,
 }
 
-impl Default for Keys {
+impl Default for KeyDecoder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Keys {
-    /// A decoder that has seen nothing.
+impl KeyDecoder {
+    /// A decoder without input.
     pub fn new() -> Self {
         Self {
             state: State::Ground,
             unit: Vec::new(),
             fed: Moment::default(),
-            meaning: Meaning::default(),
+            parser: UnitParser::default(),
             ready: VecDeque::new(),
             paste_limit: PASTE_BYTES,
         }
     }
 
-    /// Takes bytes that came now. Costs what the bytes cost.
+    /// Takes bytes that were received now.
     pub fn feed(&mut self, bytes: &[u8], now: Moment) {
         self.end_lost_paste(bytes, now);
         self.fed = now;
@@ -103,8 +103,8 @@ impl Keys {
         }
     }
 
-    /// A paste whose end mark was lost on the way would swallow the keyboard for ever: Ctrl+C, alone and after a silence,
-    /// ends it, and what had come of it is delivered as text.
+    /// A paste without its end mark would take all later keys. Ctrl+C, alone and after a pause, ends it; what was received
+    /// is delivered as text.
     fn end_lost_paste(&mut self, bytes: &[u8], now: Moment) {
         if bytes == [CTRL_C] && matches!(self.state, State::Paste(_)) && now - self.fed >= PASTE_SILENCE {
             self.deliver_paste();
@@ -118,30 +118,30 @@ impl Keys {
         self.ready.pop_front()
     }
 
-    /// Whether [`Keys::next`] would give one.
+    /// Whether [`KeyDecoder::next`] would return one.
     pub fn has_next(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Bytes of what has begun and is not whole: a paste, most of all.
-    pub fn begun(&self) -> usize {
+    /// Size of the unfinished unit in bytes.
+    pub fn pending_bytes(&self) -> usize {
         self.unit.len()
     }
 
-    /// When [`Keys::expire`] must be called unless more bytes come: there is an Esc that may be a key.
+    /// When [`KeyDecoder::expire`] must be called unless more bytes come.
     pub fn deadline(&self) -> Option<Moment> {
         match self.state {
-            State::Escape => Some(self.fed + ESCAPE_PATIENCE),
-            State::Sequence | State::Single | State::Mouse(_) | State::Text => Some(self.fed + SEQUENCE_PATIENCE),
-            // The rest of a character changes nothing that could be acted upon, and a paste ends with its mark.
+            State::Escape => Some(self.fed + ESCAPE_TIMEOUT),
+            State::Sequence | State::Single | State::Mouse(_) | State::Text => Some(self.fed + SEQUENCE_TIMEOUT),
+            // An unfinished character is no key, and a paste ends only with its mark.
             State::Ground | State::Utf8(_) | State::Paste(_) => None,
         }
     }
 
-    /// Gives up waiting if the deadline has passed: what has come is what was meant.
+    /// After the deadline: takes the unfinished unit as it is.
     pub fn expire(&mut self, now: Moment) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.give_up();
+            self.end_unfinished();
         }
     }
 
@@ -161,7 +161,7 @@ impl Keys {
         }
     }
 
-    /// The first byte of a unit, or the one after an Esc that goes with it.
+    /// The first byte of a unit, or the one after Esc for Alt.
     fn start(&mut self, byte: u8) {
         self.unit.push(byte);
         match byte {
@@ -176,15 +176,15 @@ impl Keys {
 
     fn take_after_escape(&mut self, byte: u8) {
         match byte {
-            // Two Esc before a sequence are Alt with it. A third one shows that the first was a key.
-            ESC if self.unit.len() == 2 => self.ready.extend(self.meaning.of(&[ESC])),
+            // Two Esc before a sequence mean Alt. With a third one the first was a key.
+            ESC if self.unit.len() == 2 => self.ready.extend(self.parser.parse(&[ESC])),
             ESC => self.unit.push(byte),
             b'[' => self.enter(State::Sequence, byte),
             b'O' => self.enter(State::Single, byte),
             b']' | b'P' | b'_' | b'^' | b'X' => self.enter(State::Text, byte),
             _ => {
                 if self.unit.len() == 2 {
-                    self.ready.extend(self.meaning.of(&[ESC]));
+                    self.ready.extend(self.parser.parse(&[ESC]));
                     self.unit.pop();
                 }
                 self.start(byte);
@@ -197,7 +197,7 @@ impl Keys {
         self.state = state;
     }
 
-    /// A control sequence: parameters and intermediates, then a final byte (ECMA-48, 5.4).
+    /// A control sequence: parameter and intermediate bytes, then a final byte (ECMA-48, 5.4).
     fn take_in_sequence(&mut self, byte: u8) {
         let is_first = self.unit.ends_with(b"\x1b[");
         match byte {
@@ -222,12 +222,12 @@ impl Keys {
             self.unit.push(byte);
             self.complete();
         } else {
-            self.give_up();
+            self.end_unfinished();
             self.take(byte);
         }
     }
 
-    /// An answer of the terminal that nobody asked for: read over. Without an end it was Alt and a letter.
+    /// A string from the terminal, which is skipped. Without an end it was Alt and a letter.
     fn take_in_text(&mut self, byte: u8) {
         let is_escaped = self.unit.ends_with(&[ESC]);
         match byte {
@@ -235,12 +235,12 @@ impl Keys {
             b'\\' if is_escaped => self.drop_unit(),
             _ if is_escaped => {
                 self.unit.pop();
-                self.give_up();
+                self.end_unfinished();
                 self.take(ESC);
                 self.take(byte);
             }
             _ if self.unit.len() > STRING_BYTES => {
-                self.give_up();
+                self.end_unfinished();
                 self.take(byte);
             }
             _ => self.unit.push(byte),
@@ -255,7 +255,7 @@ impl Keys {
         self.count_down(missing, State::Utf8);
     }
 
-    /// One of the missing bytes has come.
+    /// One of the missing bytes was received.
     fn count_down(&mut self, missing: u8, state: fn(u8) -> State) {
         match missing - 1 {
             0 => self.complete(),
@@ -280,7 +280,7 @@ impl Keys {
         }
     }
 
-    /// A paste without an end is delivered in pieces. It stays a paste: its text must never run as keys.
+    /// A too long paste is delivered in pieces. Its text must never be taken as keys.
     fn bound_paste(&mut self) {
         if self.state == State::Paste(0) && self.unit.len() >= self.paste_limit {
             self.deliver_paste();
@@ -289,11 +289,11 @@ impl Keys {
 
     fn deliver_paste(&mut self) {
         let pasted = std::mem::take(&mut self.unit);
-        self.ready.push_back(Key::Paste(meaning::pasted_text(pasted)));
+        self.ready.push_back(Key::Paste(units::pasted_text(pasted)));
     }
 
     fn complete(&mut self) {
-        self.ready.extend(self.meaning.of(&self.unit));
+        self.ready.extend(self.parser.parse(&self.unit));
         self.drop_unit();
     }
 
@@ -302,23 +302,23 @@ impl Keys {
         self.state = State::Ground;
     }
 
-    /// The unit was broken by this byte, which begins another.
+    /// This byte does not fit the unit and begins another.
     fn restart(&mut self, byte: u8) {
         self.drop_unit();
         self.take(byte);
     }
 
-    /// Takes what has come as it is: Esc, Alt with a letter and what followed it, or a sequence that is none.
-    fn give_up(&mut self) {
+    /// Takes the unfinished unit as it is: Esc, or Alt with a letter and further characters. A sequence is dropped.
+    fn end_unfinished(&mut self) {
         let unit = std::mem::take(&mut self.unit);
         let state = std::mem::take(&mut self.state);
         let escapes = unit.iter().take_while(|&&byte| byte == ESC).count();
         let letter = escapes + 1;
         match state {
-            State::Escape => (0..escapes).for_each(|_| self.ready.extend(self.meaning.of(&[ESC]))),
+            State::Escape => (0..escapes).for_each(|_| self.ready.extend(self.parser.parse(&[ESC]))),
             State::Text | State::Sequence | State::Single if state == State::Text || unit.len() == letter => {
-                (1..escapes).for_each(|_| self.ready.extend(self.meaning.of(&[ESC])));
-                self.ready.extend(self.meaning.of_alt(unit[escapes]));
+                (1..escapes).for_each(|_| self.ready.extend(self.parser.parse(&[ESC])));
+                self.ready.extend(self.parser.alt(unit[escapes]));
                 unit[letter..].iter().for_each(|&byte| self.take(byte));
             }
             _ => {}

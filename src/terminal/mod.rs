@@ -1,7 +1,7 @@
-//! The door to the terminal: bytes in and out, keys from bytes, frames to bytes.
+//! The terminal: its modes, bytes in and out, keys from bytes, frames to bytes.
 //!
-//! Only here are crossterm, termina and the terminal's modes known. Nothing here knows an agent or waits for anything:
-//! the loop registers [`tty::Tty`], reads when it is told, and hands the bytes on.
+//! Only this module uses crossterm and termina. Nothing here waits: the loop watches [`tty::Tty`] and reads it when it is
+//! ready.
 
 pub mod clipboard;
 pub mod keys;

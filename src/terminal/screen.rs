@@ -1,8 +1,7 @@
-//! From frames to the fewest bytes that show them.
+//! From frames to the bytes that draw them.
 //!
-//! The screen remembers the frame that the terminal shows and sends what differs: whole scrolls where text moved, and
-//! of a row the part that changed. Nothing is read back; after anything else wrote to the terminal, call
-//! [`Screen::forget`].
+//! The screen stores the frame that the terminal shows and sends only the differences: scrolls where text moved, and the
+//! changed part of a row. Call [`Screen::invalidate`] after something else wrote to the terminal.
 
 mod cells;
 mod pen;
@@ -12,20 +11,20 @@ use crate::domain::frame::{Frame, Row, Style};
 use cells::Cells;
 use pen::Pen;
 
-/// What of a style may be sent to this terminal.
+/// What this terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
     /// Colours.
     pub color: bool,
-    /// Bold, faint, italic, underlined, reversed.
+    /// Bold, faint, italic, underline, reverse.
     pub attributes: bool,
-    /// More than ASCII.
+    /// Characters other than ASCII.
     pub unicode: bool,
 }
 
 impl Palette {
-    /// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty), of `TERM` (`dumb` knows no style), and of
-    /// the locale. Where no locale is named, the terminal is taken for one of today; `C` is a word, and is taken at it.
+    /// From `NO_COLOR` (<https://no-color.org>: set and not empty), `TERM` (`dumb` has no styles) and the locale. Without a
+    /// locale the terminal is taken to support UTF-8; `C` means ASCII.
     pub fn from_environment(no_color: Option<&str>, term: Option<&str>, locale: Option<&str>) -> Self {
         let attributes = !matches!(term, None | Some("" | "dumb"));
         let is_utf8 = |locale: &str| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
@@ -33,16 +32,16 @@ impl Palette {
         Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
     }
 
-    /// That of the terminal of this process.
+    /// From the environment of this process.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var(name).ok();
-        // The first that is set decides (POSIX.1-2024, Base Definitions, 8.2).
+        // The first one that is set counts (POSIX.1-2024, Base Definitions, 8.2).
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
         Self::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
     }
 
-    /// What is sent for a grapheme: itself, or something of the same width.
-    fn spell(self, grapheme: &str, columns: u16) -> &str {
+    /// The grapheme, or a substitute of the same width.
+    fn substitute(self, grapheme: &str, columns: u16) -> &str {
         match grapheme {
             _ if self.unicode || grapheme.is_ascii() => grapheme,
             "─" => "-",
@@ -64,28 +63,28 @@ impl Palette {
     }
 }
 
-/// The terminal's screen, as far as we know it.
+/// The terminal's screen, as far as it is known.
 #[derive(Debug)]
 pub struct Screen {
     palette: Palette,
-    /// What the terminal shows; none if that is unknown.
+    /// What the terminal shows, if that is known.
     shown: Option<Frame>,
     pen: Pen,
 }
 
 impl Screen {
-    /// A screen of which nothing is known: the first frame is drawn whole.
+    /// A screen with unknown contents: the first frame is drawn completely.
     pub fn new(palette: Palette) -> Self {
         Self { palette, shown: None, pen: Pen::default() }
     }
 
-    /// Something else may have written to the terminal: the next frame is drawn whole.
-    pub fn forget(&mut self) {
+    /// Must be called after something else wrote to the terminal: the next frame is drawn completely.
+    pub fn invalidate(&mut self) {
         self.shown = None;
     }
 
-    /// Appends to `out` the bytes after which the terminal shows this frame; none if it does already. More than one
-    /// changed row is wrapped into one synchronized update, so that nobody sees half of it
+    /// Appends the bytes that draw this frame to `out`; none if it is shown already. More than one changed row is sent as
+    /// one synchronized update, so that no partial frame is visible
     /// (<https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>).
     pub fn draw(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let (mut shown, mut changes) = self.begin(frame);
@@ -118,7 +117,7 @@ impl Screen {
         }
     }
 
-    /// Lets the terminal move text that only changed its row.
+    /// Scrolls text that only moved to other rows.
     fn scroll(&mut self, shown: &mut Frame, frame: &Frame) -> usize {
         let rows = shown.scrolling_rows.min(frame.scrolling_rows);
         let rows = rows.min(u16::try_from(frame.rows.len()).unwrap_or(u16::MAX));
@@ -132,7 +131,7 @@ impl Screen {
         1
     }
 
-    /// Sends what differs in one row; false if it only differs in what nobody sees.
+    /// Sends the differences in one row; false if none is visible.
     fn draw_row(&mut self, y: u16, old: &Row, new: &Row, width: u16) -> bool {
         let old = Cells::of(old, self.palette, width);
         let new = Cells::of(new, self.palette, width);
@@ -142,10 +141,10 @@ impl Screen {
             self.pen.erase_right();
         }
         for cell in &new.list[change.cells.clone()] {
-            self.pen.write(self.palette.spell(cell.text, cell.columns), cell.style, cell.columns, width);
+            self.pen.write(self.palette.substitute(cell.text, cell.columns), cell.style, cell.columns, width);
         }
         if new.is_disputed {
-            self.pen.lose_slot();
+            self.pen.lose_position();
         }
         if change.erase_after {
             self.pen.erase_right();

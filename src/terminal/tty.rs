@@ -1,7 +1,7 @@
-//! The terminal device: its modes, its bytes in and out, its size.
+//! The terminal device: its modes, input, output and size.
 //!
-//! `/dev/tty` is opened anew, so that reading it without blocking does not change the descriptor that the shell lent
-//! us. Nothing here waits, but for leaving, which may wait a moment so that the shell gets its terminal back whole.
+//! `/dev/tty` is opened separately, so that non-blocking reads do not affect the descriptor inherited from the shell. Only
+//! leaving may wait for a short time, so that the terminal is restored completely.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,9 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Takes the screen: the alternate one, no wrapping at the right margin (what is too wide is cut), bracketed paste, and
-/// the mouse's buttons and wheel in the SGR form (xterm control sequences, "Mouse Tracking"). The last two stand here by
-/// hand: crossterm offers them only together with its event reader.
+/// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form (xterm
+/// control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together with its
+/// event reader.
 fn enter_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EnterAlternateScreen);
@@ -30,8 +30,7 @@ fn enter_sequence() -> String {
     out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h"
 }
 
-/// Undoes [`enter_sequence`] and whatever a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden
-/// cursor.
+/// Undoes [`enter_sequence`] and what a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden cursor.
 fn leave_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
@@ -44,16 +43,16 @@ fn leave_sequence() -> String {
 }
 
 fn write_command(out: &mut String, command: impl Command) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = command.write_ansi(out);
 }
 
-/// How much is read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 * 1024;
-/// How long leaving waits for a terminal that takes nothing, in all.
+/// How long leaving waits for a terminal that accepts no output.
 const LEAVE_WAIT_MS: i64 = 200;
 
-/// What must be put back if the program panics, from wherever that is.
+/// What a panic hook must restore.
 static ENTERED: Mutex<Option<Entered>> = Mutex::new(None);
 
 #[derive(Clone)]
@@ -62,28 +61,28 @@ struct Entered {
     modes: Termios,
 }
 
-/// What a read has found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// Everything that was there has been read: the poll will tell when there is more.
+    /// Everything was read; the poll reports more input.
     Drained,
-    /// The limit was reached; there may be more, and no poll will tell of it.
+    /// The limit was reached; there may be more, which the poll does not report.
     More,
-    /// The terminal is gone.
+    /// The terminal was closed.
     Closed,
 }
 
-/// The terminal that controls this process. It is left when this is dropped.
+/// The controlling terminal of this process. Dropping it restores the terminal.
 pub struct Tty {
     fd: Arc<OwnedFd>,
     entered: Option<Entered>,
     backlog: Vec<u8>,
-    /// How much of the backlog is written.
+    /// Bytes of the backlog that are written already.
     written: usize,
 }
 
 impl Tty {
-    /// Opens the terminal and changes nothing.
+    /// Opens the terminal without changing it.
     ///
     /// # Errors
     /// [`ErrorKind::Terminal`] if there is none.
@@ -97,18 +96,18 @@ impl Tty {
         Self { fd: Arc::new(fd), entered: None, backlog: Vec::new(), written: 0 }
     }
 
-    /// Takes the screen and the keyboard: raw mode, alternate screen, bracketed paste, wheel. Nothing of what was on
-    /// the screen is known afterwards. Does nothing if it was entered.
+    /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards the
+    /// screen must be drawn completely.
     ///
     /// # Errors
-    /// [`ErrorKind::Terminal`] if it is no terminal, or it has gone.
+    /// [`ErrorKind::Terminal`] if it is not a terminal, or was closed.
     pub fn enter(&mut self) -> Result<()> {
         if self.entered.is_some() {
             return Ok(());
         }
         let modes = tcgetattr(&self.fd).map_err(no_terminal)?;
         let entered = Entered { fd: Arc::clone(&self.fd), modes: modes.clone() };
-        // From here on a panic must find what to put back.
+        // Before the first change, so that a panic restores it.
         if let Ok(mut slot) = ENTERED.lock() {
             *slot = Some(entered.clone());
         }
@@ -121,11 +120,10 @@ impl Tty {
         self.flush().map(drop)
     }
 
-    /// Gives screen and keyboard back as they were; output that the terminal has not taken is dropped. Does nothing if
-    /// it was not entered. After the next [`Tty::enter`] the screen must be drawn whole.
+    /// Restores screen and modes, and drops pending output. Does nothing unless [`Tty::enter`] was called.
     ///
     /// # Errors
-    /// [`ErrorKind::Terminal`] if the terminal has gone or takes nothing; the modes are put back all the same.
+    /// [`ErrorKind::Terminal`] if the terminal was closed or accepts no output; the modes are restored nevertheless.
     pub fn leave(&mut self) -> Result<()> {
         let Some(entered) = self.entered.take() else { return Ok(()) };
         self.drop_backlog();
@@ -135,25 +133,25 @@ impl Tty {
         entered.restore().map_err(failed)
     }
 
-    /// Columns and rows. A terminal that does not tell is taken for 80 by 24.
+    /// Columns and rows; 80 and 24 if the terminal does not report them.
     ///
     /// # Errors
-    /// [`ErrorKind::Terminal`] if it has gone.
+    /// [`ErrorKind::Terminal`] if it was closed.
     pub fn size(&self) -> Result<(u16, u16)> {
         let size = tcgetwinsize(&self.fd).map_err(failed)?;
-        let or = |told: u16, usual: u16| if told == 0 { usual } else { told };
+        let or = |size: u16, default: u16| if size == 0 { default } else { size };
         Ok((or(size.ws_col, 80), or(size.ws_row, 24)))
     }
 
-    /// Appends what was typed to `buffer`, until there is no more or `limit` bytes were read in this call.
+    /// Appends input to `buffer`, until there is no more or about `limit` bytes were read.
     ///
     /// # Errors
-    /// [`ErrorKind::Terminal`] for what is neither the end nor a reason to wait.
+    /// [`ErrorKind::Terminal`] if the terminal cannot be read.
     pub fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) -> Result<ReadOutcome> {
         let start = buffer.len();
         while buffer.len() - start < limit {
             let wanted = READ_BYTES.min(limit - (buffer.len() - start));
-            // The spare room may be larger than what was asked for: a limit is kept to within one read.
+            // The spare capacity may be larger than wanted, so the limit holds only to within one read.
             buffer.reserve(wanted);
             match rustix::io::read(&self.fd, spare_capacity(buffer)) {
                 Ok(0) | Err(Errno::IO) => return Ok(ReadOutcome::Closed),
@@ -165,20 +163,20 @@ impl Tty {
         Ok(ReadOutcome::More)
     }
 
-    /// Adds bytes for the terminal behind those that it has not taken yet.
+    /// Appends output to the backlog.
     pub fn queue(&mut self, bytes: &[u8]) {
         self.backlog.extend_from_slice(bytes);
     }
 
-    /// Whether the terminal is slow: a new frame should wait until the poll tells that it can be written.
+    /// Whether output is pending: a new frame should wait until the terminal is writable.
     pub fn has_backlog(&self) -> bool {
         self.written < self.backlog.len()
     }
 
-    /// Writes what the terminal takes now. True if that was all.
+    /// Writes as much output as the terminal accepts. True if that was all.
     ///
     /// # Errors
-    /// [`ErrorKind::Terminal`] if it has gone; what was queued is dropped.
+    /// [`ErrorKind::Terminal`] if it was closed; the output is dropped.
     pub fn flush(&mut self) -> Result<bool> {
         while self.has_backlog() {
             match rustix::io::write(&self.fd, &self.backlog[self.written..]) {
@@ -197,7 +195,7 @@ impl Tty {
 
     fn drop_backlog(&mut self) {
         self.backlog.clear();
-        // A large frame is rare; a person's terminal is held open for days.
+        // Frees the memory of a rare large frame.
         self.backlog.shrink_to(READ_BYTES);
         self.written = 0;
     }
@@ -205,7 +203,7 @@ impl Tty {
 
 impl Drop for Tty {
     fn drop(&mut self) {
-        // There is nobody left to be told.
+        // An error cannot be reported here.
         let _ = self.leave();
     }
 }
@@ -222,26 +220,25 @@ impl AsRawFd for Tty {
     }
 }
 
-/// Gives the terminal back if one was entered. For a panic hook: takes no lock that may be held, never panics, and
-/// what it says is read on the ordinary screen afterwards.
+/// Restores the terminal if it was entered. For a panic hook: it never blocks on a lock and never panics.
 pub fn restore_for_panic() {
     let entered = ENTERED.try_lock().ok().and_then(|mut slot| slot.take());
     if let Some(entered) = entered {
-        // A panic is being told already.
+        // The panic is reported already.
         let _ = entered.restore();
     }
 }
 
 impl Entered {
-    /// The screen goes first: in cooked mode the kernel would change what is written.
+    /// The screen before the modes, because in cooked mode the kernel would change the output.
     fn restore(&self) -> rustix::io::Result<()> {
-        let told = write_patiently(&self.fd, leave_sequence().as_bytes());
-        tcsetattr(&self.fd, OptionalActions::Now, &self.modes).and(told)
+        let written = write_with_timeout(&self.fd, leave_sequence().as_bytes());
+        tcsetattr(&self.fd, OptionalActions::Now, &self.modes).and(written)
     }
 }
 
-/// Writes all, waiting for a slow terminal a bounded number of times.
-fn write_patiently(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
+/// Writes all, unless the terminal accepts nothing for some time.
+fn write_with_timeout(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
     let wait = Timespec { tv_sec: 0, tv_nsec: LEAVE_WAIT_MS * 1_000_000 };
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -259,12 +256,17 @@ fn write_patiently(fd: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
 }
 
 fn no_terminal(error: Errno) -> Error {
-    let words = format!("there is no terminal to talk in ({error}); start it in one");
-    Error::new(ErrorKind::Terminal, words)
+    Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", reason(error)))
 }
 
 fn failed(error: Errno) -> Error {
-    Error::new(ErrorKind::Terminal, format!("the terminal does not answer: {error}"))
+    Error::new(ErrorKind::Terminal, format!("terminal error: {}", reason(error)))
+}
+
+/// The system's message without the number that std appends.
+fn reason(error: Errno) -> String {
+    let message = error.to_string();
+    message.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-    /// A terminal, and the end at which a terminal program sits.
+    /// A terminal and its master side.
     fn pair() -> (Tty, OwnedFd) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags).expect("a pseudoterminal");
@@ -284,7 +286,7 @@ mod tests {
         (Tty::on(rustix::fs::open(name, flags, Mode::empty()).expect("opens")), master)
     }
 
-    /// What the terminal program has been sent. A pseudoterminal hands bytes on by a kernel thread: wait for them.
+    /// Output on the master side. The kernel passes it on asynchronously, so this waits for it.
     fn sent(master: &OwnedFd, expected: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(expected);
         while bytes.len() < expected {
@@ -297,7 +299,7 @@ mod tests {
         bytes
     }
 
-    /// Waits until the other end is closed: what another test starts just now holds it until it becomes that program.
+    /// Waits until the other end is closed, which a child of another test holds between fork and exec.
     fn hangs_up(end: &impl AsFd) {
         let mut ends = [PollFd::new(end, PollFlags::empty())];
         poll(&mut ends, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).expect("poll");
@@ -310,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn every_way_out_gives_the_terminal_back_once() {
+    fn the_terminal_is_restored_once_however_it_is_left() {
         let (enter, back) = (enter_sequence().into_bytes(), leave_sequence().into_bytes());
-        let ways_out: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
-        for leave in ways_out {
+        let restores: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
+        for leave in restores {
             let (mut tty, master) = pair();
             for _ in 0..2 {
                 tty.enter().expect("enters");
@@ -333,11 +335,11 @@ mod tests {
         assert_ne!(tcgetattr(&master).expect("modes").local_modes, watcher.local_modes);
         restore_for_panic();
         hangs_up(&master);
-        assert_eq!(rustix::io::read(&master, &mut [0; 64][..]), Err(Errno::IO), "nothing is left to be put back");
+        assert_eq!(rustix::io::read(&master, &mut [0; 64][..]), Err(Errno::IO), "nothing is left to restore");
     }
 
     #[test]
-    fn a_slow_terminal_gets_everything_in_order_and_blocks_nobody() {
+    fn a_slow_terminal_gets_all_output_in_order_without_blocking() {
         let (mut tty, master) = pair();
         let all: Vec<u8> = (0..300_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
         all.chunks(1_000).for_each(|chunk| tty.queue(chunk));
@@ -369,15 +371,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_terminal_is_refused_with_a_way_out() {
+    fn a_pipe_is_not_a_terminal() {
         let (_, other) = rustix::pipe::pipe().expect("a pipe");
-        let error = Tty::on(other).enter().expect_err("a pipe is no terminal");
+        let error = Tty::on(other).enter().expect_err("a pipe is not a terminal");
         assert_eq!(error.kind, ErrorKind::Terminal);
-        assert!(error.message.contains("start it in one"), "{error}");
+        assert!(error.message.contains("start polylogue in a terminal"), "{error}");
     }
 
     #[test]
-    fn a_terminal_that_does_not_tell_its_size_is_an_ordinary_one() {
+    fn a_terminal_without_a_size_has_80_by_24() {
         let (tty, _master) = pair();
         assert_eq!(tty.size().expect("size"), (80, 24));
     }

@@ -21,7 +21,7 @@ use crate::process;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A loop in this process.
-pub struct CommandContext {
+pub struct App {
     /// The loop.
     pub repl: Repl,
     /// The longest turn that did not wait, by the wall, and of all turns by processor time.
@@ -29,16 +29,16 @@ pub struct CommandContext {
     directory: TempDir,
 }
 
-impl CommandContext {
-    /// A house with so many agents, all children of agent 0, that talk to `url`; to echo if there is none.
-    pub fn new(url: Option<&str>, agents: usize) -> CommandContext {
+impl App {
+    /// An app with this many agents, all children of agent 0, that use the server at `url`, or echo without one.
+    pub fn new(url: Option<&str>, agents: usize) -> App {
         let directory = TempDir::new().expect("a directory for the store");
         fill(directory.path(), agents, 0, "");
-        CommandContext::open(directory, url, Settings::default())
+        App::open(directory, url, Settings::default())
     }
 
-    /// The house of the store in this directory.
-    pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> CommandContext {
+    /// An app with the store in this directory.
+    pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> App {
         let config = Config {
             data_directory: Some(directory.path().into()),
             catalog: Catalog(url.map(provider).into_iter().collect()),
@@ -51,13 +51,13 @@ impl CommandContext {
         };
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");
-        let repl = Repl::open(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the house opens");
-        CommandContext { repl, longest: Default::default(), directory }
+        let repl = Repl::open(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the program opens");
+        App { repl, longest: Default::default(), directory }
     }
 
     /// The program is gone, its files stay.
     pub fn close(self) -> TempDir {
-        let CommandContext { repl, directory, .. } = self;
+        let App { repl, directory, .. } = self;
         drop(repl);
         directory
     }
@@ -81,7 +81,7 @@ impl CommandContext {
 
     /// The terminal.
     pub fn memory(&mut self) -> &mut RemoteTerminal {
-        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a house with a terminal in memory")
+        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a terminal in memory")
     }
 
     /// Types bytes, and turns until they were looked at.
@@ -93,7 +93,7 @@ impl CommandContext {
     }
 
     /// Turns until something holds.
-    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut CommandContext) -> bool) {
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut App) -> bool) {
         let start = Instant::now();
         while !holds(self) {
             assert!(start.elapsed() < PATIENCE, "never came: {what}");
@@ -111,7 +111,7 @@ impl CommandContext {
 
     /// Turns until nobody is busy.
     pub fn until_idle(&mut self) {
-        self.until("everybody is idle", |app| app.repl.roster().busy().is_empty());
+        self.until("all agents are idle", |app| app.repl.roster().busy().is_empty());
     }
 
     /// The `n`th agent by birth.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::app::CommandContext;
+use crate::app::App;
 use crate::bare::Bare;
 use crate::process::{self, Process};
 use crate::support::flood::{FloodProcess, Plan};
@@ -29,19 +29,18 @@ impl Cost {
     }
 }
 
-/// A house in which `count` agents stream at 20 chunks/s, when all do.
-fn streaming(flood: &FloodProcess, count: usize) -> CommandContext {
-    let mut app = CommandContext::new(Some(&flood.url()), count + 1);
+/// An app in which `count` agents stream at 20 chunks/s, when all do.
+fn streaming(flood: &FloodProcess, count: usize) -> App {
+    let mut app = App::new(Some(&flood.url()), count + 1);
     app.say_to_all();
-    let connected =
-        |app: &mut CommandContext| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
+    let connected = |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
     app.until("all stream", connected);
     app.run_for(Duration::from_secs(1));
     app.longest = Default::default();
     app
 }
 
-fn cost(app: &mut CommandContext, time: Duration) -> Cost {
+fn cost(app: &mut App, time: Duration) -> Cost {
     let (wall, cpu, chunks) = (Instant::now(), process::own_cpu(), app.chunks());
     app.run_for(time);
     Cost { wall: wall.elapsed(), cpu: process::own_cpu() - cpu, chunks: app.chunks() - chunks }
@@ -51,7 +50,7 @@ fn cost(app: &mut CommandContext, time: Duration) -> Cost {
 /// history of agent 0; their own is one message. After 3 s, when connections, buffers and scrollbacks are there.
 pub fn memory(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 20.0));
-    let mut app = CommandContext::new(Some(&flood.url()), 1_001);
+    let mut app = App::new(Some(&flood.url()), 1_001);
     app.run_for(Duration::from_millis(100));
     let idle = Process::own().pss();
     app.say_to_all();
@@ -94,7 +93,7 @@ pub fn team(table: &mut Table) {
 fn one_task(flood: &FloodProcess, members: usize) -> Duration {
     use polylogue::team::coordinator::member::Member;
     use polylogue::team::coordinator::settings::{Settings, Strategy};
-    let mut app = CommandContext::new(Some(&flood.url()), 1);
+    let mut app = App::new(Some(&flood.url()), 1);
     let root = app.repl.roster().nth(0).expect("agent 0");
     let settings = Settings { strategy: Strategy::Parallel, ..Settings::default() };
     let start = Instant::now();
@@ -105,7 +104,7 @@ fn one_task(flood: &FloodProcess, members: usize) -> Duration {
 }
 
 fn all_at_once(flood: &FloodProcess, count: usize) -> Duration {
-    let mut app = CommandContext::new(Some(&flood.url()), count + 1);
+    let mut app = App::new(Some(&flood.url()), count + 1);
     let start = Instant::now();
     app.say_to_all();
     app.until_idle();
@@ -154,11 +153,11 @@ pub fn two_thousand(table: &mut Table) {
     table.tell("  longest turn, processor time", app.longest.1.as_secs_f64() * 1e3, "ms");
 }
 
-/// 5,000 agents connected, one chunk every 5 s each: how many stream after 15 s (the house keeps to what the limit on
+/// 5,000 agents connected, one chunk every 5 s each: how many stream after 15 s (the program keeps to what the limit on
 /// descriptors allows), and what that costs.
 pub fn five_thousand(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 0.2));
-    let mut app = CommandContext::new(Some(&flood.url()), 5_001);
+    let mut app = App::new(Some(&flood.url()), 5_001);
     app.say_to_all();
     app.run_for(Duration::from_secs(15));
     let cost = cost(&mut app, Duration::from_secs(6));

@@ -9,7 +9,7 @@ use polylogue::domain::message::{Body, Reply};
 use polylogue::store::Store;
 use tempfile::TempDir;
 
-use crate::app::{self, CommandContext};
+use crate::app::{self, App};
 use crate::table::{Table, median};
 
 /// All of these; each is the median of many.
@@ -20,8 +20,8 @@ pub fn figures(table: &mut Table) {
     replay(table);
 }
 
-/// A house whose agent 0 has one message of so many lines.
-fn with_lines(lines: usize) -> CommandContext {
+/// An app whose agent 0 has one message of so many lines.
+fn with_lines(lines: usize) -> App {
     let directory = TempDir::new().expect("a directory");
     let store = Store::open(directory.path()).expect("the store opens");
     let root = AgentId::random();
@@ -29,7 +29,7 @@ fn with_lines(lines: usize) -> CommandContext {
     let text = "a line of a conversation, as long as lines are\n".repeat(lines);
     store.append(root, vec![Body::Assistant(Reply { text, ..Reply::default() })], 0).expect("a message");
     drop(store);
-    CommandContext::open(directory, None, Settings::default())
+    App::open(directory, None, Settings::default())
 }
 
 /// The wall time of a whole turn that decodes one key and draws one frame, at the end of the text and a page above it.
@@ -47,7 +47,7 @@ fn frames(table: &mut Table) {
     }
 }
 
-fn frame(app: &mut CommandContext) -> Duration {
+fn frame(app: &mut App) -> Duration {
     let press = |number: usize| {
         let start = Instant::now();
         app.type_bytes(if number.is_multiple_of(2) { b"x" } else { b"\x7f" });
@@ -61,7 +61,7 @@ fn frame(app: &mut CommandContext) -> Duration {
 fn switches(table: &mut Table) {
     let directory = TempDir::new().expect("a directory");
     app::fill(directory.path(), 12, 10_000, &"one of ten lines\n".repeat(10));
-    let mut app = CommandContext::open(directory, None, Settings::default());
+    let mut app = App::open(directory, None, Settings::default());
     let mut switch = |n: usize| {
         let id = app.id(n);
         let start = Instant::now();
@@ -80,7 +80,7 @@ fn forks(table: &mut Table) {
     for messages in [10, 100_000] {
         let directory = TempDir::new().expect("a directory");
         app::fill(directory.path(), 1, messages, "a message of some length, as messages are");
-        let mut app = CommandContext::open(directory, None, Settings::default());
+        let mut app = App::open(directory, None, Settings::default());
         let mut fork = |_| {
             let start = Instant::now();
             app.ask(0, Change::Fork { prompt: None, name: None, model: None });

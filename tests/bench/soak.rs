@@ -1,6 +1,6 @@
 //! Random users over many agents against a hostile provider, for as long as is asked.
 //!
-//! The time is cut into lives. In each a fresh house is used at random: people type, say, switch, fork, interrupt,
+//! The time is cut into lives. In each a new program is used at random: people type, say, switch, fork, interrupt,
 //! answer, and now and then the program dies or is left and comes back. Every few seconds everybody is let come to rest,
 //! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
 
@@ -14,7 +14,7 @@ use polylogue::domain::message::{Body, Message, Reply};
 use polylogue::repl::Turn;
 use tempfile::TempDir;
 
-use crate::app::{self, CommandContext};
+use crate::app::{self, App};
 use crate::chance::Chance;
 use crate::hostile::{Hostile, tag_of};
 use crate::process::Process;
@@ -123,9 +123,9 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// One house and the people in it.
+/// One program and the people who use it.
 struct Life {
-    app: CommandContext,
+    app: App,
     url: String,
     chance: Chance,
     said: usize,
@@ -136,7 +136,7 @@ impl Life {
         let directory = TempDir::new().expect("a directory");
         app::fill(directory.path(), 3, 0, "");
         std::fs::write(directory.path().join("note"), "a short file\n".repeat(20)).expect("a file");
-        Life { app: CommandContext::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
+        Life { app: App::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
     }
 
     fn live(mut self, time: Duration, seen: &mut Seen) {
@@ -175,7 +175,7 @@ impl Life {
             19..=20 => self.ask(agent_id, Change::Resume),
             21..=24 => self.decide(),
             25 if self.chance.once_in(12) => return self.restart(seen),
-            26 => self.ask(agent_id, Change::Send { to: other, body: "a letter".into() }),
+            26 => self.ask(agent_id, Change::Send { to: other, body: "a message".into() }),
             27 => self.ask(agent_id, Change::ReadMail(None)),
             28 => self.rearrange(agent_id),
             29..=31 => {
@@ -305,7 +305,7 @@ impl Life {
         }
         let before = self.lengths();
         let Life { app, url, chance, said } = self;
-        let app = CommandContext::open(app.close(), Some(&url), settings());
+        let app = App::open(app.close(), Some(&url), settings());
         let life = Life { app, url, chance, said };
         for ((agent_id, length), (again, now)) in before.iter().zip(life.lengths()) {
             if *agent_id != again || now < *length {
@@ -394,7 +394,7 @@ fn mixed(reply: &Reply, said: &BTreeSet<String>) -> Option<String> {
     let mut pieces = reply.text.split_terminator(' ').enumerate();
     let tag = reply.text.split(':').next().unwrap_or_default();
     if !reply.text.is_empty() && !said.contains(tag) {
-        return Some(format!("a reply to {tag:?}, which nobody said here"));
+        return Some(format!("a reply to {tag:?}, which was not sent here"));
     }
     let strange = pieces.find(|(number, piece)| *piece != format!("{tag}:{number}"));
     strange.map(|(number, piece)| format!("piece {number} of the reply to {tag} is {piece:?}"))

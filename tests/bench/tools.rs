@@ -8,7 +8,7 @@ use polylogue::domain::config::{RetryPolicy, Settings};
 use polylogue::domain::flow::Change;
 use tempfile::TempDir;
 
-use crate::app::{self, CommandContext};
+use crate::app::{self, App};
 use crate::support::peer::Peer;
 use crate::table::{Table, median, share};
 
@@ -18,11 +18,11 @@ pub fn figures(table: &mut Table) {
     interrupts(table);
 }
 
-fn app(url: Option<&str>) -> CommandContext {
+fn app(url: Option<&str>) -> App {
     let directory = TempDir::new().expect("a directory");
     app::fill(directory.path(), 1, 0, "");
     let retry = RetryPolicy { base: Duration::from_secs(30), ..RetryPolicy::default() };
-    CommandContext::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
+    App::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
 }
 
 /// On the server's side, from the last byte of a reply with a `read_file` call to the first whole request that answers
@@ -63,7 +63,7 @@ fn serve_rounds(peer: &Peer, rounds: usize, done: &mpsc::Sender<Vec<Duration>>) 
 
 /// From Esc to idle, the worst of 5, in each state that an agent can be in.
 fn interrupts(table: &mut Table) {
-    type Way = (&'static str, &'static str, fn(&CommandContext) -> bool);
+    type Way = (&'static str, &'static str, fn(&App) -> bool);
     const WAYS: &[Way] = &[
         ("a reply that hangs", "begin\n!hang", |app| !app.agent(0).partial_text().is_empty()),
         ("waiting for a retry", "!fail 503", |app| matches!(app.agent(0).wait(), Wait::Retry { .. })),
@@ -89,8 +89,8 @@ fn interrupts(table: &mut Table) {
     }
 }
 
-/// The longest of 5 interrupts of houses in some state.
-fn worst(mut made: impl FnMut() -> CommandContext) -> Duration {
+/// The longest of 5 interrupts of agents in some state.
+fn worst(mut made: impl FnMut() -> App) -> Duration {
     let once = |_| {
         let mut app = made();
         let start = Instant::now();
@@ -101,8 +101,8 @@ fn worst(mut made: impl FnMut() -> CommandContext) -> Duration {
     (0..5).map(once).max().expect("five")
 }
 
-/// A house whose agent runs a command that says when it runs.
-fn running(command: &str) -> CommandContext {
+/// An app whose agent runs a command that reports when it runs.
+fn running(command: &str) -> App {
     let mut app = app(None);
     let arguments = serde_json::json!({ "command": format!("{command} & touch runs; wait") });
     app.ask(0, Change::Submit(format!("!tool bash {arguments}")));
@@ -113,8 +113,8 @@ fn running(command: &str) -> CommandContext {
     app
 }
 
-/// A house whose agent waits for a server.
-fn requested(peer: &Peer, streams: bool) -> CommandContext {
+/// An app whose agent waits for a server.
+fn requested(peer: &Peer, streams: bool) -> App {
     let mut app = app(Some(&peer.url()));
     app.ask(0, Change::Submit("hello".into()));
     let mut exchange = None;

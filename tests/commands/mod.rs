@@ -22,8 +22,10 @@ fn done(app: &Harness, n: usize) -> Vec<String> {
 
 /// The lines that wait in the store for the agent, the next one first.
 fn waiting(app: &Harness, n: usize) -> Vec<String> {
-    let queued = app.repl.store().queued(app.id(n)).expect("the queue can be read");
-    let shown: Vec<_> = app.agent(n).queue.iter().cloned().collect();
-    assert_eq!(shown, queued, "what is in memory is what is stored");
-    queued.iter().map(|entry| entry.line()).collect()
+    let stored = app.repl.store().queued(app.id(n)).expect("the queue can be read");
+    let queue = &app.agent(n).queue;
+    let rows = queue.iter().map(|entry| (entry.id, entry.text.clone(), entry.is_command));
+    let stored = stored.into_iter().map(|row| (row.id, row.text, row.is_command));
+    assert!(rows.eq(stored), "what is in memory is what is stored");
+    queue.iter().map(|entry| entry.line()).collect()
 }

@@ -9,8 +9,8 @@ use polylogue::domain::history::History;
 use tempfile::TempDir;
 
 use super::{done, waiting};
-use crate::support::dice::Dice;
 use crate::support::harness::{Harness, Plan};
+use crate::support::random::Random;
 use crate::support::scene::assert_shows;
 
 /// Agent 0 streams and will not end by itself.
@@ -73,17 +73,17 @@ fn a_command_that_is_carried_out_and_cannot_be_committed_has_not_happened() {
         app.ask(0, Change::Enqueue(line.into()));
         app.escape();
         let seen = |app: &Harness| (app.log(0), app.repl.roster().len(), app.agent(0).summaries());
-        let (before, told) = (seen(&app), told_and_stored(&app).0);
+        let (before, converse) = (seen(&app), told_and_stored(&app).0);
         app.is_disk_full.store(true, Ordering::Relaxed);
         app.ask(0, Change::Resume);
-        assert_eq!((seen(&app), told_and_stored(&app)), (before, (told.clone(), told)), "{line}");
+        assert_eq!((seen(&app), told_and_stored(&app)), (before, (converse.clone(), converse)), "{line}");
         assert_eq!(waiting(&app, 0), [line]);
         assert_shows(&mut app, &format!("the queue waits at {line}"));
 
         app.is_disk_full.store(false, Ordering::Relaxed);
         app.ask(0, Change::Resume);
-        let (told, stored) = told_and_stored(&app);
-        assert_eq!((told, waiting(&app, 0)), (stored, Vec::new()), "{line}");
+        let (converse, stored) = told_and_stored(&app);
+        assert_eq!((converse, waiting(&app, 0)), (stored, Vec::new()), "{line}");
     }
 }
 
@@ -243,11 +243,11 @@ fn text(n: usize) -> String {
     format!("text {n}\n!slow 1000\nmore")
 }
 
-fn a_step(app: Harness, twin: &mut Twin, dice: &mut Dice, n: usize) -> Harness {
+fn a_step(app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harness {
     let mut app = app;
-    let place = dice.below(twin.queue.len().max(1));
+    let place = random.below(twin.queue.len().max(1));
     let has_queue = !twin.queue.is_empty();
-    match dice.below(14) {
+    match random.below(14) {
         0..=3 => {
             twin.enter(text(n));
             app.enter(&text(n));
@@ -302,10 +302,10 @@ fn a_step(app: Harness, twin: &mut Twin, dice: &mut Dice, n: usize) -> Harness {
 #[test]
 fn every_sequence_of_what_can_happen_to_a_queue_leaves_what_a_list_would() {
     for seed in 1..=6 {
-        let (mut dice, mut twin) = (Dice(seed * 7919), Twin::default());
+        let (mut random, mut twin) = (Random(seed * 7919), Twin::default());
         let mut app = Harness::new(Plan::default());
         for n in 0..120 {
-            app = a_step(app, &mut twin, &mut dice, n);
+            app = a_step(app, &mut twin, &mut random, n);
             let where_it_is = format!("seed {seed}, step {n}");
             assert_eq!(waiting(&app, 0), twin.queue, "{where_it_is}");
             assert_eq!(app.state(0) != State::Idle, twin.is_busy, "{where_it_is}");

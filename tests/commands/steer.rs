@@ -8,7 +8,7 @@ use polylogue::domain::thinking::Thinking;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_refused, assert_shows, told};
+use crate::support::scene::{assert_refused, assert_shows, converse};
 
 const KEY: &str = "sk-of-the-first-0123456789";
 
@@ -79,7 +79,7 @@ fn default_thinking_that_was_said_or_came_with_a_model_is_no_other_amount_after_
     app.enter("/fork");
     app.enter("/thinking default");
     let amounts = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
-    let before = [Thinking::Budget(2000), Thinking::Unsaid, Thinking::Unsaid];
+    let before = [Thinking::Budget(2000), Thinking::Unspecified, Thinking::Unspecified];
     assert_eq!(amounts(&app), before);
     let directory = app.close();
     let plan = Plan { thinking: Thinking::Low, ..plan(&first, &second) };
@@ -94,7 +94,7 @@ fn a_usual_amount_of_thinking_that_the_model_of_an_agent_does_not_take_is_left_t
     let directory = app.close();
     let plan = Plan { thinking: Thinking::Budget(2000), endpoint: Endpoint::echo(), ..plan(&first, &second) };
     let app = Harness::open(plan, directory);
-    assert_eq!(app.agent(1).talk.thinking, Thinking::Unsaid);
+    assert_eq!(app.agent(1).talk.thinking, Thinking::Unspecified);
 }
 
 #[test]
@@ -111,12 +111,12 @@ fn thinking_that_the_new_model_does_not_take_is_left_behind_and_that_is_said() {
     assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));
     assert_refused(&mut app, "/thinking 2000", "not a number of tokens");
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).talk.thinking, Thinking::Unsaid);
+    assert_eq!(app.agent(0).talk.thinking, Thinking::Unspecified);
     app.enter("\x15/model echo/echo");
     app.enter("/thinking 2000");
     app.enter("/fork --model second/small");
-    assert_eq!(app.agent(1).talk.thinking, Thinking::Unsaid, "a child's model may take less than its parent's");
-    assert_eq!(app.crash_and_restart().agent(1).talk.thinking, Thinking::Unsaid);
+    assert_eq!(app.agent(1).talk.thinking, Thinking::Unspecified, "a child's model may take less than its parent's");
+    assert_eq!(app.crash_and_restart().agent(1).talk.thinking, Thinking::Unspecified);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_person_s_default_stands_against_the_configuration_after_a_restart_too() {
     app.enter("/thinking default");
     app.fork(1);
     let thinking = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
-    let expected = [Thinking::High, Thinking::Unsaid, Thinking::Unsaid];
+    let expected = [Thinking::High, Thinking::Unspecified, Thinking::Unspecified];
     assert_eq!(thinking(&app), expected);
     assert_eq!(thinking(&app.crash_and_restart()), expected);
 }
@@ -146,7 +146,7 @@ fn what_a_new_model_does_not_take_of_the_configuration_is_left_behind_after_a_re
     app.switch(0);
     app.enter("/model second/small");
     let mut app = app.crash_and_restart();
-    assert_eq!([0, 1].map(|n| app.agent(n).talk.thinking), [Thinking::Unsaid; 2]);
+    assert_eq!([0, 1].map(|n| app.agent(n).talk.thinking), [Thinking::Unspecified; 2]);
     app.enter("go");
     assert!(app.accept(&second).request().json().get("reasoning_effort").is_none());
 }
@@ -194,15 +194,15 @@ fn instructions_of_its_own_are_told_inherited_and_kept() {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body["messages"][0]["content"].as_str().expect("a text").to_owned()
     };
-    let usual = system(&told(&mut app, &peer, 0, "one", "fine"));
+    let usual = system(&converse(&mut app, &peer, 0, "one", "fine"));
     app.enter("/system talk like a pirate");
-    assert_eq!(system(&told(&mut app, &peer, 0, "two", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 0, "two", "fine")), "talk like a pirate");
     app.ask(0, Change::Fork { prompt: None, name: None, model: None });
     let mut app = app.crash_and_restart();
-    assert_eq!(system(&told(&mut app, &peer, 1, "three", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 1, "three", "fine")), "talk like a pirate");
     app.enter("/system --default");
-    assert_eq!(system(&told(&mut app, &peer, 0, "four", "fine")), usual);
-    assert_eq!(system(&told(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
+    assert_eq!(system(&converse(&mut app, &peer, 0, "four", "fine")), usual);
+    assert_eq!(system(&converse(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
     let long = "x".repeat(256 * 1024 + 1);
     let id = app.id(0);
     let refused = app.repl.ask(id, Change::System(Some(long))).unwrap_err();

@@ -1,7 +1,7 @@
 //! What is done while the process dies, and what may be left of it.
 
 use polylogue::domain::flow::Change;
-use polylogue::domain::slice::Spec;
+use polylogue::domain::slice::SliceSpec;
 
 use super::{Act, kill_at_every_write};
 use crate::support::harness::Harness;
@@ -362,7 +362,7 @@ const SLICE: Act = Act {
     name: "slice",
     prepare: a_talk,
     act: |run| {
-        run.ask(0, Change::Slice(Spec::parse("inject:'first',:").expect("a spec")));
+        run.ask(0, Change::Slice(SliceSpec::parse("inject:'first',:").expect("a spec")));
         run.acknowledge(1);
     },
     steps: &[

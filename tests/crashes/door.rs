@@ -75,7 +75,7 @@ impl Run {
         };
         store.on_write(count).expect("a store that tells what it writes");
         let config = Plan::default().config(directory);
-        Self { repl: Repl::open(config, store, Clock::system(), None).expect("the house opens") }
+        Self { repl: Repl::open(config, store, Clock::system(), None).expect("the program opens") }
     }
 
     /// The `n`th agent by birth.

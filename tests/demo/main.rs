@@ -170,7 +170,7 @@ impl Tour {
         let output = self.pty.raw_output();
         if self.is_watched {
             let mut screen = std::io::stdout();
-            screen.write_all(&output[self.shown..]).and_then(|()| screen.flush()).expect("somebody watches");
+            screen.write_all(&output[self.shown..]).and_then(|()| screen.flush()).expect("a screen");
         }
         self.shown = output.len();
     }

@@ -28,7 +28,7 @@ pub fn draw(screen: &vt100::Screen) -> String {
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{PAPER}\"/>\n"
     );
     for row in 0..rows {
-        for (column, text, look) in runs(screen, row, columns) {
+        for (column, text, look) in is_running(screen, row, columns) {
             let x = f32::from(column) * CELL.0 + MARGIN;
             let y = (f32::from(row) + 0.75) * CELL.1 + MARGIN;
             let length = text.chars().count() as f32 * CELL.0;
@@ -49,22 +49,22 @@ pub fn draw(screen: &vt100::Screen) -> String {
     svg
 }
 
-fn runs(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, String, Look)> {
-    let mut runs: Vec<(u16, String, Look)> = Vec::new();
+fn is_running(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, String, Look)> {
+    let mut is_running: Vec<(u16, String, Look)> = Vec::new();
     for column in 0..columns {
         let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else { continue };
         let text = if cell.has_contents() { cell.contents() } else { " " };
         let look = look_of(cell);
-        match runs.last_mut() {
+        match is_running.last_mut() {
             Some((_, run, last)) if *last == look => run.push_str(text),
-            _ => runs.push((column, text.to_owned(), look)),
+            _ => is_running.push((column, text.to_owned(), look)),
         }
     }
-    if let Some((_, run, _)) = runs.last_mut() {
+    if let Some((_, run, _)) = is_running.last_mut() {
         run.truncate(run.trim_end().len());
     }
-    runs.retain(|(_, run, _)| !run.trim().is_empty());
-    runs
+    is_running.retain(|(_, run, _)| !run.trim().is_empty());
+    is_running
 }
 
 fn look_of(cell: &vt100::Cell) -> Look {

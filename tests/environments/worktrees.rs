@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{echo, spec};
 use crate::support::harness::Harness;
-use crate::support::scene::{assert_shows, let_pass};
+use crate::support::scene::{assert_shows, turn_a_while};
 
 /// What git answers in this directory; it must not fail.
 fn git(directory: &Path, words: &[&str]) -> String {
@@ -110,7 +110,7 @@ fn a_worktree_without_anything_new_goes_when_the_last_who_worked_there_is_killed
     app.switch(0);
     let agent_id = app.id(1);
     app.ask(0, Change::Kill { agent_id, cascade: false });
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.timeout().why, WakeReason::Nothing, "the other still works there, so git has nothing to do");
     kill_and_wait(&mut app, 1, "which had no changes");
     assert_eq!((worktrees(&app).len(), branches(&app)), (0, String::new()));
@@ -196,9 +196,9 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     assert_shows(&mut app, "a worktree is being made already");
     app.type_bytes(b"\x15");
     app.escape();
-    assert_shows(&mut app, "the worktree is not made");
+    assert_shows(&mut app, "no worktree is made: cancelled");
     app.turn_until("everything is undone", |app| worktrees(app).is_empty() && branches(app).is_empty());
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.repl.roster().len(), 1);
     assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 1);
 }

@@ -1,4 +1,4 @@
-//! The `fork` tool: what its children know, when they start, and what a call that fails is answered.
+//! The `fork` tool: what its children inherit, when they start, and the result of a call that fails.
 
 use polylogue::agent::State;
 use serde_json::json;
@@ -7,7 +7,8 @@ use super::{calls, shared};
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
-    accept_these, app, assert_valid, bash, let_pass, reply_with_calls, results_in, results_then, texts_in, told,
+    accept_by_text, app, assert_valid, bash, converse, reply_with_calls, results_in, results_then, texts_in,
+    turn_a_while,
 };
 
 fn fork_call(name: &str, prompt: &str) -> String {
@@ -19,18 +20,18 @@ fn a_fork_tool_in_the_first_turn_of_all_inherits_nothing_also_after_a_restart() 
     let peer = Peer::start();
     let mut app = app(&peer);
     calls(&mut app, &peer, 0, &[("fork", &fork_call("scout", "look around"))]);
-    let [_, child] = accept_these(&mut app, &peer, ["do it", "look around"]);
+    let [_, child] = accept_by_text(&mut app, &peer, ["do it", "look around"]);
     assert_eq!(texts_in(&child.request().body), ["look around"]);
     let mut app = app.crash_and_restart();
     let scout = app.n("scout");
-    assert_eq!(texts_in(&told(&mut app, &peer, scout, "again", "yes")), ["look around\n\nagain"]);
+    assert_eq!(texts_in(&converse(&mut app, &peer, scout, "again", "yes")), ["look around\n\nagain"]);
 }
 
 #[test]
 fn a_fork_call_beside_other_calls_starts_the_child_at_once_with_no_open_call() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     std::fs::write(app.directory().join("file"), "its content").expect("a file");
     let (read, fork) = (json!({"path": "file"}).to_string(), fork_call("scout", "look around"));
     calls(&mut app, &peer, 0, &[("read_file", &read), ("fork", &fork), ("bash", &bash("echo done"))]);
@@ -51,14 +52,14 @@ fn three_at_once(app: &mut Harness, peer: &Peer) -> [Exchange; 4] {
     let wanted = ["a", "b", "c"].map(|name| fork_call(name, &format!("task {name}")));
     let calls_wanted: Vec<(&str, &str)> = wanted.iter().map(|arguments| ("fork", arguments.as_str())).collect();
     calls(app, peer, 0, &calls_wanted);
-    accept_these(app, peer, ["task a", "task b", "task c", "do it"])
+    accept_by_text(app, peer, ["task a", "task b", "task c", "do it"])
 }
 
 #[test]
 fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_what_was_before_the_order() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     let before = app.focus();
     let [a, b, c, parent] = three_at_once(&mut app, &peer);
     assert_eq!(["a", "b", "c"].map(|name| app.n(name)), [1, 2, 3], "in the order of the calls");
@@ -71,14 +72,14 @@ fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_w
     assert_valid(&parent.request().json());
     let results = results_in(&parent.request().json());
     assert_eq!(results.len(), 3);
-    assert!(results.iter().zip(["a", "b", "c"]).all(|((_, told), name)| told.contains(&format!("\"{name}\""))));
+    assert!(results.iter().zip(["a", "b", "c"]).all(|((_, converse), name)| converse.contains(&format!("\"{name}\""))));
     parent.stream().text("all started").finish("stop").done();
     app.turn_until_idle();
 
     let mut app = app.crash_and_restart();
     for (name, task) in [("a", "task a"), ("c", "task c")] {
         let n = app.n(name);
-        let body = told(&mut app, &peer, n, "and?", "well");
+        let body = converse(&mut app, &peer, n, "and?", "well");
         assert_eq!(texts_in(&body), ["an old question", "an old reply", task, task, "and?"]);
     }
 }
@@ -87,25 +88,25 @@ fn three_fork_calls_of_one_reply_are_carried_out_in_order_and_each_child_knows_w
 fn a_fork_tool_behind_a_persons_fork_in_the_same_turn_still_inherits_only_what_was_before_the_turn() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    told(&mut app, &peer, 0, "an old question", "an old reply");
+    converse(&mut app, &peer, 0, "an old question", "an old reply");
     app.say(0, "the open question");
     let open = app.accept(&peer);
     app.enter("/fork --name by-person");
     reply_with_calls(&open, &[("fork", &fork_call("by-model", "look around"))]);
-    let [parent, child] = accept_these(&mut app, &peer, ["the open question", "look around"]);
+    let [parent, child] = accept_by_text(&mut app, &peer, ["the open question", "look around"]);
     assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", "look around"]);
     assert_valid(&parent.request().json());
     child.stream().text("looked").finish("stop").done();
     parent.stream().text("done").finish("stop").done();
     app.turn_until_idle();
-    let live = told(&mut app, &peer, 0, "and now?", "well");
+    let live = converse(&mut app, &peer, 0, "and now?", "well");
     let mut app = app.crash_and_restart();
-    let again = told(&mut app, &peer, 0, "and then?", "well");
+    let again = converse(&mut app, &peer, 0, "and then?", "well");
     assert!(again.starts_with(&live[..shared(&live, &again)]) && texts_in(&again).len() == texts_in(&live).len() + 2);
 }
 
 #[test]
-fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody() {
+fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "scout");
@@ -120,8 +121,8 @@ fn a_fork_call_that_cannot_be_carried_out_is_answered_in_words_and_makes_nobody(
     let listed: Vec<(&str, &str)> = wanted.iter().map(|(arguments, _)| ("fork", arguments.as_str())).collect();
     calls(&mut app, &peer, 0, &listed);
     let results = results_then(&mut app, &peer, 0, "a pity");
-    for (told, (arguments, words)) in results.iter().zip(&wanted) {
-        assert!(told.contains(words), "{arguments}: {told}");
+    for (converse, (arguments, words)) in results.iter().zip(&wanted) {
+        assert!(converse.contains(words), "{arguments}: {converse}");
     }
     assert_eq!((results.len(), app.repl.roster().len()), (wanted.len(), 2));
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
@@ -133,21 +134,21 @@ fn a_name_may_be_taken_by_the_first_of_two_fork_calls_of_one_reply() {
     let mut app = app(&peer);
     let (first, second) = (fork_call("scout", "task one"), fork_call("scout", "task two"));
     calls(&mut app, &peer, 0, &[("fork", &first), ("fork", &second)]);
-    let [_child, parent] = accept_these(&mut app, &peer, ["task one", "do it"]);
+    let [_child, parent] = accept_by_text(&mut app, &peer, ["task one", "do it"]);
     let results = results_in(&parent.request().json());
     assert!(results[1].1.contains("another running agent is called"), "{results:?}");
     assert_eq!(app.repl.roster().len(), 2);
 }
 
 #[test]
-fn children_of_the_fork_tool_wait_for_their_place_like_everybody() {
+fn children_of_the_fork_tool_wait_for_a_slot_like_other_agents() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { real_time: true, working_limit: 1, ..Plan::peer(&peer.url()) });
     calls(&mut app, &peer, 0, &[("fork", &fork_call("a", "task a")), ("fork", &fork_call("b", "task b"))]);
     for task in ["task a", "task b", "do it"] {
         let one = app.accept(&peer);
         assert_eq!(texts_in(&one.request().body)[0], task);
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert!(peer.try_accept().is_none(), "one place, one request");
         one.stream().text("done").finish("stop").done();
     }

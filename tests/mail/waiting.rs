@@ -8,7 +8,7 @@ use polylogue::repl::{Timeout, WakeReason};
 
 use super::{bodies, family, mail};
 use crate::support::harness::{Harness, Plan};
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 /// Agent `n` calls `wait` with these arguments.
 fn wait(app: &mut Harness, n: usize, arguments: &str) {
@@ -17,17 +17,17 @@ fn wait(app: &mut Harness, n: usize, arguments: &str) {
     app.turn();
 }
 
-/// What the agent's newest wait was answered, if it was.
+/// The result of the agent's newest wait, if it has one.
 fn answer(app: &Harness, n: usize) -> Option<String> {
     app.tool_results(n).pop().map(|result| result.content)
 }
 
 fn assert_waits(app: &mut Harness, n: usize) {
-    let_pass(app);
+    turn_a_while(app);
     assert_eq!((app.state(n), answer(app, n)), (State::ExecutingTool, None));
 }
 
-/// The wait is over without the clock's help, and the agent has told what it was answered.
+/// The wait ends although the clock stands still, and the agent repeats the result.
 fn assert_over(app: &mut Harness, n: usize, begins: &str) {
     app.turn_until("the end of the wait", |app| app.state(n) == State::Idle);
     let answer = answer(app, n).expect("the call is answered");
@@ -40,55 +40,55 @@ fn send(app: &mut Harness, from: &str, to: usize, body: &str) {
     app.ask(app.n(from), Change::Send { to, body: body.into() });
 }
 
-/// Keeps an agent at work until it is interrupted.
+/// Keeps an agent busy until it is interrupted.
 fn keep_busy(app: &mut Harness, name: &str) {
     app.say(app.n(name), "!hang");
     app.turn();
 }
 
 #[test]
-fn a_letter_that_is_there_already_ends_a_wait_at_once() {
+fn unread_mail_ends_a_wait_at_once() {
     let mut app = family();
     send(&mut app, "ann", 0, "early");
     wait(&mut app, 0, "{}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "1 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "1 unread message.\nann: idle");
     assert_eq!(mail(&app, "root"), [("early".to_owned(), false)], "waiting is not reading");
 }
 
 #[test]
-fn a_letter_that_comes_later_ends_a_wait_when_it_comes() {
+fn mail_that_arrives_later_ends_a_wait() {
     let mut app = family();
     wait(&mut app, 0, "{}");
     assert_waits(&mut app, 0);
     send(&mut app, "bob", 0, "late");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
-fn a_wait_for_one_is_not_ended_by_a_letter_of_another() {
+fn a_wait_for_one_agent_is_not_ended_by_mail_from_another() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     send(&mut app, "bob", 0, "me too");
     assert_waits(&mut app, 0);
     send(&mut app, "ann", 0, "at last");
-    assert_over(&mut app, 0, "2 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "2 unread messages.\nann: waiting for the model");
 }
 
 #[test]
-fn who_goes_idle_without_writing_is_waited_for_no_longer() {
+fn an_agent_that_goes_idle_without_sending_mail_is_no_longer_waited_for() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     assert_waits(&mut app, 0);
     app.ask(1, Change::Interrupt);
-    assert_over(&mut app, 0, "0 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nann: idle");
 }
 
 #[test]
-fn who_still_has_something_queued_is_not_done() {
+fn an_agent_with_queued_texts_is_not_done() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     app.say(1, "and then\n!hang");
@@ -97,38 +97,38 @@ fn who_still_has_something_queued_is_not_done() {
     assert_waits(&mut app, 0);
     assert_eq!(app.state(1), State::Idle);
     app.ask(1, Change::Unqueue);
-    assert_over(&mut app, 0, "0 unread letters.\nann: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nann: idle");
 }
 
 #[test]
-fn who_was_forked_just_now_is_waited_for_until_it_is_done() {
+fn an_agent_that_was_just_forked_is_waited_for_until_it_is_done() {
     let mut app = family();
     app.say(0, "!tool fork {\"name\":\"new\",\"prompt\":\"!hang\"}\n!tool wait {\"from\":\"new\"}");
     app.turn();
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.state(0), State::ExecutingTool);
     app.ask(app.n("new"), Change::Interrupt);
-    assert_over(&mut app, 0, "0 unread letters.\nnew: idle");
+    assert_over(&mut app, 0, "0 unread messages.\nnew: idle");
 }
 
 #[test]
-fn who_dies_is_waited_for_no_longer() {
+fn a_killed_agent_is_no_longer_waited_for() {
     let mut app = family();
     let ann = app.id(1);
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     app.ask(0, Change::Kill { agent_id: ann, cascade: false });
-    assert_over(&mut app, 0, "0 unread letters.\nann (dead): dead");
+    assert_over(&mut app, 0, "0 unread messages.\nann (dead): dead");
 }
 
 #[test]
-fn a_wait_for_whom_the_same_turn_kills_is_answered() {
+fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     let bob = app.n("bob");
     app.say(bob, "!slow 100\nI\n!tool wait {\"from\":\"ann\"}");
     app.turn();
-    // The command and the end of the reply are news of one turn.
+    // The command and the end of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"/kill ann\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
@@ -140,26 +140,26 @@ fn a_wait_of_no_time_says_what_there_is() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "The time is over. 0 unread letters.");
+    assert_over(&mut app, 0, "Timed out. 0 unread letters.");
     wait(&mut app, 0, "{\"timeout\":0,\"from\":\"ann\"}");
-    assert_over(&mut app, 0, "The time is over. 0 unread letters.\nann: waiting for the model");
+    assert_over(&mut app, 0, "Timed out. 0 unread letters.\nann: waiting for the model");
     send(&mut app, "ann", 0, "there");
     wait(&mut app, 0, "{\"timeout\":0}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
 fn a_wait_in_the_background_costs_nothing_until_its_time_is_over() {
     let mut app = family();
     wait(&mut app, 1, "{\"timeout\":60}");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     let expected = Timeout { after: Some(Duration::from_secs(60)), why: WakeReason::Agent(app.id(1), "wait") };
     assert_eq!(app.timeout(), expected);
     assert!(app.repl.roster().with_live_tools().is_empty() && app.repl.roster().at_work().is_empty());
     app.advance(Duration::from_millis(59_999));
     assert_waits(&mut app, 1);
     app.advance(Duration::from_millis(1));
-    assert_over(&mut app, 1, "The time is over. 0 unread letters.");
+    assert_over(&mut app, 1, "Timed out. 0 unread letters.");
     assert_eq!(app.timeout().why, WakeReason::Nothing);
 }
 
@@ -177,15 +177,15 @@ fn a_wait_that_names_no_time_ends_after_five_minutes_and_none_lasts_more_than_an
 }
 
 #[test]
-fn who_waits_for_itself_waits_for_a_letter_but_not_for_ever() {
+fn a_wait_for_oneself_ends_with_mail_or_with_its_time() {
     let mut app = family();
     wait(&mut app, 1, "{\"timeout\":10,\"from\":\"ann\"}");
     assert_waits(&mut app, 1);
     app.advance(Duration::from_secs(10));
-    assert_over(&mut app, 1, "The time is over.");
+    assert_over(&mut app, 1, "Timed out.");
     send(&mut app, "ann", 1, "a note to myself");
     wait(&mut app, 1, "{\"from\":\"ann\"}");
-    assert_over(&mut app, 1, "1 unread letters.");
+    assert_over(&mut app, 1, "1 unread message.");
 }
 
 #[test]
@@ -197,12 +197,12 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
     send(&mut app, "ann", 0, "from ann");
     assert_waits(&mut app, 0);
     app.ask(2, Change::Interrupt);
-    assert_over(&mut app, 0, "1 unread letters.\nann: waiting for the model\nbob: idle");
+    assert_over(&mut app, 0, "1 unread message.\nann: waiting for the model\nbob: idle");
     assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is told of once");
 }
 
 #[test]
-fn a_wait_for_somebody_unknown_is_an_error_at_once() {
+fn a_wait_for_an_unknown_agent_is_an_error_at_once() {
     let mut app = family();
     wait(&mut app, 0, "{\"from\":\"ann,carl\"}");
     assert_over(&mut app, 0, "there is no agent \"carl\"");
@@ -210,27 +210,27 @@ fn a_wait_for_somebody_unknown_is_an_error_at_once() {
 }
 
 #[test]
-fn a_wait_that_is_interrupted_is_answered_and_its_letter_is_not_lost() {
+fn a_wait_that_is_interrupted_is_answered_and_its_mail_is_not_lost() {
     let mut app = family();
     wait(&mut app, 0, "{}");
     app.escape();
     assert_eq!(app.kinds(0).split_off(2), ["user", "tool_call", "usage", "tool_result", "interrupted"]);
     send(&mut app, "ann", 0, "late");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!((app.state(0), mail(&app, "root")), (State::Idle, vec![("late".to_owned(), false)]));
     wait(&mut app, 0, "{}");
-    assert_over(&mut app, 0, "1 unread letters.");
+    assert_over(&mut app, 0, "1 unread message.");
 }
 
 #[test]
-fn a_wait_that_a_crash_cuts_is_answered_and_its_letter_is_there() {
+fn a_wait_that_is_cut_by_a_crash_is_answered_and_its_mail_is_there() {
     let mut app = family();
     wait(&mut app, 0, "{}");
     let app = app.crash_and_restart();
     assert!(answer(&app, 0).is_some_and(|words| words.contains("the process ended")));
     let mut app = app;
     send(&mut app, "ann", 0, "late");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!((app.state(0), bodies(&app, "root")), (State::Idle, vec!["late".to_owned()]));
 }
 
@@ -240,23 +240,23 @@ fn two_waits_of_one_reply_end_each_for_itself() {
     keep_busy(&mut app, "ann");
     keep_busy(&mut app, "bob");
     app.say(0, "!tool wait {\"from\":\"ann\"}\n!tool wait {\"from\":\"bob\"}");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     send(&mut app, "bob", 0, "first");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.state(0), State::ExecutingTool);
     send(&mut app, "ann", 0, "second");
     app.turn_until("both are over", |app| app.state(0) == State::Idle);
     let answers: Vec<String> = app.tool_results(0).into_iter().map(|result| result.content).collect();
-    assert!(answers[0].starts_with("2 unread letters.\nann") && answers[1].starts_with("1 unread letters.\nbob"));
+    assert!(answers[0].starts_with("2 unread messages.\nann") && answers[1].starts_with("1 unread message.\nbob"));
 }
 
 #[test]
-fn who_waits_holds_no_place_so_that_the_helper_can_work() {
+fn an_agent_that_waits_for_mail_holds_no_slot() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork_named(0, "ann");
     app.say(1, "!slow 10\nworks\n!tool send_mail {\"to\":\"parent\",\"body\":\"done\"}");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
-    // Ann holds the only place; it is the root's only when she lets go of it.
+    // Ann holds the only slot; the root gets it when she releases it.
     assert_eq!(app.state(0), State::WaitingForLlm);
     app.turn_until("the end of both", |app| {
         app.clock.advance(Duration::from_millis(1));

@@ -66,9 +66,9 @@ impl Kind {
         }
     }
 
-    /// What its model seals, as it goes back; nothing where nothing is sealed.
-    fn seal(self) -> Option<String> {
-        (self != Self::OpenAi).then(|| format!("{}-seal", self.mark()))
+    /// The signature in the form in which it goes back; empty for none.
+    fn signature(self) -> Option<String> {
+        (self != Self::OpenAi).then(|| format!("{}-signature", self.mark()))
     }
 
     fn entry(self, peer: &Peer) -> ProviderEntry {
@@ -113,7 +113,7 @@ fn play_openai(exchange: &Exchange, id: usize, piece: Piece<'_>) {
 
 fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let (id, message) = (format!("toolu_{id}"), Message::begin(exchange));
-    let think = || message.thinking("a thought", "basalt-seal");
+    let think = || message.thinking("a thought", "basalt-signature");
     match piece {
         Piece::Thinks => _ = message.open_thinking("a thought"),
         Piece::Says(text) => _ = think().open_text(text),
@@ -127,7 +127,7 @@ fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
 fn play_responses(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let (call, mut script) = (format!("call_{id}"), Script::start(exchange));
     let mut thought = reasoning(id, "a thought");
-    thought["encrypted_content"] = "granite-seal".into();
+    thought["encrypted_content"] = "granite-signature".into();
     match piece {
         Piece::Thinks => _ = script.open_reasoning("a thought"),
         Piece::Says(text) => _ = script.reasoning(&thought).open_text(text),
@@ -146,7 +146,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let arguments = |command| serde_json::from_str::<Value>(&bash(command)).expect("JSON");
     let call = |command| {
         let call = json!({"id": format!("k{id}"), "name": "bash", "args": arguments(command)});
-        json!({"functionCall": call, "thoughtSignature": "marble-seal"})
+        json!({"functionCall": call, "thoughtSignature": "marble-signature"})
     };
     let stop = json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}]});
     exchange.stream();
@@ -162,7 +162,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
             exchange.event(&parts(json!([thought, {"text": "I look."}, call(command)]))).event(&stop).end()
         }
         Piece::Ends(text) => {
-            let signed = json!({"text": text, "thoughtSignature": "marble-seal"});
+            let signed = json!({"text": text, "thoughtSignature": "marble-signature"});
             exchange.event(&parts(json!([thought, signed]))).event(&stop).end()
         }
     };
@@ -245,9 +245,9 @@ impl Scene {
         let exchange = self.ask("\x15and now?", Piece::Ends("all is well"));
         self.app.turn_until("the end of the turn", |app| app.state(focus) == State::Idle);
         assert_eq!(self.app.replies(focus).last().map(String::as_str), Some("all is well"));
-        let told = all_of(&exchange);
-        assert!(told.contains("and now?"), "{told}");
-        told
+        let converse = all_of(&exchange);
+        assert!(converse.contains("and now?"), "{converse}");
+        converse
     }
 }
 
@@ -261,7 +261,7 @@ fn all_of(exchange: &Exchange) -> String {
 struct Event {
     name: &'static str,
     happen: fn(&mut Scene),
-    told: &'static [&'static str],
+    converse: &'static [&'static str],
     untold: &'static [&'static str],
 }
 
@@ -273,7 +273,7 @@ const EVENTS: &[Event] = &[
             scene.see("I was ab");
             scene.interrupt();
         },
-        told: &["I was ab"],
+        converse: &["I was ab"],
         untold: &[],
     },
     Event {
@@ -283,7 +283,7 @@ const EVENTS: &[Event] = &[
             scene.see("a thought");
             scene.interrupt();
         },
-        told: &[],
+        converse: &[],
         untold: &["a thought"],
     },
     Event {
@@ -293,7 +293,7 @@ const EVENTS: &[Event] = &[
             scene.see("I look.");
             scene.interrupt();
         },
-        told: &["I look."],
+        converse: &["I look."],
         untold: &["{\\\"comm"],
     },
     Event {
@@ -305,7 +305,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until("the command runs", |_| up.exists());
             scene.interrupt();
         },
-        told: &["I look.", "sleep 60"],
+        converse: &["I look.", "sleep 60"],
         untold: &[],
     },
     Event {
@@ -315,7 +315,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_asked(0);
             scene.interrupt();
         },
-        told: &["I look."],
+        converse: &["I look."],
         untold: &[],
     },
     Event {
@@ -325,7 +325,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_idle();
             assert!(scene.app.last_error(0).contains("Boom."), "{}", scene.app.last_error(0));
         },
-        told: &["so far"],
+        converse: &["so far"],
         untold: &["Boom."],
     },
     Event {
@@ -336,7 +336,7 @@ const EVENTS: &[Event] = &[
             scene.see("I was ab");
             crash(scene);
         },
-        told: &["result-23", "done", "I was ab"],
+        converse: &["result-23", "done", "I was ab"],
         untold: &[],
     },
     Event {
@@ -348,37 +348,37 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until("the command runs", |_| up.exists());
             crash(scene);
         },
-        told: &["I look."],
+        converse: &["I look."],
         untold: &[],
     },
     Event {
         name: "a slice that begins with a reply",
         happen: |scene| slice(scene, "1:"),
-        told: &["result-23", "done"],
+        converse: &["result-23", "done"],
         untold: &["the first"],
     },
     Event {
         name: "a slice through a call and its result",
         happen: |scene| slice(scene, "0:3"),
-        told: &["the first", "result-23"],
+        converse: &["the first", "result-23"],
         untold: &[],
     },
     Event {
         name: "a slice of which the last word is a reply with a call",
         happen: |scene| slice(scene, "0:2"),
-        told: &["the first", "I look."],
+        converse: &["the first", "I look."],
         untold: &["done"],
     },
     Event {
         name: "a slice that turns everything round and tells it twice",
         happen: |scene| slice(scene, "-2:,0:-2,1:,inject:'quite new'"),
-        told: &["result-23", "done", "quite new"],
+        converse: &["result-23", "done", "quite new"],
         untold: &[],
     },
     Event {
         name: "a slice with short results",
         happen: |scene| slice(scene, "compact:0:"),
-        told: &["the first", "done"],
+        converse: &["the first", "done"],
         untold: &[],
     },
     Event {
@@ -389,7 +389,7 @@ const EVENTS: &[Event] = &[
             scene.round("the second", "echo further-$((20+3))", "done too");
             scene.app.enter("/rewind here");
         },
-        told: &["the first", "result-23", "done"],
+        converse: &["the first", "result-23", "done"],
         untold: &["the second", "further-23", "done too"],
     },
     Event {
@@ -403,7 +403,7 @@ const EVENTS: &[Event] = &[
             scene.kind.play(&exchange, scene.requests, Piece::Ends("done too"));
             scene.app.turn_until_idle();
         },
-        told: &["the first", "result-23", "done"],
+        converse: &["the first", "result-23", "done"],
         untold: &["the second", "done too"],
     },
     Event {
@@ -412,7 +412,7 @@ const EVENTS: &[Event] = &[
             scene.round("the first", "true", "done");
             scene.app.enter("/clear");
         },
-        told: &[],
+        converse: &[],
         untold: &["the first", "done", "I look."],
     },
     Event {
@@ -422,13 +422,13 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_asked(0);
             scene.app.ask(0, Change::Submit("queued".into()));
             scene.allow();
-            let told = all_of(&scene.answer(Piece::Ends("done")));
-            assert!(told.contains("result-23") && !told.contains("queued"), "{told}");
-            let told = all_of(&scene.answer(Piece::Ends("done too")));
-            assert!(told.contains("done") && told.contains("queued"), "{told}");
+            let converse = all_of(&scene.answer(Piece::Ends("done")));
+            assert!(converse.contains("result-23") && !converse.contains("queued"), "{converse}");
+            let converse = all_of(&scene.answer(Piece::Ends("done too")));
+            assert!(converse.contains("done") && converse.contains("queued"), "{converse}");
             scene.app.turn_until_idle();
         },
-        told: &["the first", "queued", "done too"],
+        converse: &["the first", "queued", "done too"],
         untold: &[],
     },
     Event {
@@ -442,7 +442,7 @@ const EVENTS: &[Event] = &[
             scene.answer(Piece::Ends("done"));
             scene.app.turn_until_idle();
         },
-        told: &["the first", "I was ab", "queued", "done"],
+        converse: &["the first", "I was ab", "queued", "done"],
         untold: &[],
     },
     Event {
@@ -453,7 +453,7 @@ const EVENTS: &[Event] = &[
             scene.see("I was ab");
             scene.app.enter("/fork --name kid");
         },
-        told: &["the first", "result-23", "done"],
+        converse: &["the first", "result-23", "done"],
         untold: &["I was ab"],
     },
 ];
@@ -481,12 +481,22 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
         for event in EVENTS {
             let mut scene = Scene::new(kind, "high");
             (event.happen)(&mut scene);
-            let told = scene.goes_on();
-            for words in event.told {
-                assert!(told.contains(words), "{} after {}: {words:?} is not told\n{told}", kind.name(), event.name);
+            let converse = scene.goes_on();
+            for words in event.converse {
+                assert!(
+                    converse.contains(words),
+                    "{} after {}: {words:?} is not told\n{converse}",
+                    kind.name(),
+                    event.name
+                );
             }
             for words in event.untold {
-                assert!(!told.contains(words), "{} after {}: {words:?} is told\n{told}", kind.name(), event.name);
+                assert!(
+                    !converse.contains(words),
+                    "{} after {}: {words:?} is told\n{converse}",
+                    kind.name(),
+                    event.name
+                );
             }
         }
     }
@@ -504,22 +514,25 @@ fn a_switch_from_each_model_to_each_other_takes_nothing_of_the_first_along_and_f
             scene.app.turn_until_asked(0);
             scene.switch(other);
             scene.allow();
-            let told = all_of(&scene.answer(Piece::Calls("echo of-the-other-$((20+3))")));
+            let converse = all_of(&scene.answer(Piece::Calls("echo of-the-other-$((20+3))")));
             assert!(
-                told.contains("result-23") && told.contains("further-23") && told.contains("I look."),
-                "{story}: {told}"
+                converse.contains("result-23") && converse.contains("further-23") && converse.contains("I look."),
+                "{story}: {converse}"
             );
-            assert!(told.contains(&format!("{}-key", other.mark())) && !told.contains(first.mark()), "{story}: {told}");
+            assert!(
+                converse.contains(&format!("{}-key", other.mark())) && !converse.contains(first.mark()),
+                "{story}: {converse}"
+            );
             scene.allow();
             scene.answer(Piece::Ends("done too"));
             scene.app.turn_until_idle();
 
             scene.switch(first);
-            let told = scene.goes_on();
-            assert!(told.contains("of-the-other-23") && told.contains("done too"), "{story}, back: {told}");
-            assert!(!told.contains(other.mark()), "{story}, back: {told}");
-            let seals = first.seal().map_or(0, |seal| told.matches(&seal).count());
-            assert_eq!(seals, if first == Kind::OpenAi { 0 } else { 3 }, "{story}, back: {told}");
+            let converse = scene.goes_on();
+            assert!(converse.contains("of-the-other-23") && converse.contains("done too"), "{story}, back: {converse}");
+            assert!(!converse.contains(other.mark()), "{story}, back: {converse}");
+            let signatures = first.signature().map_or(0, |signature| converse.matches(&signature).count());
+            assert_eq!(signatures, if first == Kind::OpenAi { 0 } else { 3 }, "{story}, back: {converse}");
         }
     }
 }
@@ -540,10 +553,10 @@ fn an_amount_of_thinking_that_the_next_model_does_not_take_is_not_sent_to_it() {
                 scene.app.turn_until_idle();
                 scene.switch(other);
                 assert!(scene.app.screen_text().contains(&format!("does not take thinking {thinking}")));
-                let told = scene.goes_on();
-                let told = told.replace("reasoning.encrypted_content", "");
+                let converse = scene.goes_on();
+                let converse = converse.replace("reasoning.encrypted_content", "");
                 for word in said {
-                    assert!(!told.contains(word), "{thinking} {} -> {}: {told}", first.name(), other.name());
+                    assert!(!converse.contains(word), "{thinking} {} -> {}: {converse}", first.name(), other.name());
                 }
             }
         }

@@ -147,13 +147,13 @@ fn after_an_interrupt_behind_a_call_that_was_streamed_the_call_is_not_told() {
 
 #[test]
 fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered() {
-    for runs in [false, true] {
+    for is_running in [false, true] {
         let peer = Peer::start();
         let mut app = app(&peer);
         app.enter("go");
         reply(&app.accept(&peer), look_and_run("touch up; sleep 60"));
         app.turn_until_asked(0);
-        if runs {
+        if is_running {
             app.type_bytes(b"y");
             let up = app.directory().join("up");
             app.turn_until("the command runs", |_| up.exists());
@@ -206,5 +206,5 @@ fn a_wrong_key_gives_the_words_back_and_names_the_reason() {
     app.accept(&peer).answer(400, "application/json", error.to_string());
     app.turn_until_idle();
     assert_eq!(app.agent(0).view.draft.text(), "my words");
-    assert!(app.last_error(0).contains("does not accept the credentials"), "{}", app.last_error(0));
+    assert!(app.last_error(0).contains("rejected the credentials"), "{}", app.last_error(0));
 }

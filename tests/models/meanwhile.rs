@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{house_of, let_pass, mark, runs};
+use crate::support::scene::{app_with_agents, is_running, mark, turn_a_while};
 
 const LIMITED: &[(&str, &str)] = &[("retry-after", "30"), ("content-length", "0")];
 
 /// So many agents who talk to the first; the second is there, too.
 fn app(count: usize, first: &Peer, second: &Peer) -> Harness {
-    house_of(count, plan(first, second))
+    app_with_agents(count, plan(first, second))
 }
 
 fn plan(first: &Peer, second: &Peer) -> Plan {
@@ -29,7 +29,7 @@ fn plan(first: &Peer, second: &Peer) -> Plan {
 fn with_key_command(count: usize, first: &Peer, second: &Peer, command: &str) -> Harness {
     let plan = plan(first, second);
     let endpoint = Endpoint { key_command: Some(command.into()), ..plan.endpoint };
-    house_of(count, Plan { endpoint, real_time: true, ..plan })
+    app_with_agents(count, Plan { endpoint, real_time: true, ..plan })
 }
 
 fn origin(exchange: &Exchange) -> String {
@@ -41,7 +41,7 @@ fn answer(exchange: &Exchange) {
 }
 
 fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Place)
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn who_stands_in_a_paused_line_goes_on_with_a_model_of_another_provider() {
     app.accept(&first).head(429, LIMITED);
     app.turn_until("a retry", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
     app.say(0, "from 0");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(is_in_line(&app, 0));
     app.enter("/model second/small");
     assert_eq!(origin(&app.accept(&second)), "from 0");
@@ -122,11 +122,11 @@ fn who_waits_for_a_key_asks_another_provider_at_once_and_the_command_ends() {
     let mark = mark();
     let mut app = with_key_command(1, &first, &second, &format!("sleep {mark}"));
     app.say(0, "from 0");
-    app.turn_until("the command", |_| runs(&mark));
+    app.turn_until("the command", |_| is_running(&mark));
     app.enter("/model second/small");
     let exchange = app.accept(&second);
     assert!(exchange.request().header("authorization").is_none());
-    app.turn_until("the end of the command", |_| !runs(&mark));
+    app.turn_until("the end of the command", |_| !is_running(&mark));
     answer(&exchange);
     app.turn_until_idle();
 }

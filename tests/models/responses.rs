@@ -66,8 +66,8 @@ fn reasoning_a_call_and_its_result_go_back_unchanged_and_in_order() {
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["I look.", "It is found."]);
     let usage = |body: Body| if let Body::Usage(usage) = body { Some(usage) } else { None };
-    let told: Vec<Usage> = app.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
-    assert_eq!(told, [Usage { input: 20, cached: 8, output: 5, ..Usage::default() }; 2]);
+    let converse: Vec<Usage> = app.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
+    assert_eq!(converse, [Usage { input: 20, cached: 8, output: 5, ..Usage::default() }; 2]);
 }
 
 #[test]

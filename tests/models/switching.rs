@@ -6,47 +6,50 @@ use std::time::Duration;
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, PROVIDERS, find};
+use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, find};
 
 use crate::support::validity;
 
-/// What a provider seals in a reply of this text that begins with thinking and ends with calls: a place in the text, and
+/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the text, and
 /// the piece itself, in which `ROUND` stands for a number of its own.
-type Sealed = &'static [(usize, &'static str)];
+type Signed = &'static [(usize, &'static str)];
 
 /// A protocol with a model that thinks.
 struct Model {
     kind: &'static str,
     name: &'static str,
-    /// A word that stands in everything that is its provider's alone: seals, key, base URL, headers.
+    /// A word that stands in everything that is its provider's alone: signatures, key, base URL, headers.
     mark: &'static str,
-    seals: Sealed,
+    signatures: Signed,
 }
 
 const MODELS: &[Model] = &[
-    Model { kind: "openai", name: "gpt-5-mini", mark: "quartz", seals: &[] },
+    Model { kind: "openai", name: "gpt-5-mini", mark: "quartz", signatures: &[] },
     Model {
         kind: "anthropic",
         name: "claude-sonnet-4-5",
         mark: "basalt",
-        seals: &[(0, r#"{"type":"thinking","thinking":"hm","signature":"basalt-seal"}"#)],
+        signatures: &[(0, r#"{"type":"thinking","thinking":"hm","signature":"basalt-signature"}"#)],
     },
     Model {
         kind: "openai-responses",
         name: "gpt-5-mini",
         mark: "granite",
-        seals: &[(0, r#"{"type":"reasoning","id":"rs_ROUND","summary":[],"encrypted_content":"granite-seal"}"#)],
+        signatures: &[(
+            0,
+            r#"{"type":"reasoning","id":"rs_ROUND","summary":[],"encrypted_content":"granite-signature"}"#,
+        )],
     },
     Model {
         kind: "google",
         name: "gemini-3.8-flash",
         mark: "marble",
-        seals: &[
-            (6, r#"{"thoughtSignature":"marble-seal-on-text","bytes":1}"#),
-            (7, r#"{"thoughtSignature":"marble-seal-on-call"}"#),
+        signatures: &[
+            (6, r#"{"thoughtSignature":"marble-signature-on-text","bytes":1}"#),
+            (7, r#"{"thoughtSignature":"marble-signature-on-call"}"#),
         ],
     },
 ];
@@ -60,7 +63,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 }
 
 fn model(kind: &str) -> &'static Model {
-    MODELS.iter().find(|model| model.kind == kind).unwrap_or_else(|| panic!("nobody knows what {kind} seals"))
+    MODELS.iter().find(|model| model.kind == kind).unwrap_or_else(|| panic!("no signatures for {kind}"))
 }
 
 /// A provider of the person's own that speaks this protocol.
@@ -92,8 +95,8 @@ fn request_to(endpoint: &Endpoint, log: &[Body]) -> HttpRequest {
         messages: &messages,
         tools: &[TOOL],
     };
-    match (find(&endpoint.kind).expect("a provider").open)(&conversation) {
-        Ok(Opening::Http(request)) => request,
+    match (find(&endpoint.kind).expect("a provider").build_request)(&conversation) {
+        Ok(ProviderRequest::Http(request)) => request,
         other => panic!("{}: no request: {other:?}", endpoint.kind),
     }
 }
@@ -104,11 +107,14 @@ fn bytes_of(request: &HttpRequest) -> String {
     format!("{}\n{}\n\n{}", request.url, headers.join("\n"), String::from_utf8_lossy(&request.body))
 }
 
-/// A reply by this protocol's model with text, thinking, seals and two calls, of which one fails.
+/// A reply by this protocol's model with text, thinking, signatures and two calls, of which one fails.
 fn round_by(kind: &str, round: usize) -> Vec<Body> {
-    let seal =
-        |(text, json): &(usize, &str)| Seal { text: *text, calls: 0, json: json.replace("ROUND", &round.to_string()) };
-    let seals = model(kind).seals.iter().map(seal).collect();
+    let signature = |(text, json): &(usize, &str)| Signature {
+        text: *text,
+        calls: 0,
+        json: json.replace("ROUND", &round.to_string()),
+    };
+    let signatures = model(kind).signatures.iter().map(signature).collect();
     let (text, by) = ("I look.".to_owned(), endpoint(kind).full_name());
     let ids = [format!("{kind}-{round}-a"), format!("{kind}-{round}-b")];
     let call = |id: &String| ToolCall { id: id.clone(), name: "bash".into(), arguments: r#"{"command":"ls"}"#.into() };
@@ -119,7 +125,7 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
         is_error: place == 1,
         duration: Duration::ZERO,
     };
-    let reply = Reply { text, thinking: "hm".into(), is_partial: false, seals, by };
+    let reply = Reply { text, thinking: "hm".into(), is_partial: false, signatures, by };
     let calls = ids.iter().map(call).map(Body::ToolCall);
     let results = ids.iter().enumerate().map(result).map(Body::ToolResult);
     std::iter::once(Body::Assistant(reply)).chain(calls).chain(results).collect()
@@ -170,10 +176,10 @@ fn back_at_the_first_model_its_seals_are_there_again_unchanged() {
             let back = request(first, &further);
             assert_valid(first, &back, &story);
             let (alone, back) = (bytes_of(&alone), bytes_of(&back));
-            for (_, json) in model(first).seals {
-                let seal = json.split('"').find(|piece| piece.contains("-seal")).expect("a mark");
-                assert_eq!(alone.matches(seal).count(), 2, "{story}: both rounds have it: {alone}");
-                assert_eq!(back.matches(seal).count(), 2, "{story}: {back}");
+            for (_, json) in model(first).signatures {
+                let signature = json.split('"').find(|piece| piece.contains("-signature")).expect("a mark");
+                assert_eq!(alone.matches(signature).count(), 2, "{story}: both rounds have it: {alone}");
+                assert_eq!(back.matches(signature).count(), 2, "{story}: {back}");
             }
             assert!(!back.contains(model(other).mark), "{story}: nothing of the other: {back}");
             let rounds = |bytes: &str| bytes.split("result 1").next().map(str::to_owned);
@@ -190,7 +196,7 @@ fn a_seal_goes_to_no_other_model_of_the_same_protocol() {
         for (other, log) in [other_provider, other_model].iter().zip(conversations(kind)) {
             let request = request_to(other, &log);
             assert_valid(kind, &request, kind);
-            assert!(!bytes_of(&request).contains("-seal"), "{}: {}", other.full_name(), bytes_of(&request));
+            assert!(!bytes_of(&request).contains("-signature"), "{}: {}", other.full_name(), bytes_of(&request));
         }
     }
 }

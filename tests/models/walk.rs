@@ -11,10 +11,10 @@ use polylogue::domain::message::Message;
 use polylogue::repl::WakeReason;
 
 use crate::support::PATIENCE;
-use crate::support::dice::Dice;
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_valid, house_of};
+use crate::support::random::Random;
+use crate::support::scene::{app_with_agents, assert_valid};
 
 const MODELS: [&str; 6] = ["openai/test", "openai/other", "second/a", "third/b", "fourth/c", "echo/echo"];
 const TEXTS: [&str; 7] = [
@@ -61,19 +61,19 @@ fn plan(peers: &[Peer; 3], places: usize) -> Plan {
 }
 
 /// One thing that a person, the machine or time does.
-fn step(mut app: Harness, dice: &mut Dice) -> Harness {
-    let n = dice.below(app.repl.roster().len());
+fn step(mut app: Harness, random: &mut Random) -> Harness {
+    let n = random.below(app.repl.roster().len());
     let id = app.id(n);
-    match dice.below(12) {
+    match random.below(12) {
         0..=2 => app.say(n, "words"),
-        3 => type_to(&mut app, n, TEXTS[dice.below(TEXTS.len())]),
-        4..=5 => type_to(&mut app, n, &format!("/model {}", MODELS[dice.below(MODELS.len())])),
-        6..=7 => type_to(&mut app, n, COMMANDS[dice.below(COMMANDS.len())]),
-        8 => app.ask(n, if dice.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
-        9 if n > 0 && dice.below(2) == 0 => app.ask(0, Change::Kill { agent_id: id, cascade: dice.below(2) == 0 }),
-        9 if dice.below(3) == 0 => app = app.crash_and_restart(),
-        10 => drop(app.advance(Duration::from_millis(dice.below(9000) as u64))),
-        _ => answer_questions(&mut app, |dice| dice.below(3) > 0, dice),
+        3 => type_to(&mut app, n, TEXTS[random.below(TEXTS.len())]),
+        4..=5 => type_to(&mut app, n, &format!("/model {}", MODELS[random.below(MODELS.len())])),
+        6..=7 => type_to(&mut app, n, COMMANDS[random.below(COMMANDS.len())]),
+        8 => app.ask(n, if random.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
+        9 if n > 0 && random.below(2) == 0 => app.ask(0, Change::Kill { agent_id: id, cascade: random.below(2) == 0 }),
+        9 if random.below(3) == 0 => app = app.crash_and_restart(),
+        10 => drop(app.advance(Duration::from_millis(random.below(9000) as u64))),
+        _ => answer_questions(&mut app, |random| random.below(3) > 0, random),
     }
     app
 }
@@ -85,18 +85,18 @@ fn type_to(app: &mut Harness, n: usize, line: &str) {
     app.type_bytes(b"\x15");
 }
 
-fn answer_questions(app: &mut Harness, allows: fn(&mut Dice) -> bool, dice: &mut Dice) {
+fn answer_questions(app: &mut Harness, allows: fn(&mut Random) -> bool, random: &mut Random) {
     for id in app.repl.roster().asking().clone() {
         let question = app.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
-        let change = question.map(|question| Change::Answer { question, allowed: allows(dice) });
+        let change = question.map(|question| Change::Answer { question, allowed: allows(random) });
         change.map_or(Ok(()), |change| app.repl.ask(id, change)).expect("an answer");
     }
 }
 
 /// What a server does to a valid request.
-fn play(exchange: &Exchange, dice: &mut Dice) {
+fn play(exchange: &Exchange, random: &mut Random) {
     assert_valid(&exchange.request().json());
-    match dice.below(10) {
+    match random.below(10) {
         0..=2 => drop(exchange.stream().text("fine").usage(5, 6).finish("stop").done()),
         3 => drop(exchange.head(429, &[("retry-after", "7"), ("content-length", "0")])),
         4 => drop(exchange.head(503, &[("content-length", "0")])),
@@ -109,13 +109,13 @@ fn play(exchange: &Exchange, dice: &mut Dice) {
 }
 
 /// From now on all servers answer and all is allowed: everybody comes to rest.
-fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, dice: &mut Dice) {
+fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, random: &mut Random) {
     let (mut restless, start) = (0, Instant::now());
     for turn in 0.. {
         open.drain(..).chain(peers.iter().filter_map(Peer::try_accept)).for_each(|exchange| {
             exchange.stream().text("fine").finish("stop").done();
         });
-        answer_questions(app, |_| true, dice);
+        answer_questions(app, |_| true, random);
         let timeout = app.timeout();
         if timeout.why == WakeReason::Nothing && app.repl.roster().busy().is_empty() {
             return;
@@ -136,35 +136,36 @@ fn facts(app: &Harness, n: usize) -> String {
     let agent = app.agent(n);
     let talk = &agent.talk;
     let runs_on = (talk.endpoint.full_name(), talk.thinking, &talk.environment.spec, &talk.system);
-    format!("{} {:?} {:?} {runs_on:?}", agent.id(), agent.state(), agent.queue)
+    let queue: Vec<_> = agent.queue.iter().map(|entry| (entry.id, &entry.text, entry.is_command)).collect();
+    format!("{} {:?} {queue:?} {runs_on:?}", agent.id(), agent.state())
 }
 
-fn told(history: &History) -> Vec<Message> {
+fn converse(history: &History) -> Vec<Message> {
     history.conversation().into_iter().cloned().collect()
 }
 
 fn walk(seed: u64) {
-    let (mut dice, peers) = (Dice(seed), [Peer::start(), Peer::start(), Peer::start()]);
-    let mut app = house_of(4, plan(&peers, 1 + (seed % 4) as usize));
+    let (mut random, peers) = (Random(seed), [Peer::start(), Peer::start(), Peer::start()]);
+    let mut app = app_with_agents(4, plan(&peers, 1 + (seed % 4) as usize));
     let mut open = Vec::new();
     for _ in 0..150 {
-        app = step(app, &mut dice);
+        app = step(app, &mut random);
         app.turn_within(Duration::from_millis(2));
         open.extend(peers.iter().filter_map(Peer::try_accept));
-        if !open.is_empty() && dice.below(3) == 0 {
-            play(&open.swap_remove(dice.below(open.len())), &mut dice);
+        if !open.is_empty() && random.below(3) == 0 {
+            play(&open.swap_remove(random.below(open.len())), &mut random);
         }
     }
-    come_to_rest(&mut app, &peers, open, &mut dice);
+    come_to_rest(&mut app, &peers, open, &mut random);
     let agents = 0..app.repl.roster().len();
     assert!(agents.clone().all(|n| app.state(n) == State::Idle && !app.agent(n).view.is_spinning()));
     assert!(app.repl.roster().at_work().is_empty() && app.repl.unsaved() == 0);
     let before: Vec<_> = agents.clone().map(|n| facts(&app, n)).collect();
-    let known: Vec<_> = agents.clone().map(|n| app.agent(n).talk.history.as_ref().map(told)).collect();
+    let known: Vec<_> = agents.clone().map(|n| app.agent(n).talk.history.as_ref().map(converse)).collect();
     let app = app.crash_and_restart();
     assert_eq!(agents.clone().map(|n| facts(&app, n)).collect::<Vec<_>>(), before);
     for (n, known) in known.into_iter().enumerate().filter_map(|(n, known)| Some((n, known?))) {
-        assert_eq!(told(&History::from_messages(app.log(n))), known);
+        assert_eq!(converse(&History::from_messages(app.log(n))), known);
     }
 }
 

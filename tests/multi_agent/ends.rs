@@ -44,7 +44,7 @@ fn a_signal_stops_the_members_and_what_there_is_of_an_answer_is_written() {
         exchange.wait_for_close();
         let told = program.ends();
         assert_eq!((told.code, &*told.out), (code, "hello\n"), "{told:?}");
-        for words in ["bob: stopped: interrupted", "eve is skipped: not started: interrupted", "of what there was"] {
+        for words in ["bob: stopped: interrupted", "eve is skipped: not started: interrupted", "partial answer"] {
             assert!(told.err.contains(words), "{words}: {told:?}");
         }
     }

@@ -64,7 +64,7 @@ fn the_chat_goes_on_with_them_too() {
         (&["-c", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),
         (&["-c", "--read-only"], "the first one"),
-        (&["-r"], "/switch NAME, NUMBER or ID shows one of these"),
+        (&["-r"], "to show an agent: /switch NAME, NUMBER or ID"),
     ] {
         let mut pty = Pty::spawn(PROGRAM, words, &envs, (100, 30));
         pty.wait_for_text(seen);

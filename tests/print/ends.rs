@@ -133,7 +133,7 @@ fn a_call_that_a_person_would_have_to_allow_is_refused_and_the_model_is_told_why
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
     let lines: Vec<&str> = told.err.lines().collect();
-    assert_eq!(lines, ["polylogue: refused, because nobody is there who could allow it: bash: touch made"]);
+    assert_eq!(lines, ["polylogue: refused a tool call that needs approval: bash: touch made"]);
     assert!(!file.exists());
 }
 
@@ -150,7 +150,7 @@ fn children_that_are_still_at_work_are_cut_kept_and_counted() {
     parent.stream().text("it runs").finish("stop").done();
     let told = program.ends();
     assert_eq!((told.code, told.out.as_str()), (0, "it runs\n"), "{told:?}");
-    assert!(told.err.contains("1 other agent was still at work: cut, and kept"), "{told:?}");
+    assert!(told.err.contains("interrupted 1 other agent still at work"), "{told:?}");
     assert_eq!(home.agents(), 3);
     assert!(texts(&home.log(2)).contains(&"help"));
 }

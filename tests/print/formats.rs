@@ -10,7 +10,7 @@ fn only_the_answer_is_on_standard_output_and_replies_stand_on_lines_of_their_own
     let home = Home::new();
     let told = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
     assert_eq!(told.out, "I look\nit is not there\n", "{told:?}");
-    assert!(told.err.contains("No model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
+    assert!(told.err.contains("no model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn each_line_of_the_input_is_a_turn_and_a_bad_one_is_told_and_skipped() {
     let told = program.ends();
     assert_eq!((told.code, &told.result()["turns"], &told.result()["text"]), (0, &json!(3), &json!("3")), "{told:?}");
     assert_eq!(told.err.lines().count(), 1, "{told:?}");
-    assert!(told.err.starts_with("polylogue: line 2 is skipped: this is not JSON"), "{told:?}");
+    assert!(told.err.starts_with("polylogue: skipped line 2: invalid JSON"), "{told:?}");
     assert_eq!(texts(&home.log(1)), ["one", "1", "two", "2", "three", "3"]);
 }
 

@@ -9,10 +9,10 @@ use polylogue::base::error::{ErrorKind, Result};
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, ModelFacts, Secret};
 use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, find};
+use polylogue::provider::{Conversation, ProviderRequest, find};
 use serde_json::Value;
 
 use crate::support::{harness, validity};
@@ -40,7 +40,7 @@ struct Asked<'a> {
 
 fn asked(model: &str) -> Asked<'static> {
     let endpoint = harness::endpoint("anthropic", model, "https://api.anthropic.com/v1");
-    Asked { endpoint, thinking: Thinking::Unsaid, system: "Be brief.", tools: TOOLS }
+    Asked { endpoint, thinking: Thinking::Unspecified, system: "Be brief.", tools: TOOLS }
 }
 
 impl Asked<'_> {
@@ -52,7 +52,7 @@ impl Asked<'_> {
         let log: Vec<_> =
             bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
         let messages: Vec<_> = log.iter().collect();
-        match (find("anthropic").unwrap().open)(&Conversation {
+        match (find("anthropic").unwrap().build_request)(&Conversation {
             endpoint: &self.endpoint,
             key: self.endpoint.key.as_ref(),
             thinking: self.thinking,
@@ -60,8 +60,8 @@ impl Asked<'_> {
             messages: &messages,
             tools: self.tools,
         })? {
-            Opening::Http(request) => Ok(request),
-            Opening::Script(_) => panic!("no script"),
+            ProviderRequest::Http(request) => Ok(request),
+            ProviderRequest::Script(_) => panic!("no script"),
         }
     }
 
@@ -82,11 +82,12 @@ fn reply(text: &str) -> Body {
     Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), ..Reply::default() })
 }
 
-/// A reply of the model `by`, with these seals: bytes of text and calls before each.
-fn sealed(by: &str, text: &str, seals: &[(usize, usize, &str)]) -> Body {
-    let seals = seals.iter().map(|(text, calls, json)| Seal { text: *text, calls: *calls, json: (*json).to_owned() });
+/// A reply of the model `by`, with these signatures: bytes of text and calls before each.
+fn signed(by: &str, text: &str, signatures: &[(usize, usize, &str)]) -> Body {
+    let signatures =
+        signatures.iter().map(|(text, calls, json)| Signature { text: *text, calls: *calls, json: (*json).to_owned() });
     let (text, by) = (text.to_owned(), format!("anthropic/{by}"));
-    Body::Assistant(Reply { text, seals: seals.collect(), by, ..Reply::default() })
+    Body::Assistant(Reply { text, signatures: signatures.collect(), by, ..Reply::default() })
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Body {
@@ -98,19 +99,19 @@ fn result(id: &str, content: &str, is_error: bool) -> Body {
     Body::ToolResult(ToolResult { call_id: id.into(), name, content, is_error, duration: Duration::ZERO })
 }
 
-const SEAL: &str = r#"{"type":"thinking","thinking":"Hm }","signature":"c2ln"}"#;
+const SIGNED: &str = r#"{"type":"thinking","thinking":"Hm }","signature":"c2ln"}"#;
 const REDACTED: &str = r#"{"type":"redacted_thinking","data":"eA=="}"#;
 
 /// A conversation as it grows, with everything in it that a good day has.
 fn long_talk(model: &str) -> Vec<Body> {
     vec![
         user("What is in \"a\\b\"?\nAnd c?"),
-        sealed(model, "I look.", &[(0, 0, SEAL), (0, 0, REDACTED)]),
+        signed(model, "I look.", &[(0, 0, SIGNED), (0, 0, REDACTED)]),
         call("toolu_a", "read_file", r#"{"path": "a"}"#),
         call("toolu_b", "read_file", r#"{"path": "c"}"#),
         result("toolu_a", "alpha", false),
         result("toolu_b", "naïve 😀", true),
-        sealed(model, "", &[(0, 0, SEAL)]),
+        signed(model, "", &[(0, 0, SIGNED)]),
         call("toolu_c", "bash", "{}"),
         result("toolu_c", "", false),
         reply("Done."),
@@ -136,10 +137,14 @@ fn bodies_are_the_golden_ones_and_valid() {
         ("always", asked("claude-opus-5-5").thinks(Thinking::Off).body(&[user("Hello")])),
         ("tools-disabled", Asked { tools: &[], ..old.clone() }.body(&talk[..9])),
         (
-            "seals-between",
+            "signatures-between",
             new.body(&[
                 user("go"),
-                sealed("claude-opus-5", "äbc  \n", &[(1, 0, SEAL), (4, 0, REDACTED), (7, 1, SEAL), (900, 900, SEAL)]),
+                signed(
+                    "claude-opus-5",
+                    "äbc  \n",
+                    &[(1, 0, SIGNED), (4, 0, REDACTED), (7, 1, SIGNED), (900, 900, SIGNED)],
+                ),
                 call("a", "bash", "{}"),
                 call("b", "bash", "{}"),
                 result("a", "x", false),
@@ -147,14 +152,14 @@ fn bodies_are_the_golden_ones_and_valid() {
             ]),
         ),
         (
-            "seals-of-another-model",
-            new.body(&[user("go"), sealed("claude-opus-4-8", "yes", &[(0, 0, SEAL)]), user("and?")]),
+            "signatures-of-another-model",
+            new.body(&[user("go"), signed("claude-opus-4-8", "yes", &[(0, 0, SIGNED)]), user("and?")]),
         ),
         (
             "round-begun-without-thinking",
             old.clone().thinks(Thinking::High).body(&[
                 user("go"),
-                sealed("other", "", &[(0, 0, SEAL)]),
+                signed("other", "", &[(0, 0, SIGNED)]),
                 call("a", "bash", "{}"),
                 result("a", "x", false),
             ]),
@@ -177,7 +182,7 @@ fn bodies_are_the_golden_ones_and_valid() {
 #[test]
 fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one_apart_from_the_marks() {
     let without_marks = |body: String| body.replace(MARK, "");
-    for thinking in [Thinking::Unsaid, Thinking::Medium] {
+    for thinking in [Thinking::Unspecified, Thinking::Medium] {
         let asked = asked("claude-haiku-4-5").thinks(thinking);
         let talk = long_talk("claude-haiku-4-5");
         for shorter in [1, 6, 9] {
@@ -256,7 +261,7 @@ fn the_base_url_may_end_with_its_version_or_without() {
 #[test]
 fn where_nothing_was_said_nothing_is_sent() {
     for log in
-        [vec![], vec![user(" ")], vec![sealed("claude-opus-5", " ", &[(0, 0, SEAL)])], vec![result("a", "x", true)]]
+        [vec![], vec![user(" ")], vec![signed("claude-opus-5", " ", &[(0, 0, SIGNED)])], vec![result("a", "x", true)]]
     {
         assert_eq!(asked("claude-opus-5").open(&log).unwrap_err().kind, ErrorKind::BadRequest);
     }

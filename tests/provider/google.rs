@@ -8,10 +8,10 @@ use polylogue::base::error::{ErrorKind, Result};
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, find};
+use polylogue::provider::{Conversation, ProviderRequest, find};
 
 use crate::support::{harness, validity};
 
@@ -38,7 +38,7 @@ struct Asked<'a> {
 
 impl Default for Asked<'_> {
     fn default() -> Self {
-        Self { endpoint: endpoint(), thinking: Thinking::Unsaid, system: "", tools: &[] }
+        Self { endpoint: endpoint(), thinking: Thinking::Unspecified, system: "", tools: &[] }
     }
 }
 
@@ -50,9 +50,9 @@ impl Asked<'_> {
         let (key, system) = (self.endpoint.key.as_ref(), self.system);
         let Self { endpoint, thinking, tools, .. } = self;
         let conversation = Conversation { endpoint, key, thinking: *thinking, system, messages: &messages, tools };
-        match (find("google").expect("a provider").open)(&conversation)? {
-            Opening::Http(request) => Ok(request),
-            Opening::Script(_) => panic!("no script"),
+        match (find("google").expect("a provider").build_request)(&conversation)? {
+            ProviderRequest::Http(request) => Ok(request),
+            ProviderRequest::Script(_) => panic!("no script"),
         }
     }
 
@@ -68,11 +68,11 @@ fn user(text: &str) -> Body {
 /// A reply of the model that is asked, with a signature on the call that comes next.
 fn reply(text: &str, signature: &str) -> Body {
     let json = format!("{{\"thoughtSignature\":{signature:?}}}");
-    let seals = vec![Seal { text: text.len(), calls: 0, json }];
+    let signatures = vec![Signature { text: text.len(), calls: 0, json }];
     Body::Assistant(Reply {
         text: text.into(),
         thinking: "hm".into(),
-        seals,
+        signatures,
         by: endpoint().full_name(),
         ..Reply::default()
     })
@@ -105,7 +105,7 @@ fn long_talk() -> Vec<Body> {
         result("k3", "", false),
         Body::Assistant(Reply {
             text: "Done.".into(),
-            seals: vec![Seal { text: 5, calls: 0, json: r#"{"thoughtSignature":"ZW5k","bytes":0}"#.into() }],
+            signatures: vec![Signature { text: 5, calls: 0, json: r#"{"thoughtSignature":"ZW5k","bytes":0}"#.into() }],
             by: endpoint().full_name(),
             ..Reply::default()
         }),

@@ -87,8 +87,8 @@ fn add(merged: &mut Vec<Value>, event: StreamEvent) {
     match event {
         StreamEvent::Text(text) => join(merged, "text", &text),
         StreamEvent::Thinking(text) => join(merged, "thinking", &text),
-        StreamEvent::Sealed(seal) => {
-            merged.push(json!({"sealed": serde_json::from_str::<Value>(&seal).expect("a seal is JSON")}));
+        StreamEvent::Signature(signature) => {
+            merged.push(json!({"signature": serde_json::from_str::<Value>(&signature).expect("a signature is JSON")}));
         }
         StreamEvent::ToolCall { index, id, name, arguments } => match last {
             Some(last) if last["call"] == index && id.is_empty() && name.is_empty() => {

@@ -11,7 +11,7 @@ use polylogue::domain::http::HttpRequest;
 use polylogue::domain::message::{Body, Message, Reply};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, find};
+use polylogue::provider::{Conversation, ProviderRequest, find};
 use serde_json::Value;
 
 use crate::support::{harness, validity};
@@ -34,16 +34,16 @@ fn open(endpoint: &Endpoint, system: &str, bodies: &[Body], tools: &[ToolDeclara
     let log: Vec<_> =
         bodies.iter().map(|body| Message { id: MessageId(0), body: body.clone(), created_at: 0 }).collect();
     let messages: Vec<_> = log.iter().collect();
-    match (find("openai").unwrap().open)(&Conversation {
+    match (find("openai").unwrap().build_request)(&Conversation {
         endpoint,
         key: endpoint.key.as_ref(),
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system,
         messages: &messages,
         tools,
     })? {
-        Opening::Http(request) => Ok(request),
-        Opening::Script(_) => panic!("no script"),
+        ProviderRequest::Http(request) => Ok(request),
+        ProviderRequest::Script(_) => panic!("no script"),
     }
 }
 
@@ -226,24 +226,24 @@ fn a_model_that_takes_tools_only_without_thinking_is_told_so_and_a_level_is_refu
         let endpoint = Endpoint { model: model.into(), ..endpoint() };
         let conversation =
             Conversation { endpoint: &endpoint, key: None, thinking, system: "", messages: &messages, tools };
-        match (find("openai").unwrap().open)(&conversation)? {
-            Opening::Http(request) => {
+        match (find("openai").unwrap().build_request)(&conversation)? {
+            ProviderRequest::Http(request) => {
                 Ok(serde_json::from_slice::<Value>(&request.body).unwrap()["reasoning_effort"].clone())
             }
-            Opening::Script(_) => panic!("no script"),
+            ProviderRequest::Script(_) => panic!("no script"),
         }
     };
     for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6"] {
-        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok("none".into()), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, TOOLS), Ok("none".into()), "{model}");
         assert_eq!(open(model, Thinking::Off, TOOLS), Ok("none".into()), "{model}");
-        assert_eq!(open(model, Thinking::Unsaid, &[]), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, &[]), Ok(Value::Null), "{model}");
         assert_eq!(open(model, Thinking::High, &[]), Ok("high".into()), "{model}");
         let error = open(model, Thinking::High, TOOLS).unwrap_err();
         assert!(error.message.contains(&format!("/model openai-responses/{model}")), "{}", error.message);
         assert_eq!((find("openai").unwrap().check_thinking)(model, Thinking::High), Err(error));
     }
     for model in ["gpt-5-mini", "gpt-5.2", "openai/gpt-5.6-terra", "qwen3"] {
-        assert_eq!(open(model, Thinking::Unsaid, TOOLS), Ok(Value::Null), "{model}");
+        assert_eq!(open(model, Thinking::Unspecified, TOOLS), Ok(Value::Null), "{model}");
         assert_eq!(open(model, Thinking::High, TOOLS), Ok("high".into()), "{model}");
     }
 }

@@ -8,10 +8,10 @@ use polylogue::base::error::{ErrorKind, Result};
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::{Endpoint, Secret};
 use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::ToolDeclaration;
-use polylogue::provider::{Conversation, Opening, find};
+use polylogue::provider::{Conversation, ProviderRequest, find};
 
 use super::requests::{TOOLS, call, long_talk, partial, result, user};
 use crate::support::{harness, validity};
@@ -32,9 +32,9 @@ fn open(
     let messages: Vec<&Message> = log.iter().collect();
     let key = endpoint.key.as_ref();
     let conversation = Conversation { endpoint, key, thinking, system, messages: &messages, tools };
-    match (find("openai-responses").unwrap().open)(&conversation)? {
-        Opening::Http(request) => Ok(request),
-        Opening::Script(_) => panic!("no script"),
+    match (find("openai-responses").unwrap().build_request)(&conversation)? {
+        ProviderRequest::Http(request) => Ok(request),
+        ProviderRequest::Script(_) => panic!("no script"),
     }
 }
 
@@ -44,7 +44,7 @@ fn text_of(request: &HttpRequest) -> String {
 
 /// The body for a model that reasons and is asked nothing in particular about it.
 fn body(system: &str, bodies: &[Body], tools: &[ToolDeclaration]) -> String {
-    text_of(&open(&endpoint("gpt-5"), Thinking::Unsaid, system, bodies, tools).unwrap())
+    text_of(&open(&endpoint("gpt-5"), Thinking::Unspecified, system, bodies, tools).unwrap())
 }
 
 fn body_thinking(model: &str, thinking: Thinking) -> String {
@@ -52,20 +52,20 @@ fn body_thinking(model: &str, thinking: Thinking) -> String {
 }
 
 /// Reasoning with this number, before so many bytes of text and so many calls have come.
-fn seal(number: usize, text: usize, calls: usize) -> Seal {
+fn signature(number: usize, text: usize, calls: usize) -> Signature {
     let json =
         format!(r#"{{"encrypted_content":"gAAAA-{number}","id":"rs_{number}","summary":[],"type":"reasoning"}}"#);
-    Seal { text, calls, json }
+    Signature { text, calls, json }
 }
 
 /// The phase of a message that ends after so many bytes of text.
-fn phase(name: &str, text: usize) -> Seal {
-    Seal { text, calls: 0, json: format!(r#"{{"phase":"{name}"}}"#) }
+fn phase(name: &str, text: usize) -> Signature {
+    Signature { text, calls: 0, json: format!(r#"{{"phase":"{name}"}}"#) }
 }
 
-fn sealed(text: &str, seals: Vec<Seal>) -> Body {
+fn signed(text: &str, signatures: Vec<Signature>) -> Body {
     let by = endpoint("gpt-5").full_name();
-    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), seals, by, ..Reply::default() })
+    Body::Assistant(Reply { text: text.into(), thinking: "never sent back".into(), signatures, by, ..Reply::default() })
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn bodies_are_the_golden_ones_and_valid() {
         ("tools-disabled", body("Be brief.", &long_talk()[..9], &[])),
         ("partial", body("", &[user("go"), partial("I was about to"), user("go on")], &[])),
         ("lost-result", body("", &[user("go"), call("a", "bash", "{}"), user("and?")], TOOLS)),
-        ("reasoning-and-text", body("", &[user("go"), sealed("Yes.", vec![seal(1, 0, 0)]), user("and?")], &[])),
+        ("reasoning-and-text", body("", &[user("go"), signed("Yes.", vec![signature(1, 0, 0)]), user("and?")], &[])),
         (
             "reasoning-and-calls",
             body(
                 "",
                 &[
                     user("go"),
-                    sealed("", vec![seal(1, 0, 0), seal(2, 0, 1)]),
+                    signed("", vec![signature(1, 0, 0), signature(2, 0, 1)]),
                     call("a", "bash", "{}"),
                     call("b", "bash", "{}"),
                     result("a", "x"),
@@ -99,7 +99,7 @@ fn bodies_are_the_golden_ones_and_valid() {
                 "",
                 &[
                     user("go"),
-                    sealed("naïve", vec![seal(1, 0, 0), seal(2, 6, 0)]),
+                    signed("naïve", vec![signature(1, 0, 0), signature(2, 6, 0)]),
                     call("a", "bash", "{}"),
                     result("a", "x"),
                 ],
@@ -112,10 +112,10 @@ fn bodies_are_the_golden_ones_and_valid() {
                 "",
                 &[
                     user("go"),
-                    sealed("Naïve.", vec![seal(1, 0, 0), phase("commentary", 7)]),
+                    signed("Naïve.", vec![signature(1, 0, 0), phase("commentary", 7)]),
                     call("a", "bash", "{}"),
                     result("a", "x"),
-                    sealed("Hm.\n\nDone.", vec![phase("commentary", 3), phase("final_answer", 10)]),
+                    signed("Hm.\n\nDone.", vec![phase("commentary", 3), phase("final_answer", 10)]),
                     user("and?"),
                 ],
                 TOOLS,
@@ -123,16 +123,16 @@ fn bodies_are_the_golden_ones_and_valid() {
         ),
         (
             "reasoning-without-what-followed",
-            body("", &[user("go"), sealed("I look.", vec![seal(1, 0, 0), seal(2, 7, 0)]), user("and?")], &[]),
+            body("", &[user("go"), signed("I look.", vec![signature(1, 0, 0), signature(2, 7, 0)]), user("and?")], &[]),
         ),
-        ("reasoning-alone", body("", &[user("go"), sealed("", vec![seal(1, 0, 0)]), user("and?")], &[])),
+        ("reasoning-alone", body("", &[user("go"), signed("", vec![signature(1, 0, 0)]), user("and?")], &[])),
         (
             "reasoning-at-places-that-are-none",
             body(
                 "",
                 &[
                     user("go"),
-                    sealed("naïve", vec![seal(1, 3, 9), seal(2, 1, 0), seal(3, 99, 99)]),
+                    signed("naïve", vec![signature(1, 3, 9), signature(2, 1, 0), signature(3, 99, 99)]),
                     call("a", "bash", "{}"),
                     result("a", "x"),
                 ],
@@ -141,7 +141,11 @@ fn bodies_are_the_golden_ones_and_valid() {
         ),
         (
             "reasoning-twice",
-            body("", &[user("a"), sealed("b", vec![seal(1, 0, 0)]), user("a"), sealed("b", vec![seal(1, 0, 0)])], &[]),
+            body(
+                "",
+                &[user("a"), signed("b", vec![signature(1, 0, 0)]), user("a"), signed("b", vec![signature(1, 0, 0)])],
+                &[],
+            ),
         ),
         (
             "reasoning-that-is-none",
@@ -149,10 +153,10 @@ fn bodies_are_the_golden_ones_and_valid() {
                 "",
                 &[
                     user("go"),
-                    sealed(
+                    signed(
                         "yes",
                         ["{", "7", r#"{"type":"thinking"}"#]
-                            .map(|json| Seal { text: 0, calls: 0, json: json.into() })
+                            .map(|json| Signature { text: 0, calls: 0, json: json.into() })
                             .into(),
                     ),
                 ],
@@ -173,10 +177,10 @@ fn bodies_are_the_golden_ones_and_valid() {
 
 #[test]
 fn reasoning_goes_back_only_to_the_model_that_made_it() {
-    let talk = [user("go"), sealed("yes", vec![seal(1, 0, 0)]), user("and?")];
+    let talk = [user("go"), signed("yes", vec![signature(1, 0, 0)]), user("and?")];
     assert!(body("", &talk, &[]).contains("gAAAA-1"));
     for other in [endpoint("gpt-5-mini"), Endpoint { provider: "azure".into(), ..endpoint("gpt-5") }] {
-        let request = open(&other, Thinking::Unsaid, "", &talk, &[]).unwrap();
+        let request = open(&other, Thinking::Unspecified, "", &talk, &[]).unwrap();
         assert!(!text_of(&request).contains("gAAAA-1"), "{}", other.full_name());
         assert_eq!(validity::check("openai-responses", &request.body), Ok(()));
     }
@@ -185,7 +189,7 @@ fn reasoning_goes_back_only_to_the_model_that_made_it() {
 #[test]
 fn a_longer_conversation_begins_with_the_bytes_of_the_shorter_one() {
     let mut talk = long_talk();
-    talk.extend([sealed("Then this.", vec![seal(1, 0, 0)]), user("Yes?")]);
+    talk.extend([signed("Then this.", vec![signature(1, 0, 0)]), user("Yes?")]);
     for shorter in [1, 6, 9, 10, 11, 12] {
         let before = body("Be brief.", &talk[..shorter], TOOLS);
         let items_before = before.split("],\"tools\":").next().unwrap();
@@ -198,7 +202,7 @@ fn an_amount_of_thinking_that_the_model_would_reject_is_refused_before_it_is_sen
     let check = find("openai-responses").unwrap().check_thinking;
     for model in ["gpt-4o", "openai/gpt-4.1", "ft:gpt-3.5-turbo:org::1", "gpt-5-chat-latest"] {
         assert_eq!(check(model, Thinking::Low).unwrap_err().kind, ErrorKind::Usage, "{model}");
-        assert!(check(model, Thinking::Off).is_ok() && check(model, Thinking::Unsaid).is_ok());
+        assert!(check(model, Thinking::Off).is_ok() && check(model, Thinking::Unspecified).is_ok());
         assert!(!body_thinking(model, Thinking::Off).contains("reason"), "{model}");
     }
     for model in ["gpt-5", "o3", "some/model", "gpt-oss-20b"] {
@@ -216,7 +220,7 @@ fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
     ] {
         let key = Some(Secret::new("sk-test"));
         let endpoint = Endpoint { base_url: base_url.into(), key, ..endpoint("gpt-5") };
-        let request = open(&endpoint, Thinking::Unsaid, "", &[user("hi")], &[]).unwrap();
+        let request = open(&endpoint, Thinking::Unspecified, "", &[user("hi")], &[]).unwrap();
         assert_eq!(request.url, url);
         assert!(request.headers.contains(&("Authorization".into(), "Bearer sk-test".into())));
     }
@@ -224,8 +228,8 @@ fn the_address_and_the_key_stand_where_the_protocol_wants_them() {
 
 #[test]
 fn where_nothing_was_said_nothing_is_sent() {
-    for log in [vec![], vec![user(" ")], vec![sealed("", vec![seal(1, 0, 0)])]] {
-        let refused = open(&endpoint("gpt-5"), Thinking::Unsaid, "Be brief.", &log, TOOLS).unwrap_err();
+    for log in [vec![], vec![user(" ")], vec![signed("", vec![signature(1, 0, 0)])]] {
+        let refused = open(&endpoint("gpt-5"), Thinking::Unspecified, "Be brief.", &log, TOOLS).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::BadRequest);
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use polylogue::base::id::MessageId;
 use polylogue::domain::endpoint::Endpoint;
-use polylogue::domain::message::{Body, Message, Reply, Seal};
+use polylogue::domain::message::{Body, Message, Reply, Signature};
 use polylogue::domain::thinking::Thinking;
 use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, Opening, PROVIDERS, ProviderSpec};
+use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec};
 
 use crate::support::validity::check;
 
@@ -19,9 +19,9 @@ fn body_of(spec: &ProviderSpec, model: &str, log: &[Message], thinking: Thinking
     let tools = &[declared][..tools];
     let (endpoint, system) = (&endpoint, "be brief");
     let conversation = Conversation { endpoint, key: None, thinking, system, messages: &messages, tools };
-    match (spec.open)(&conversation) {
-        Ok(Opening::Http(request)) => Some(request.body.to_vec()),
-        Ok(Opening::Script(_)) => panic!("no script"),
+    match (spec.build_request)(&conversation) {
+        Ok(ProviderRequest::Http(request)) => Some(request.body.to_vec()),
+        Ok(ProviderRequest::Script(_)) => panic!("no script"),
         Err(_) => None,
     }
 }
@@ -38,7 +38,7 @@ fn models_of(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What each provider seals, in its own form.
+/// Signatures in the form of each provider.
 fn seals_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "anthropic" => &[
@@ -57,9 +57,9 @@ fn seals_of(kind: &str) -> &'static [&'static str] {
 }
 
 /// A generator that gives the same numbers every time (Knuth's MMIX constants).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, n: u64) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % n).unwrap()
@@ -69,16 +69,16 @@ impl Dice {
         from[self.below(from.len() as u64)]
     }
 
-    /// Seals in order, made by the model that is asked or by another one.
-    fn seals(&mut self, kind: &str, model: &str) -> (Vec<Seal>, String) {
+    /// Signatures in order, made by the model that is asked or by another one.
+    fn signatures(&mut self, kind: &str, model: &str) -> (Vec<Signature>, String) {
         let mut place = (0, 0);
-        let seals = (0..self.below(4)).map(|_| {
+        let signatures = (0..self.below(4)).map(|_| {
             place = (place.0 + self.below(3) * self.below(4), place.1 + self.below(2));
-            Seal { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
+            Signature { text: place.0, calls: place.1, json: self.pick(seals_of(kind)).to_owned() }
         });
-        let seals = seals.collect();
+        let signatures = signatures.collect();
         let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind, model).full_name() };
-        (seals, by)
+        (signatures, by)
     }
 
     fn body(&mut self, kind: &str, model: &str) -> Body {
@@ -90,9 +90,9 @@ impl Dice {
             0 => Body::System(text),
             1 => Body::User(text),
             2 => {
-                let (seals, by) = self.seals(kind, model);
+                let (signatures, by) = self.signatures(kind, model);
                 let is_partial = self.below(2) == 0;
-                Body::Assistant(Reply { text, thinking: "hm".into(), is_partial, seals, by })
+                Body::Assistant(Reply { text, thinking: "hm".into(), is_partial, signatures, by })
             }
             3 | 4 => {
                 let arguments = self
@@ -112,14 +112,15 @@ impl Dice {
 #[test]
 fn whatever_the_log_holds_the_request_is_valid() {
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
-        let mut dice = Dice(1);
+        let mut random = Random(1);
         let mut sent = 0;
         for _ in 0..4000 {
-            let model = dice.pick(models_of(spec.kind));
-            let body = |dice: &mut Dice| Message { id: MessageId(0), body: dice.body(spec.kind, model), created_at: 0 };
-            let log: Vec<Message> = (0..dice.below(14)).map(|_| body(&mut dice)).collect();
-            let thinking = dice.pick(&[Thinking::Unsaid, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
-            let tools = dice.below(2);
+            let model = random.pick(models_of(spec.kind));
+            let body =
+                |random: &mut Random| Message { id: MessageId(0), body: random.body(spec.kind, model), created_at: 0 };
+            let log: Vec<Message> = (0..random.below(14)).map(|_| body(&mut random)).collect();
+            let thinking = random.pick(&[Thinking::Unspecified, Thinking::Off, Thinking::High, Thinking::Budget(2000)]);
+            let tools = random.below(2);
             let Some(body) = body_of(spec, model, &log, thinking, tools) else { continue };
             sent += 1;
             if let Err(rule) = check(spec.kind, &body) {

@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 use polylogue::repl::{Timeout, Turn, WakeReason};
 use serde_json::json;
 
-use crate::support::caller::{Caller, Terminal, refusal, serve, turn_until_alone};
+use crate::support::client::{Client, Terminal, refusal, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
 
 const SIZE: (u16, u16) = (80, 24);
@@ -18,13 +18,13 @@ fn child(app: &mut Harness, name: &str) {
 fn what_is_typed_far_away_is_answered_on_the_screen_there() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
-    terminal.sees(&mut app, "── agent 0");
+    terminal.wait_for_text(&mut app, "── agent 0");
     terminal.type_bytes("grüße 日本 🎉".as_bytes());
-    terminal.sees(&mut app, "> grüße 日本 🎉");
+    terminal.wait_for_text(&mut app, "> grüße 日本 🎉");
     terminal.type_bytes(b"\r");
     app.turn_until("the answer", |app| app.replies(0) == ["grüße 日本 🎉"]);
     app.turn_until("both stand there", |_| terminal.text().matches("grüße 日本 🎉").count() == 2);
-    assert!(terminal.told.is_empty(), "{:?}", terminal.told);
+    assert!(terminal.messages.is_empty(), "{:?}", terminal.messages);
 }
 
 #[test]
@@ -32,15 +32,15 @@ fn each_terminal_has_its_own_agent_and_size() {
     let mut app = serve(Plan::default());
     child(&mut app, "left");
     child(&mut app, "right");
-    let mut left = Terminal::attach(&app, (60, 20), json!({"who": "left"}));
-    let mut right = Terminal::attach(&app, (90, 30), json!({"who": "2"}));
-    left.sees(&mut app, "── left");
-    right.sees(&mut app, "── right");
+    let mut left = Terminal::attach(&app, (60, 20), json!({"agent": "left"}));
+    let mut right = Terminal::attach(&app, (90, 30), json!({"agent": "2"}));
+    left.wait_for_text(&mut app, "── left");
+    right.wait_for_text(&mut app, "── right");
     app.say(1, "to the left");
-    left.sees(&mut app, "to the left");
+    left.wait_for_text(&mut app, "to the left");
     app.turn_until_idle();
     assert!(!right.text().contains("to the left"));
-    let list = Caller::knock(&app).done(&mut app, "sessions", json!({}));
+    let list = Client::connect(&app).done(&mut app, "sessions", json!({}));
     let sizes: Vec<_> = (0..2).map(|n| (list[n]["columns"].as_u64(), list[n]["label"].as_str())).collect();
     assert_eq!(sizes, [(Some(60), Some("left")), (Some(90), Some("right"))]);
     assert_eq!((&list[0]["attached"], &list[0]["read_only"]), (&json!(true), &json!(false)));
@@ -52,13 +52,13 @@ fn a_terminal_that_is_resized_or_has_lost_its_picture_is_drawn_whole() {
     app.say(0, "some words");
     app.turn_until_idle();
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
-    terminal.sees(&mut app, "some words");
+    terminal.wait_for_text(&mut app, "some words");
     terminal.resize(40, 10);
-    terminal.sees(&mut app, "some words");
+    terminal.wait_for_text(&mut app, "some words");
     assert!(terminal.text().lines().all(|line| line.chars().count() <= 40));
     terminal.redraw();
-    terminal.sees(&mut app, "some words");
-    terminal.caller.ask("size", json!({"columns": 65_535, "rows": 65_535}));
+    terminal.wait_for_text(&mut app, "some words");
+    terminal.client.ask("size", json!({"columns": 65_535, "rows": 65_535}));
     app.turn_until("a size that no terminal has is bounded", |app| {
         app.repl.terminal().is_some_and(|terminal| terminal.size == (2_000, 1_000))
     });
@@ -67,12 +67,13 @@ fn a_terminal_that_is_resized_or_has_lost_its_picture_is_drawn_whole() {
 #[test]
 fn what_cannot_be_attached_is_refused_and_the_connection_goes_on() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    let (_, words) = caller.refused(&mut app, "attach", json!({"columns": 80, "rows": 24, "who": "nobody"}));
+    let mut client = Client::connect(&app);
+    let (_, words) =
+        client.refused(&mut app, "attach", json!({"terminal": {"columns": 80, "rows": 24}, "agent": "nobody"}));
     assert!(words.contains("no agent \"nobody\""), "{words}");
-    let (_, words) = caller.refused(&mut app, "attach", json!({"columns": 80}));
-    assert!(words.contains("\"rows\" is missing"), "{words}");
-    caller.is_served(&mut app);
+    let (_, words) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
+    assert!(words.contains("missing field `rows`"), "{words}");
+    client.is_served(&mut app);
     assert_eq!(app.repl.terminal_ids(), []);
 }
 
@@ -80,13 +81,13 @@ fn what_cannot_be_attached_is_refused_and_the_connection_goes_on() {
 fn a_terminal_is_told_what_it_cannot_ask_for_and_stays() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
-    terminal.sees(&mut app, "agent 0");
+    terminal.wait_for_text(&mut app, "agent 0");
     for what in ["ps", "stop", "dance"] {
-        terminal.caller.ask(what, json!({}));
-        assert_eq!(refusal(&terminal.is_told(&mut app)).0, "usage");
+        terminal.client.ask(what, json!({}));
+        assert_eq!(refusal(&terminal.next_message(&mut app)).0, "usage");
     }
     terminal.type_bytes(b"still here");
-    terminal.sees(&mut app, "still here");
+    terminal.wait_for_text(&mut app, "still here");
 }
 
 #[test]
@@ -94,15 +95,15 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
     app.say(1, "!hang");
-    let mut terminal = Terminal::attach(&app, SIZE, json!({"who": "worker"}));
-    terminal.sees(&mut app, "── worker");
+    let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
+    terminal.wait_for_text(&mut app, "── worker");
     for way_out in [&b"/detach\r"[..], b"/exit\r", b"\x03", b"\x04"] {
         let mut terminal = Terminal::attach(&app, SIZE, json!({}));
-        terminal.sees(&mut app, "── worker");
+        terminal.wait_for_text(&mut app, "── worker");
         terminal.type_bytes(way_out);
-        let end = terminal.is_told(&mut app);
+        let end = terminal.next_message(&mut app);
         assert_eq!(end, json!({"end": "detached: 2 agents go on"}));
-        assert!(terminal.caller.hear_out(&mut app).is_empty());
+        assert!(terminal.client.read_to_end(&mut app).is_empty());
         assert_eq!((app.repl.terminal_ids().len(), app.state(1)), (1, State::WaitingForLlm));
     }
 }
@@ -111,55 +112,55 @@ fn who_lets_go_is_told_how_to_come_back_and_comes_back_to_the_same_agent() {
 fn a_terminal_that_is_lost_leaves_its_draft_and_its_place() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
-    let mut terminal = Terminal::attach(&app, SIZE, json!({"who": "worker"}));
+    let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
     terminal.type_bytes(b"half a thought");
-    terminal.sees(&mut app, "> half a thought");
+    terminal.wait_for_text(&mut app, "> half a thought");
     drop(terminal);
-    turn_until_alone(&mut app);
+    turn_until_no_client(&mut app);
     assert_eq!(app.repl.terminal_ids(), []);
     let mut terminal = Terminal::attach(&app, (50, 15), json!({}));
-    terminal.sees(&mut app, "── worker");
-    terminal.sees(&mut app, "> half a thought");
+    terminal.wait_for_text(&mut app, "── worker");
+    terminal.wait_for_text(&mut app, "> half a thought");
     // The agent dies while nobody looks: the next one comes to the eldest.
     drop(terminal);
-    turn_until_alone(&mut app);
+    turn_until_no_client(&mut app);
     let id = app.id(1);
     app.ask(0, Change::Kill { agent_id: id, cascade: false });
-    Terminal::attach(&app, SIZE, json!({})).sees(&mut app, "── agent 0");
+    Terminal::attach(&app, SIZE, json!({})).wait_for_text(&mut app, "── agent 0");
 }
 
 #[test]
 fn who_only_watches_changes_nothing() {
     let mut app = serve(Plan::default());
     let mut watcher = Terminal::attach(&app, SIZE, json!({"read_only": true}));
-    watcher.sees(&mut app, "agent 0");
+    watcher.wait_for_text(&mut app, "agent 0");
     watcher.type_bytes(b"hello\r");
-    watcher.sees(&mut app, "read-only");
+    watcher.wait_for_text(&mut app, "read-only");
     assert_eq!(app.kinds(0), Vec::<&str>::new());
     app.say(0, "seen by all");
-    watcher.sees(&mut app, "seen by all");
+    watcher.wait_for_text(&mut app, "seen by all");
     watcher.type_bytes(b"\x03");
-    assert!(watcher.is_told(&mut app)["end"].is_string());
+    assert!(watcher.next_message(&mut app)["end"].is_string());
 }
 
 #[test]
 fn who_stops_its_process_is_asked_to_and_is_drawn_anew_when_it_goes_on() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, SIZE, json!({}));
-    terminal.sees(&mut app, "agent 0");
+    terminal.wait_for_text(&mut app, "agent 0");
     terminal.type_bytes(b"\x1a");
-    assert_eq!(terminal.is_told(&mut app), json!({"suspend": true}));
+    assert_eq!(terminal.next_message(&mut app), json!({"suspend": {}}));
     app.say(0, "meanwhile");
     app.turn_until_idle();
     terminal.redraw();
-    terminal.sees(&mut app, "meanwhile");
+    terminal.wait_for_text(&mut app, "meanwhile");
 }
 
 #[test]
 fn a_terminal_that_takes_nothing_misses_frames_is_heard_and_then_sees_the_newest() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
-    terminal.sees(&mut app, "agent 0");
+    terminal.wait_for_text(&mut app, "agent 0");
     // Nobody reads from here on, until the socket is full and long after.
     let takes_more = |app: &mut Harness| {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
@@ -178,10 +179,10 @@ fn a_terminal_that_takes_nothing_misses_frames_is_heard_and_then_sees_the_newest
     app.turn_until("Esc is heard", |app| app.timeout().why == WakeReason::Keys);
     app.advance(std::time::Duration::from_millis(30));
     assert_eq!(app.state(0), State::Idle);
-    terminal.sees(&mut app, "interrupted");
+    terminal.wait_for_text(&mut app, "interrupted");
     assert!(takes_more(&mut app));
     terminal.redraw();
-    terminal.sees(&mut app, &format!("{}-wörd", round - 1));
+    terminal.wait_for_text(&mut app, &format!("{}-wörd", round - 1));
 }
 
 #[test]
@@ -190,20 +191,20 @@ fn a_hundred_terminals_come_and_go_while_an_agent_streams_and_leave_nothing_behi
     app.say(0, "!slow 1\n!repeat 5000\nword");
     for n in 0..100 {
         let mut terminal = Terminal::attach(&app, SIZE, json!({"read_only": n % 3 == 0}));
-        let mut follower = Caller::knock(&app);
-        follower.ask("logs", json!({"who": "0", "follow": true, "last": 10}));
-        terminal.sees(&mut app, "word");
-        assert!(follower.hear(&mut app)["n"].is_u64());
+        let mut follower = Client::connect(&app);
+        follower.ask("logs", json!({"agent": "0", "follow": true, "last": 10}));
+        terminal.wait_for_text(&mut app, "word");
+        assert!(follower.read(&mut app)["n"].is_u64());
         app.advance(std::time::Duration::from_millis(1));
         if n % 2 == 0 {
             terminal.type_bytes(b"\x03");
             app.turn_until("the end", |_| {
                 terminal.look();
-                terminal.caller.has_ended
+                terminal.client.has_ended
             });
         }
         drop((terminal, follower));
-        turn_until_alone(&mut app);
+        turn_until_no_client(&mut app);
         assert_eq!((app.repl.terminal_ids(), app.repl.viewers()), (vec![], 0));
     }
     assert_eq!(app.state(0), State::WaitingForLlm);
@@ -213,7 +214,7 @@ fn a_hundred_terminals_come_and_go_while_an_agent_streams_and_leave_nothing_behi
 fn terminals_that_look_at_a_quiet_house_do_not_wake_it() {
     let mut app = serve(Plan::default());
     let mut terminals: Vec<Terminal> = (0..3).map(|_| Terminal::attach(&app, SIZE, json!({}))).collect();
-    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut app, "agent 0"));
+    terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
     app.turn_until("nothing is left to do", |app| app.timeout().after.is_none());
     for _ in 0..5 {
         app.turn();
@@ -225,16 +226,16 @@ fn terminals_that_look_at_a_quiet_house_do_not_wake_it() {
 fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
     let mut app = serve(Plan::default());
     let mut terminals: Vec<Terminal> = (0..2).map(|_| Terminal::attach(&app, SIZE, json!({}))).collect();
-    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut app, "agent 0"));
+    terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
     terminals[0].type_bytes(b"not sent");
-    terminals[1].sees(&mut app, "not sent");
-    let mut stops = Caller::knock(&app);
+    terminals[1].wait_for_text(&mut app, "not sent");
+    let mut stops = Client::connect(&app);
     stops.ask("stop", json!({}));
     assert_eq!(app.turn(), Turn::Exit);
     app.repl.leave().expect("it leaves");
     for terminal in &mut terminals {
         terminal.look();
-        let end = terminal.told.pop().expect("a last word");
+        let end = terminal.messages.pop().expect("a last word");
         assert_eq!(end, json!({"end": "the server has ended: 1 agent is kept"}));
     }
     let mut app = Harness::open(Plan::default(), app.close());
@@ -245,7 +246,7 @@ fn when_the_server_ends_its_terminals_are_told_how_to_go_on() {
 fn who_stops_its_process_and_reads_nothing_is_asked_once_when_it_reads() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
-    terminal.sees(&mut app, "agent 0");
+    terminal.wait_for_text(&mut app, "agent 0");
     let mut round = 0;
     let takes_more = |app: &mut Harness| {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
@@ -265,6 +266,6 @@ fn who_stops_its_process_and_reads_nothing_is_asked_once_when_it_reads() {
         app.timeout().after.is_none() && takes_more(app)
     });
     terminal.redraw();
-    terminal.sees(&mut app, "agent 0");
-    assert_eq!(terminal.told, [json!({"suspend": true})]);
+    terminal.wait_for_text(&mut app, "agent 0");
+    assert_eq!(terminal.messages, [json!({"suspend": {}})]);
 }

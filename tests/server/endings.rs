@@ -9,22 +9,22 @@ use polylogue::socket;
 use polylogue::store::Store;
 use serde_json::json;
 
-use crate::support::caller::{self, Caller, open_to_clients, refusal, request, serve, turn_until_alone};
+use crate::support::client::{self, Client, open_to_clients, refusal, request, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
 
 /// Every request, and what is no request.
 fn lines() -> Vec<String> {
-    let attach = json!({"columns": 80, "rows": 24});
+    let attach = json!({"terminal": {"columns": 80, "rows": 24}});
     vec![
         request("ps", json!({})),
         request("sessions", json!({})),
-        request("logs", json!({"who": "0"})),
-        request("logs", json!({"who": "0", "follow": true})),
+        request("logs", json!({"agent": "0"})),
+        request("logs", json!({"agent": "0", "follow": true})),
         request("new", json!({})),
-        request("send", json!({"who": "0", "text": "hello"})),
-        request("interrupt", json!({"who": "0"})),
-        request("kill", json!({"who": "last"})),
-        request("wait", json!({"who": "0"})),
+        request("send", json!({"agent": "0", "text": "hello"})),
+        request("interrupt", json!({"agent": "0"})),
+        request("kill", json!({"agent": "last"})),
+        request("wait", json!({"agent": "0"})),
         request("attach", attach),
         "garbage".into(),
     ]
@@ -37,29 +37,29 @@ fn a_client_may_vanish_at_any_point_and_leaves_nothing_behind() {
     for line in lines() {
         for turns in 0..3 {
             for part in [line.len() / 2, line.len()] {
-                let mut caller = Caller::knock(&app);
-                caller.write(&line[..part]);
+                let mut client = Client::connect(&app);
+                client.write(&line[..part]);
                 if part == line.len() {
-                    caller.write("\n");
+                    client.write("\n");
                 }
-                (0..turns).for_each(|_| caller::turn(&mut app));
-                drop(caller);
-                turn_until_alone(&mut app);
+                (0..turns).for_each(|_| client::turn(&mut app));
+                drop(client);
+                turn_until_no_client(&mut app);
                 assert_eq!(app.repl.terminal_ids(), []);
             }
         }
     }
-    Caller::knock(&app).is_served(&mut app);
+    Client::connect(&app).is_served(&mut app);
 }
 
 #[test]
 fn who_closes_its_writing_side_is_still_answered_what_can_be_answered_at_once() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    caller.ask("ps", json!({}));
-    caller.ask("sessions", json!({}));
-    caller.stream.shutdown(Shutdown::Write).expect("a socket");
-    let lines = caller.hear_out(&mut app);
+    let mut client = Client::connect(&app);
+    client.ask("ps", json!({}));
+    client.ask("sessions", json!({}));
+    client.stream.shutdown(Shutdown::Write).expect("a socket");
+    let lines = client.read_to_end(&mut app);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(app.repl.clients(), 0);
 }
@@ -70,16 +70,16 @@ fn a_client_that_does_not_take_its_answers_is_not_heard_further_until_it_does() 
     for n in 0..50 {
         app.ask(0, Change::Fork { prompt: None, name: Some(format!("child-{n}")), model: None });
     }
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     let ask = request("ps", json!({})) + "\n";
     let mut asked = 0;
-    while caller.stream.write(ask.as_bytes()).is_ok_and(|count| count == ask.len()) && asked < 100 {
+    while client.stream.write(ask.as_bytes()).is_ok_and(|count| count == ask.len()) && asked < 100 {
         asked += 1;
         app.turn();
     }
     app.turn_until("nothing is left to do", |app| app.timeout().after.is_none());
     for _ in 0..asked {
-        assert_eq!(caller.hear(&mut app)["ok"].as_array().map(Vec::len), Some(51));
+        assert_eq!(client.read(&mut app)["ok"].as_array().map(Vec::len), Some(51));
     }
 }
 
@@ -87,27 +87,27 @@ fn a_client_that_does_not_take_its_answers_is_not_heard_further_until_it_does() 
 fn whoever_asks_it_to_stop_is_answered_first_and_the_others_are_told() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
-    let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Caller::knock(&app));
-    follows.ask("logs", json!({"who": "0", "follow": true, "last": 0}));
-    waits.ask("wait", json!({"who": "0"}));
+    let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Client::connect(&app));
+    follows.ask("logs", json!({"agent": "0", "follow": true, "last": 0}));
+    waits.ask("wait", json!({"agent": "0"}));
     app.turn_until("they are there", |app| app.repl.clients() == 4);
     stops.ask("stop", json!({}));
     assert_eq!(app.turn(), Turn::Exit);
-    assert_eq!(stops.heard(), Some(json!({"ok": null})));
+    assert_eq!(stops.try_read(), Some(json!({"ok": null})));
     app.repl.leave().expect("it leaves");
     assert!(socket::connect(app.directory()).expect("no stranger").is_none(), "the socket is gone");
     assert!(!stops.has_ended, "the store is still held");
     let directory = app.close();
     let store = Store::open(directory.path());
-    let (last, ended) = (stops.heard(), stops.has_ended);
+    let (last, ended) = (stops.try_read(), stops.has_ended);
     assert!(store.is_ok() && last.is_none() && ended, "who reads to the end finds the store free");
     // The turn was cut, and so the wait is over.
-    assert_eq!(waits.heard(), Some(json!({"ok": {"status": "interrupted"}})));
-    assert_eq!(silent.heard(), None);
-    let heard: Vec<_> = std::iter::from_fn(|| follows.heard()).collect();
-    assert_eq!(refusal(heard.last().expect("lines")).1, "the server has ended");
-    assert!(heard.iter().any(|line| line["status"] == "interrupted"), "{heard:?}");
-    assert_eq!((waits.heard(), follows.heard()), (None, None));
+    assert_eq!(waits.try_read(), Some(json!({"ok": {"status": "interrupted"}})));
+    assert_eq!(silent.try_read(), None);
+    let try_read: Vec<_> = std::iter::from_fn(|| follows.try_read()).collect();
+    assert_eq!(refusal(try_read.last().expect("lines")).1, "the server has ended");
+    assert!(try_read.iter().any(|line| line["status"] == "interrupted"), "{try_read:?}");
+    assert_eq!((waits.try_read(), follows.try_read()), (None, None));
     assert!(follows.has_ended && waits.has_ended && silent.has_ended);
 }
 
@@ -116,8 +116,8 @@ fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
     let mut app = serve(Plan::default());
     app.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
     app.turn_until_idle();
-    let mut caller = Caller::knock(&app);
-    caller.ask("logs", json!({"who": "0", "follow": true}));
+    let mut client = Client::connect(&app);
+    client.ask("logs", json!({"agent": "0", "follow": true}));
     app.turn_until("it takes no more", |app| app.repl.clients() == 1 && app.timeout().after.is_none());
     let start = std::time::Instant::now();
     app.repl.leave().expect("it leaves");
@@ -138,7 +138,7 @@ fn the_socket_of_a_server_that_died_is_taken_over_and_that_of_a_living_one_never
     assert!(socket::connect(directory.path()).expect("ours").is_none(), "nobody answers");
     let mut app = Harness::open(Plan { size: None, ..Plan::default() }, directory);
     open_to_clients(&mut app);
-    Caller::knock(&app).is_served(&mut app);
+    Client::connect(&app).is_served(&mut app);
 }
 
 #[test]

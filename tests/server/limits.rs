@@ -7,14 +7,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use polylogue::repl::{Timeout, WakeReason};
 use serde_json::json;
 
-use crate::support::caller::{Caller, Terminal, refusal, request, serve, turn_until_alone};
+use crate::support::client::{Client, Terminal, refusal, request, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
 
 #[test]
 fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_full() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    let mut writing = caller.stream.try_clone().expect("a socket");
+    let mut client = Client::connect(&app);
+    let mut writing = client.stream.try_clone().expect("a socket");
     let writer = std::thread::spawn(move || {
         let (block, mut taken) = ([b'x'; 1 << 16], 0);
         while taken < 100 << 20 {
@@ -26,11 +26,11 @@ fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_fu
         }
         taken >> 20
     });
-    let mut other = Caller::knock(&app);
+    let mut other = Client::connect(&app);
     app.turn_until("the writer is stopped", |_| writer.is_finished());
     let taken = writer.join().expect("the writer ends");
     assert!((16..=32).contains(&taken), "{taken} MiB were taken of 100");
-    let lines = caller.hear_out(&mut app);
+    let lines = client.read_to_end(&mut app);
     assert!(refusal(&lines[0]).1.contains("16777216 bytes"), "{lines:?}");
     other.is_served(&mut app);
     assert_eq!(app.repl.clients(), 1);
@@ -39,9 +39,9 @@ fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_fu
 #[test]
 fn a_prompt_of_some_megabytes_is_no_line_too_long() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    let line = request("send", json!({"who": "0", "text": "x".repeat(3 << 20)})) + "\n";
-    let mut writing = caller.stream.try_clone().expect("a socket");
+    let mut client = Client::connect(&app);
+    let line = request("send", json!({"agent": "0", "text": "x".repeat(3 << 20)})) + "\n";
+    let mut writing = client.stream.try_clone().expect("a socket");
     let writer = std::thread::spawn(move || {
         let mut left = line.as_bytes();
         while !left.is_empty() {
@@ -51,67 +51,67 @@ fn a_prompt_of_some_megabytes_is_no_line_too_long() {
             }
         }
     });
-    assert_eq!(caller.hear(&mut app), json!({"ok": {"queued": 0}}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"queued": 0}}));
     writer.join().expect("the writer ends");
 }
 
 #[test]
 fn of_many_clients_that_say_nothing_the_longest_silent_goes() {
     let mut app = serve(Plan::default());
-    let mut callers = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..200 {
-        callers.push(Caller::knock(&app));
+        clients.push(Client::connect(&app));
         app.turn();
-        if callers.len() > 64 {
-            let lines = callers.remove(0).hear_out(&mut app);
+        if clients.len() > 64 {
+            let lines = clients.remove(0).read_to_end(&mut app);
             assert_eq!(lines.len(), 1, "{lines:?}");
             assert!(refusal(&lines[0]).1.contains("silent longest"), "{lines:?}");
         }
-        assert_eq!(app.repl.clients(), callers.len());
+        assert_eq!(app.repl.clients(), clients.len());
     }
     // Who speaks is not silent.
-    callers[0].is_served(&mut app);
-    callers.push(Caller::knock(&app));
+    clients[0].is_served(&mut app);
+    clients.push(Client::connect(&app));
     app.turn();
-    callers[0].is_served(&mut app);
-    assert!(refusal(&callers[1].hear(&mut app)).1.contains("silent longest"));
+    clients[0].is_served(&mut app);
+    assert!(refusal(&clients[1].read(&mut app)).1.contains("silent longest"));
 }
 
 #[test]
 fn clients_for_whom_something_is_under_way_are_not_sent_away_for_another() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
-    let mut waiting: Vec<Caller> = Vec::new();
+    let mut waiting: Vec<Client> = Vec::new();
     for _ in 0..64 {
-        let mut caller = Caller::knock(&app);
-        caller.ask("wait", json!({"who": "0"}));
-        waiting.push(caller);
+        let mut client = Client::connect(&app);
+        client.ask("wait", json!({"agent": "0"}));
+        waiting.push(client);
         app.turn();
     }
-    let mut late = Caller::knock(&app);
-    let lines = late.hear_out(&mut app);
+    let mut late = Client::connect(&app);
+    let lines = late.read_to_end(&mut app);
     assert!(refusal(&lines[0]).1.contains("64 clients"), "{lines:?}");
     assert_eq!(app.repl.clients(), 64);
     drop(waiting);
-    turn_until_alone(&mut app);
-    Caller::knock(&app).is_served(&mut app);
+    turn_until_no_client(&mut app);
+    Client::connect(&app).is_served(&mut app);
 }
 
 #[test]
 fn lines_without_an_end_from_many_clients_are_bounded_together() {
     let mut app = serve(Plan::default());
-    let mut callers: Vec<Caller> = (0..8).map(|_| Caller::knock(&app)).collect();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&app)).collect();
     app.turn();
     let block = vec![b'x'; 1 << 16];
     let mut sent = 0;
     // Eight lines of 15 MiB are less than the longest each, and more than all together may have.
-    while callers.iter().any(|caller| !caller.has_ended) && sent < 8 * (15 << 20) {
-        for caller in &mut callers {
-            sent += caller.stream.write(&block).unwrap_or(0);
+    while clients.iter().any(|client| !client.has_ended) && sent < 8 * (15 << 20) {
+        for client in &mut clients {
+            sent += client.stream.write(&block).unwrap_or(0);
         }
         app.turn();
-        for caller in &mut callers {
-            caller.heard();
+        for client in &mut clients {
+            client.try_read();
         }
         if app.repl.clients() < 8 {
             break;
@@ -123,10 +123,10 @@ fn lines_without_an_end_from_many_clients_are_bounded_together() {
 }
 
 /// Each with something else under way.
-fn three_clients(app: &mut Harness) -> [Caller; 3] {
-    let [silent, mut follows, mut waits] = std::array::from_fn(|_| Caller::knock(app));
-    follows.ask("logs", json!({"who": "0", "follow": true}));
-    waits.ask("wait", json!({"who": "0"}));
+fn three_clients(app: &mut Harness) -> [Client; 3] {
+    let [silent, mut follows, mut waits] = std::array::from_fn(|_| Client::connect(app));
+    follows.ask("logs", json!({"agent": "0", "follow": true}));
+    waits.ask("wait", json!({"agent": "0"}));
     [silent, follows, waits]
 }
 
@@ -135,7 +135,7 @@ fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
     let mut app = serve(Plan::default());
     app.say(0, "!tool bash {\"command\":\"ls\"}");
     app.turn_until_asked(0);
-    let callers = three_clients(&mut app);
+    let clients = three_clients(&mut app);
     app.turn_until("nothing is left to do", |app| {
         app.repl.clients() == 3 && app.timeout() == Timeout { after: None, why: WakeReason::Nothing }
     });
@@ -145,14 +145,14 @@ fn clients_that_have_nothing_to_say_or_to_hear_do_not_wake_the_loop() {
         rests += 1;
         rests > 5
     });
-    drop(callers);
+    drop(clients);
 }
 
 #[test]
 fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_it_reads_nothing() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
-    terminal.sees(&mut app, "agent 0");
+    terminal.wait_for_text(&mut app, "agent 0");
     let takes_more = |app: &mut Harness| {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
     };
@@ -162,7 +162,7 @@ fn a_terminal_that_says_what_cannot_be_understood_gives_its_seat_back_although_i
     }
     let block = vec![b'x'; 1 << 16];
     app.turn_until("the seat is free", |app| {
-        while terminal.caller.stream.write(&block).is_ok() {}
+        while terminal.client.stream.write(&block).is_ok() {}
         app.repl.terminal_ids().is_empty()
     });
 }
@@ -172,12 +172,12 @@ fn a_terminal_that_types_a_flood_of_lines_holds_nobody_up_and_all_are_carried_ou
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
-    terminal.sees(&mut app, "agent 0");
-    let mut other = Caller::knock(&app);
+    terminal.wait_for_text(&mut app, "agent 0");
+    let mut other = Client::connect(&app);
     terminal.type_bytes("x\r".repeat(200).as_bytes());
-    terminal.caller.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    terminal.client.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
     other.ask("ps", json!({}));
-    other.hear(&mut app);
+    other.read(&mut app);
     assert!(app.agent(0).queue.len() <= 32, "{} lines before the other one was answered", app.agent(0).queue.len());
     app.turn_until("the terminal is gone", |app| app.repl.terminal_ids().is_empty());
     assert_eq!(app.agent(0).queue.len(), 200);
@@ -189,11 +189,11 @@ fn keys_that_wait_and_pastes_without_an_end_are_bounded_together() {
     let line = |keys: &[u8]| request("keys", json!({"keys": BASE64.encode(keys)})) + "\n";
     let keys = line(&[b"\x1b[200~", "x".repeat(11 << 20).as_bytes()].concat());
     let mut terminals: Vec<Terminal> = (0..7).map(|_| Terminal::attach(&app, (80, 24), json!({}))).collect();
-    terminals.iter_mut().for_each(|terminal| terminal.sees(&mut app, "agent 0"));
+    terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
     for terminal in &mut terminals {
         let mut left = keys.as_bytes();
         app.turn_until("it was read", |_| {
-            match terminal.caller.stream.write(left) {
+            match terminal.client.stream.write(left) {
                 Ok(count) => left = &left[count..],
                 // Who was sent away for all is not heard out.
                 Err(error) if error.kind() != ErrorKind::WouldBlock => left = &[],

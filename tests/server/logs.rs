@@ -3,7 +3,7 @@
 use polylogue::domain::flow::Change;
 use serde_json::{Value, json};
 
-use crate::support::caller::{Caller, serve};
+use crate::support::client::{Client, serve};
 use crate::support::harness::{Harness, Plan};
 
 /// Text of all chunks of this type.
@@ -12,10 +12,10 @@ fn said(lines: &[Value], kind: &str) -> String {
 }
 
 /// Reads until an answer that is not a chunk.
-fn until_done(caller: &mut Caller, app: &mut Harness) -> (Vec<Value>, Value) {
+fn until_done(client: &mut Client, app: &mut Harness) -> (Vec<Value>, Value) {
     let mut lines = Vec::new();
     loop {
-        let line = caller.hear(app);
+        let line = client.read(app);
         if line.get("ok").is_some() || line.get("error").is_some() {
             return (lines, line);
         }
@@ -24,9 +24,9 @@ fn until_done(caller: &mut Caller, app: &mut Harness) -> (Vec<Value>, Value) {
 }
 
 fn logs(app: &mut Harness, fields: Value) -> (Vec<Value>, Value) {
-    let mut caller = Caller::knock(app);
-    caller.ask("logs", fields);
-    until_done(&mut caller, app)
+    let mut client = Client::connect(app);
+    client.ask("logs", fields);
+    until_done(&mut client, app)
 }
 
 #[test]
@@ -34,12 +34,12 @@ fn what_was_said_is_told_from_the_beginning_and_the_end_says_where_to_go_on() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
-    let (lines, done) = logs(&mut app, json!({"who": "0"}));
+    let (lines, done) = logs(&mut app, json!({"agent": "0"}));
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two three".into(), "one two three".into()));
     assert!(lines.iter().all(|line| line["v"] == 1 && line["agent"] == app.id(0).to_string()));
     app.say(0, "four");
     app.turn_until_idle();
-    let place = json!({"who": "0", "epoch": done["ok"]["epoch"], "n": done["ok"]["n"]});
+    let place = json!({"agent": "0", "from": done["ok"]});
     let (lines, _) = logs(&mut app, place);
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("four".into(), "four".into()));
 }
@@ -49,10 +49,10 @@ fn a_place_of_another_process_means_nothing_and_everything_is_told() {
     let mut app = serve(Plan::default());
     app.say(0, "one two");
     app.turn_until_idle();
-    let (_, done) = logs(&mut app, json!({"who": "0"}));
+    let (_, done) = logs(&mut app, json!({"agent": "0"}));
     let mut app = app.crash_and_restart();
-    crate::support::caller::open_to_clients(&mut app);
-    let place = json!({"who": "0", "epoch": done["ok"]["epoch"], "n": done["ok"]["n"]});
+    crate::support::client::open_to_clients(&mut app);
+    let place = json!({"agent": "0", "from": done["ok"]});
     let (lines, _) = logs(&mut app, place);
     assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two".into(), "one two".into()));
 }
@@ -62,9 +62,9 @@ fn the_last_ones_are_the_newest() {
     let mut app = serve(Plan::default());
     app.say(0, "one two three");
     app.turn_until_idle();
-    let (all, _) = logs(&mut app, json!({"who": "0"}));
+    let (all, _) = logs(&mut app, json!({"agent": "0"}));
     for count in [0, 1, 3, all.len(), all.len() + 5] {
-        let (lines, _) = logs(&mut app, json!({"who": "0", "last": count}));
+        let (lines, _) = logs(&mut app, json!({"agent": "0", "last": count}));
         assert_eq!(lines, all[all.len().saturating_sub(count)..]);
     }
 }
@@ -72,29 +72,29 @@ fn the_last_ones_are_the_newest() {
 #[test]
 fn what_cannot_be_told_is_refused() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    let (kind, words) = caller.refused(&mut app, "logs", json!({"who": "nobody"}));
+    let mut client = Client::connect(&app);
+    let (kind, words) = client.refused(&mut app, "logs", json!({"agent": "nobody"}));
     assert!(kind == "usage" && words.contains("nobody"), "{words}");
-    let (_, words) = caller.refused(&mut app, "logs", json!({"who": "0", "last": 1, "epoch": "e", "n": 3}));
-    assert!(words.contains("exclude each other"), "{words}");
-    caller.is_served(&mut app);
+    let (_, words) = client.refused(&mut app, "logs", json!({"agent": "0", "last": 1, "from": {"epoch": "e", "n": 3}}));
+    assert!(words.contains("cannot be used together"), "{words}");
+    client.is_served(&mut app);
 }
 
 #[test]
 fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
-    let mut caller = Caller::knock(&app);
-    caller.ask("logs", json!({"who": "mortal", "follow": true}));
+    let mut client = Client::connect(&app);
+    client.ask("logs", json!({"agent": "mortal", "follow": true}));
     let mut lines = Vec::new();
     for n in 0..20 {
         app.say(1, &format!("{n} and more"));
         app.turn_until_idle();
-        lines.extend(std::iter::from_fn(|| caller.heard()));
+        lines.extend(std::iter::from_fn(|| client.try_read()));
     }
     let id = app.id(1);
     app.ask(0, Change::Kill { agent_id: id, cascade: false });
-    let (rest, done) = until_done(&mut caller, &mut app);
+    let (rest, done) = until_done(&mut client, &mut app);
     lines.extend(rest);
     assert!(done["ok"].is_object() || done["ok"].is_null(), "{done}");
     let numbers: Vec<u64> = lines.iter().map(|line| line["n"].as_u64().expect("a number")).collect();
@@ -102,14 +102,14 @@ fn who_follows_is_told_everything_once_and_in_order_until_the_agent_dies() {
     let expected: String = (0..20).map(|n| format!("{n} and more")).collect();
     assert_eq!((said(&lines, "user"), said(&lines, "text")), (expected.clone(), expected));
     assert_eq!(lines.last().expect("chunks")["status"], "dead");
-    caller.is_served(&mut app);
+    client.is_served(&mut app);
 }
 
 #[test]
 fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_missed() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    caller.ask("logs", json!({"who": "0", "follow": true}));
+    let mut client = Client::connect(&app);
+    client.ask("logs", json!({"agent": "0", "follow": true}));
     // Far more than a ring holds, in pieces and in bytes.
     for _ in 0..2 {
         app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
@@ -119,7 +119,7 @@ fn a_client_that_never_reads_costs_its_agent_nothing_and_is_told_how_much_it_mis
     let end = app.agent(0).output.next();
     let (mut next, mut missed) = (None, 0);
     while next != Some(end) {
-        let line = caller.hear(&mut app);
+        let line = client.read(&mut app);
         if let Some(count) = line["missed"].as_u64() {
             missed += count;
             next = next.map(|next: u64| next + count);
@@ -138,8 +138,8 @@ fn who_asks_for_what_was_said_so_far_is_not_told_that_it_missed_what_came_later(
     app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
     app.turn_until_idle();
     let (begin, end) = (app.agent(0).output.begin(), app.agent(0).output.next());
-    let mut caller = Caller::knock(&app);
-    caller.ask("logs", json!({"who": "0"}));
+    let mut client = Client::connect(&app);
+    client.ask("logs", json!({"agent": "0"}));
     app.turn_until("it takes no more", |app| app.repl.viewers() == 1 && app.timeout().after.is_none());
     // All that it asked for, and as much again, is dropped before it reads on.
     for _ in 0..3 {
@@ -147,7 +147,7 @@ fn who_asks_for_what_was_said_so_far_is_not_told_that_it_missed_what_came_later(
         app.turn_until_idle();
     }
     assert!(app.agent(0).output.oldest() > end);
-    let (lines, done) = until_done(&mut caller, &mut app);
+    let (lines, done) = until_done(&mut client, &mut app);
     let missed: u64 = lines.iter().filter_map(|line| line["missed"].as_u64()).sum();
     let told = lines.iter().filter(|line| line["n"].is_u64()).count() as u64;
     assert_eq!((done["ok"]["n"].as_u64(), told + missed), (Some(end), end - begin));

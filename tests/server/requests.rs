@@ -5,7 +5,7 @@ use polylogue::domain::flow::Change;
 use polylogue::domain::message::Body;
 use serde_json::{Value, json};
 
-use crate::support::caller::{Caller, open_to_clients, refusal, request, serve};
+use crate::support::client::{Client, open_to_clients, refusal, request, serve};
 use crate::support::harness::{Harness, Plan};
 
 #[test]
@@ -15,14 +15,17 @@ fn the_list_of_agents_tells_of_each_what_a_script_needs() {
     app.say(1, "!hang");
     app.say(1, "later");
     app.turn();
-    let list = Caller::knock(&app).done(&mut app, "ps", json!({}));
+    let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     let [root, reviewer] = list.as_array().expect("a list").as_slice() else { panic!("two agents: {list}") };
     assert_eq!((&root["number"], &root["name"], &root["parent"]), (&json!(0), &Value::Null, &Value::Null));
-    assert_eq!((&root["status"], &root["doing"], &root["model"]), (&json!("idle"), &Value::Null, &json!("echo/echo")));
+    assert_eq!(
+        (&root["status"], &root["activity"], &root["model"]),
+        (&json!("idle"), &Value::Null, &json!("echo/echo"))
+    );
     assert_eq!((&reviewer["name"], &reviewer["parent"]), (&json!("reviewer"), &root["id"]));
     assert_eq!((&reviewer["id"], &reviewer["queued"]), (&json!(app.id(1).to_string()), &json!(1)));
     assert_eq!((&reviewer["status"], &reviewer["unread"]), (&json!("running"), &json!(0)));
-    assert!(reviewer["doing"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
+    assert!(reviewer["activity"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
     assert!(reviewer["tokens"].is_u64() && reviewer["age"].is_u64() && reviewer["created_at"].is_u64(), "{reviewer}");
 }
 
@@ -30,10 +33,10 @@ fn the_list_of_agents_tells_of_each_what_a_script_needs() {
 fn the_list_tells_of_no_keys_for_a_script_has_none() {
     let mut app = serve(Plan::default());
     app.say(0, "words\n!hang");
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
-    let list = caller.done(&mut app, "ps", json!({}));
-    let doing = list[0]["doing"].as_str().expect("words");
+    let list = client.done(&mut app, "ps", json!({}));
+    let doing = list[0]["activity"].as_str().expect("words");
     assert!(doing.starts_with("echo writes") && !doing.contains("Esc"), "{list}");
 }
 
@@ -42,16 +45,16 @@ fn who_asks_a_question_is_listed_with_it() {
     let mut app = serve(Plan::default());
     app.say(0, "!tool bash {\"command\":\"ls /\"}");
     app.turn_until_asked(0);
-    let list = Caller::knock(&app).done(&mut app, "ps", json!({}));
+    let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     assert_eq!(list[0]["status"], "awaiting_approval");
-    assert!(list[0]["doing"].as_str().expect("words").contains("ls /"), "{list}");
+    assert!(list[0]["activity"].as_str().expect("words").contains("ls /"), "{list}");
 }
 
 #[test]
 fn the_terminals_are_listed() {
     let mut app = Harness::new(Plan { size: Some((70, 20)), ..Plan::default() });
     open_to_clients(&mut app);
-    let list = Caller::knock(&app).done(&mut app, "sessions", json!({}));
+    let list = Client::connect(&app).done(&mut app, "sessions", json!({}));
     let [one] = list.as_array().expect("a list").as_slice() else { panic!("one terminal: {list}") };
     assert_eq!((&one["columns"], &one["rows"], &one["label"]), (&json!(70), &json!(20), &json!("agent 0")));
     assert_eq!((&one["read_only"], &one["attached"]), (&json!(false), &json!(false)));
@@ -62,13 +65,13 @@ fn a_new_agent_is_a_child_of_the_root_without_its_history_and_can_be_named_at_on
     let mut app = serve(Plan::default());
     app.say(0, "before");
     app.turn_until_idle();
-    let mut caller = Caller::knock(&app);
-    let new = caller.done(&mut app, "new", json!({"name": "fresh"}));
+    let mut client = Client::connect(&app);
+    let new = client.done(&mut app, "new", json!({"name": "fresh"}));
     assert_eq!((&new["name"], &new["id"]), (&json!("fresh"), &json!(app.id(1).to_string())));
     assert!(!app.kinds(1).contains(&"user"), "{:?}", app.kinds(1));
-    let (kind, words) = caller.refused(&mut app, "new", json!({"name": "fresh"}));
+    let (kind, words) = client.refused(&mut app, "new", json!({"name": "fresh"}));
     assert!(kind != "system" && words.contains("fresh"), "{kind}: {words}");
-    let (kind, words) = caller.refused(&mut app, "new", json!({"model": "nobody/nothing"}));
+    let (kind, words) = client.refused(&mut app, "new", json!({"model": "nobody/nothing"}));
     assert!(words.contains("nobody"), "{kind}: {words}");
     assert_eq!(app.repl.roster().len(), 2);
 }
@@ -76,8 +79,8 @@ fn a_new_agent_is_a_child_of_the_root_without_its_history_and_can_be_named_at_on
 #[test]
 fn what_is_sent_is_said_as_it_stands_and_never_a_command() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    assert_eq!(caller.done(&mut app, "send", json!({"who": "0", "text": "/exit"})), json!({"queued": 0}));
+    let mut client = Client::connect(&app);
+    assert_eq!(client.done(&mut app, "send", json!({"agent": "0", "text": "/exit"})), json!({"queued": 0}));
     app.turn_until_idle();
     assert!(matches!(&app.log(0)[0].body, Body::User(said) if said == "/exit"));
     assert_eq!(app.replies(0), ["/exit"]);
@@ -87,9 +90,9 @@ fn what_is_sent_is_said_as_it_stands_and_never_a_command() {
 fn what_is_sent_to_an_agent_at_work_waits_in_its_queue_and_the_script_is_told_where() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     for place in 1..=3 {
-        let told = caller.done(&mut app, "send", json!({"who": "0", "text": format!("number {place}")}));
+        let told = client.done(&mut app, "send", json!({"agent": "0", "text": format!("number {place}")}));
         assert_eq!(told, json!({"queued": place}));
     }
     assert_eq!(app.agent(0).queue.len(), 3);
@@ -98,14 +101,14 @@ fn what_is_sent_to_an_agent_at_work_waits_in_its_queue_and_the_script_is_told_wh
 #[test]
 fn what_cannot_be_sent_is_refused_and_nothing_is_said() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     for (fields, expected) in [
-        (json!({"who": "0", "text": "  \n"}), "empty"),
-        (json!({"who": "nobody", "text": "x"}), "no agent \"nobody\""),
-        (json!({"who": "0"}), "\"text\" is missing"),
-        (json!({"text": "x"}), "\"who\" is missing"),
+        (json!({"agent": "0", "text": "  \n"}), "empty"),
+        (json!({"agent": "nobody", "text": "x"}), "no agent \"nobody\""),
+        (json!({"agent": "0"}), "missing field `text`"),
+        (json!({"text": "x"}), "missing field `agent`"),
     ] {
-        let (kind, words) = caller.refused(&mut app, "send", fields);
+        let (kind, words) = client.refused(&mut app, "send", fields);
         assert!(kind == "usage" && words.contains(expected), "{kind}: {words}");
     }
     assert_eq!(app.kinds(0), Vec::<&str>::new());
@@ -114,12 +117,12 @@ fn what_cannot_be_sent_is_refused_and_nothing_is_said() {
 #[test]
 fn a_full_disk_refuses_what_is_sent_and_the_server_goes_on() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
-    let (kind, words) = caller.refused(&mut app, "send", json!({"who": "0", "text": "x"}));
+    let (kind, words) = client.refused(&mut app, "send", json!({"agent": "0", "text": "x"}));
     assert_eq!(kind, "store", "{words}");
     app.is_disk_full.store(false, std::sync::atomic::Ordering::Relaxed);
-    caller.done(&mut app, "send", json!({"who": "0", "text": "x"}));
+    client.done(&mut app, "send", json!({"agent": "0", "text": "x"}));
 }
 
 #[test]
@@ -127,9 +130,9 @@ fn agents_are_called_by_name_number_and_the_beginning_of_their_id() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("worker".into()), model: None });
     let id = app.id(1).to_string();
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     for agent_id in ["worker", "1", "agent 1", &id, &id[..6]] {
-        caller.done(&mut app, "send", json!({"who": agent_id, "text": "hello"}));
+        client.done(&mut app, "send", json!({"agent": agent_id, "text": "hello"}));
         app.turn_until_idle();
     }
     assert_eq!(app.replies(1).len(), 5);
@@ -142,14 +145,14 @@ fn the_dead_stay_dead_and_the_root_lives() {
     app.ask(0, Change::Fork { prompt: None, name: Some("child".into()), model: None });
     app.ask(1, Change::Fork { prompt: None, name: Some("grandchild".into()), model: None });
     app.ask(0, Change::Fork { prompt: None, name: Some("other".into()), model: None });
-    let mut caller = Caller::knock(&app);
-    let (_, words) = caller.refused(&mut app, "kill", json!({"who": "0"}));
+    let mut client = Client::connect(&app);
+    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "0"}));
     assert!(words.contains("root"), "{words}");
-    caller.done(&mut app, "kill", json!({"who": "other"}));
+    client.done(&mut app, "kill", json!({"agent": "other"}));
     assert_eq!(app.repl.roster().len(), 3);
-    caller.done(&mut app, "kill", json!({"who": "child", "cascade": true}));
+    client.done(&mut app, "kill", json!({"agent": "child", "cascade": true}));
     assert_eq!(app.repl.roster().len(), 1);
-    let (_, words) = caller.refused(&mut app, "kill", json!({"who": "child"}));
+    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "child"}));
     assert!(words.contains("no agent"), "{words}");
 }
 
@@ -162,14 +165,14 @@ fn an_agent_that_nobody_looks_at_is_interrupted_in_the_turn_in_which_that_is_ask
     app.switch(0);
     app.say(1, "some words\n!hang");
     app.turn();
-    let mut caller = Caller::knock(&app);
-    caller.is_served(&mut app);
-    caller.ask("interrupt", json!({"who": "1"}));
+    let mut client = Client::connect(&app);
+    client.is_served(&mut app);
+    client.ask("interrupt", json!({"agent": "1"}));
     app.turn();
     assert_eq!(app.state(1), State::Idle);
-    assert_eq!(caller.heard(), Some(json!({"ok": {"interrupted": true}})));
+    assert_eq!(client.try_read(), Some(json!({"ok": {"interrupted": true}})));
     assert_eq!(app.partial_replies(1), ["some words"]);
-    assert_eq!(caller.done(&mut app, "interrupt", json!({"who": "1"})), json!({"interrupted": false}));
+    assert_eq!(client.done(&mut app, "interrupt", json!({"agent": "1"})), json!({"interrupted": false}));
 }
 
 #[test]
@@ -180,8 +183,8 @@ fn an_interrupt_stops_a_command_that_runs_off_the_screen_within_100_ms() {
     app.switch(0);
     app.say(1, "!tool bash {\"command\":\"sleep 100\"}");
     app.answer(1, true);
-    let mut caller = Caller::knock(&app);
-    caller.done(&mut app, "interrupt", json!({"who": "1"}));
+    let mut client = Client::connect(&app);
+    client.done(&mut app, "interrupt", json!({"agent": "1"}));
     // The tool is told in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
     assert!(app.agent(1).is_stopping());
     app.turn_until_idle();
@@ -190,20 +193,20 @@ fn an_interrupt_stops_a_command_that_runs_off_the_screen_within_100_ms() {
 #[test]
 fn keys_without_a_terminal_are_refused_and_the_connection_goes_on() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     for (what, fields) in
         [("keys", json!({"keys": "YQ=="})), ("size", json!({"columns": 1, "rows": 1})), ("redraw", json!({}))]
     {
-        let (kind, words) = caller.refused(&mut app, what, fields);
+        let (kind, words) = client.refused(&mut app, what, fields);
         assert!(kind == "usage" && words.contains("attach"), "{kind}: {words}");
     }
-    caller.is_served(&mut app);
+    client.is_served(&mut app);
 }
 
 #[test]
 fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     let deep = "[".repeat(100_000);
     for (line, expected) in [
         ("{", "not JSON"),
@@ -211,45 +214,46 @@ fn what_is_no_request_is_refused_in_words_and_the_connection_goes_on() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":1,\"do\":\"dance\"}", "no request \"dance\""),
-        ("{\"polylogue\":7,\"do\":\"ps\"}", "speaks version 1 of the protocol, not 7"),
-        ("{\"do\":\"ps\"}", "\"polylogue\":1"),
+        ("{\"polylogue\":2,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 2, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":2"),
     ] {
-        caller.say(line);
-        let (kind, words) = refusal(&caller.hear(&mut app));
+        client.say(line);
+        let (kind, words) = refusal(&client.read(&mut app));
         assert!(kind == "usage" && words.contains(expected), "{line:.40}: {words}");
         assert!(words.len() < 300, "{words}");
     }
-    caller.write(b"\xff\xfe\n");
-    assert_eq!(refusal(&caller.hear(&mut app)).0, "usage");
-    caller.write("\n\r\n \n");
-    caller.is_served(&mut app);
+    client.write(b"\xff\xfe\n");
+    assert_eq!(refusal(&client.read(&mut app)).0, "usage");
+    client.write("\n\r\n \n");
+    client.is_served(&mut app);
 }
 
 #[test]
 fn requests_are_understood_wherever_they_are_cut_on_the_way() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
-    let lines = "{\"polylogue\":1,\"do\":\"sessions\"}\n{\"polylogue\":1,\"do\":\"ü\"}\n";
+    let mut client = Client::connect(&app);
+    let lines = "{\"polylogue\":2,\"request\":\"sessions\"}\n{\"polylogue\":2,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
-        caller.write(&lines.as_bytes()[..cut]);
+        client.write(&lines.as_bytes()[..cut]);
         app.turn();
         app.turn();
-        caller.write(&lines.as_bytes()[cut..]);
-        assert_eq!(caller.hear(&mut app), json!({"ok": []}), "cut at {cut}");
-        assert!(refusal(&caller.hear(&mut app)).1.contains("\"ü\""), "cut at {cut}");
+        client.write(&lines.as_bytes()[cut..]);
+        assert_eq!(client.read(&mut app), json!({"ok": []}), "cut at {cut}");
+        assert!(refusal(&client.read(&mut app)).1.contains("\"ü\""), "cut at {cut}");
     }
 }
 
 #[test]
 fn requests_that_come_at_once_are_answered_one_by_one_in_order() {
     let mut app = serve(Plan::default());
-    let mut caller = Caller::knock(&app);
+    let mut client = Client::connect(&app);
     app.say(0, "!hang");
-    let text = |n: usize| json!({"polylogue": 1, "do": "send", "who": "0", "text": n.to_string()}).to_string() + "\n";
-    caller.write((1..=50).map(text).collect::<String>());
+    let text =
+        |n: usize| json!({"polylogue": 2, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
+    client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
-        assert_eq!(caller.hear(&mut app), json!({"ok": {"queued": n}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));
     }
 }
 
@@ -258,17 +262,17 @@ fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     app.turn();
-    let mut caller = Caller::knock(&app);
-    let lines = [request("interrupt", json!({"who": "0"})), request("send", json!({"who": "0", "text": "next"}))];
+    let mut client = Client::connect(&app);
+    let lines = [request("interrupt", json!({"agent": "0"})), request("send", json!({"agent": "0", "text": "next"}))];
     if is_in_one_piece {
-        caller.write(lines.join("\n") + "\n");
-        assert_eq!(caller.hear(&mut app), json!({"ok": {"interrupted": true}}));
+        client.write(lines.join("\n") + "\n");
+        assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
     } else {
-        caller.say(&lines[0]);
-        assert_eq!(caller.hear(&mut app), json!({"ok": {"interrupted": true}}));
-        caller.say(&lines[1]);
+        client.say(&lines[0]);
+        assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
+        client.say(&lines[1]);
     }
-    assert_eq!(caller.hear(&mut app), json!({"ok": {"queued": 0}}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"queued": 0}}));
     app.turn_until_idle();
     app.log(0).into_iter().map(|message| message.body).collect()
 }

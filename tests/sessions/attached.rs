@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{CommandContext, eventually, has_ended};
+use super::{App, eventually, has_ended};
 use crate::support::openai;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::pty::{Pty, TerminalLeft, died_of};
@@ -25,7 +25,7 @@ fn child(pty: &mut Pty, peer: &Peer, name: &str) -> Exchange {
 #[test]
 fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_agents_stream() {
     let peer = Peer::start();
-    let app = CommandContext::served_with(&peer.url());
+    let app = App::served_with(&peer.url());
     let mut first = app.attach(&[], (80, 24));
     let names = ["ann", "bob", "cid"];
     let streams: Vec<Exchange> = names.iter().map(|name| child(&mut first, &peer, name)).collect();
@@ -55,7 +55,7 @@ fn a_terminal_that_is_killed_is_followed_by_another_of_another_size_while_three_
 
 #[test]
 fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut one = app.attach(&["0"], (80, 24));
     one.send("/fork --name bea\r");
     one.wait_for_text("── bea ");
@@ -78,7 +78,7 @@ fn two_terminals_look_at_different_agents_and_a_third_one_only_watches() {
 #[test]
 fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back() {
     let peer = Peer::start();
-    let app = CommandContext::served_with(&peer.url());
+    let app = App::served_with(&peer.url());
     let mut pty = app.attach(&[], (80, 24));
     let stream = child(&mut pty, &peer, "ann");
     stream.stream().text("words ");
@@ -87,7 +87,7 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let words = pty.screen_text();
-    assert!(words.contains("detached: 2 agents go on. To go on: polylogue"), "the way back is told once:\n{words}");
+    assert!(words.contains("detached: 2 agents go on; to continue: polylogue"), "the way back is told once:\n{words}");
     assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
@@ -96,7 +96,7 @@ fn ctrl_c_leaves_the_server_and_the_terminal_as_they_were_and_tells_the_way_back
 
 #[test]
 fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
-    let app = CommandContext::served();
+    let app = App::served();
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut pty = app.attach(&[], (80, 24));
         pty.kill(signal);
@@ -110,7 +110,7 @@ fn every_other_way_out_leaves_a_clean_terminal_and_a_server_that_goes_on() {
 
 #[test]
 fn a_server_that_dies_gives_the_terminal_back_with_words() {
-    let mut app = CommandContext::served();
+    let mut app = App::served();
     let mut pty = app.attach(&[], (120, 24));
     app.signal(Signal::KILL);
     assert_eq!(pty.wait_exit().code(), Some(1));
@@ -121,7 +121,7 @@ fn a_server_that_dies_gives_the_terminal_back_with_words() {
 
 #[test]
 fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
-    let mut app = CommandContext::served();
+    let mut app = App::served();
     let mut ptys = [app.attach(&[], (80, 24)), app.attach(&["--read-only"], (90, 20))];
     app.get(&["stop"]);
     for pty in &mut ptys {
@@ -134,7 +134,7 @@ fn a_server_that_is_stopped_in_order_says_goodbye_to_every_terminal() {
 
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_size_afterwards() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "before");
     pty.wait_for_text("> before\n\n  before\n");
@@ -154,7 +154,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_everything_is_drawn_for_the_new_si
 
 #[test]
 fn another_size_is_drawn_at_once() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     pty.resize(40, 10);
     pty.wait_for(
@@ -166,7 +166,7 @@ fn another_size_is_drawn_at_once() {
 #[test]
 fn a_paste_of_ten_megabytes_arrives_complete() {
     let peer = Peer::start();
-    let app = CommandContext::served_with(&peer.url());
+    let app = App::served_with(&peer.url());
     let mut pty = app.attach(&[], (80, 24));
     let text: String = (0..500_000).map(|line| format!("line {line} of a paste\n")).collect();
     assert!(text.len() > 10_000_000);
@@ -180,7 +180,7 @@ fn a_paste_of_ten_megabytes_arrives_complete() {
 
 #[test]
 fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
     // Nobody reads what is drawn from here on.
     app.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
@@ -192,7 +192,7 @@ fn a_terminal_that_takes_nothing_holds_nobody_up_and_catches_up() {
 
 #[test]
 fn a_terminal_at_rest_costs_nothing() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "hello");
     pty.wait_for_text("> hello\n\n  hello\n");
@@ -208,7 +208,7 @@ fn a_terminal_at_rest_costs_nothing() {
 }
 
 /// How often client and server were put on a processor so far.
-fn wake_ups(pty: &Pty, app: &CommandContext) -> u64 {
+fn wake_ups(pty: &Pty, app: &App) -> u64 {
     let of = |process: String| {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
         let count = |task: std::fs::DirEntry| {
@@ -222,7 +222,7 @@ fn wake_ups(pty: &Pty, app: &CommandContext) -> u64 {
 
 #[test]
 fn a_command_of_a_tool_outlives_the_terminal_and_not_the_server() {
-    let mut app = CommandContext::served();
+    let mut app = App::served();
     let mut pty = app.attach(&["0"], (80, 24));
     let mark = app.path().join("mark");
     say(&mut pty, &format!("!tool bash {{\"command\":\"echo $$ > {}; exec sleep 86400\"}}", mark.display()));

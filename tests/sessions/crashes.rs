@@ -10,13 +10,13 @@ use polylogue::store::Store;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{CommandContext, eventually};
-use crate::support::caller::request;
-use crate::support::dice::Dice;
+use super::{App, eventually};
+use crate::support::client::request;
+use crate::support::random::Random;
 
 /// A connection to the server of this house.
-fn connect(app: &CommandContext) -> BufReader<UnixStream> {
-    BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("somebody serves"))
+fn connect(app: &App) -> BufReader<UnixStream> {
+    BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"))
 }
 
 /// The next line; none when the connection has ended.
@@ -27,7 +27,7 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
 }
 
 /// What the store has of what was said to agent 0: in its log, and in its queue.
-fn kept(app: &CommandContext) -> BTreeSet<String> {
+fn kept(app: &App) -> BTreeSet<String> {
     let store = Store::open(app.path()).expect("nobody holds it");
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
@@ -38,17 +38,17 @@ fn kept(app: &CommandContext) -> BTreeSet<String> {
 
 #[test]
 fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() {
-    let mut app = CommandContext::new();
-    let mut dice = Dice(5);
+    let mut app = App::new();
+    let mut random = Random(5);
     let mut acknowledged = BTreeSet::new();
     for life in 0..50 {
         app.serve();
         let mut connection = connect(&app);
         let text = |n: usize| format!("text {n} of life {life}");
-        let asks = (0..12).map(|n| request("send", json!({"who": "0", "text": text(n)})) + "\n");
+        let asks = (0..12).map(|n| request("send", json!({"agent": "0", "text": text(n)})) + "\n");
         connection.get_mut().write_all(asks.collect::<String>().as_bytes()).expect("it reads");
-        let mut heard = dice.below(12);
-        for n in 0..heard {
+        let mut try_read = random.below(12);
+        for n in 0..try_read {
             let answer = line(&mut connection).expect("an answer");
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(n));
@@ -58,8 +58,8 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
         // What was on its way when it died may be acknowledged too.
         while let Some(answer) = line(&mut connection) {
             assert!(answer["ok"]["queued"].is_u64(), "{answer}");
-            acknowledged.insert(text(heard));
-            heard += 1;
+            acknowledged.insert(text(try_read));
+            try_read += 1;
         }
         let kept = kept(&app);
         let lost: Vec<&String> = acknowledged.difference(&kept).collect();
@@ -67,27 +67,27 @@ fn a_server_that_is_killed_fifty_times_loses_nothing_that_it_has_acknowledged() 
     }
 }
 
-fn descriptors(app: &CommandContext) -> usize {
+fn descriptors(app: &App) -> usize {
     let pid = app.pid().as_raw_nonzero();
     std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
 }
 
 #[test]
 fn a_hundred_clients_that_vanish_while_an_agent_streams_leave_no_descriptor_behind() {
-    let app = CommandContext::served();
-    let mut dice = Dice(7);
+    let app = App::served();
+    let mut random = Random(7);
     let before = descriptors(&app);
     app.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
     for n in 0..100 {
         let mut connection = connect(&app);
         // How much of it is read before it vanishes; a second frame may take a second.
         let (ask, most) = match n % 3 {
-            0 => (request("attach", json!({"columns": 80, "rows": 24})), 2),
-            1 => (request("logs", json!({"who": "0", "follow": true})), 6),
+            0 => (request("attach", json!({"terminal": {"columns": 80, "rows": 24}})), 2),
+            1 => (request("logs", json!({"agent": "0", "follow": true})), 6),
             _ => (request("ps", json!({})), 2),
         };
         writeln!(connection.get_mut(), "{ask}").expect("it reads");
-        for _ in 0..dice.below(most) {
+        for _ in 0..random.below(most) {
             line(&mut connection).expect("it goes on");
         }
     }

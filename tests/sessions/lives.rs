@@ -2,16 +2,16 @@
 
 use rustix::process::Signal;
 
-use super::CommandContext;
+use super::App;
 
 #[test]
 fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
-    let app = CommandContext::served();
+    let app = App::served();
     for words in [&["serve"][..], &["serve", "--background"]] {
         let told = app.run(words);
         assert_eq!(told.code, Some(1), "{told:?}");
         assert_eq!(told.out, "");
-        let words = format!("process {} serves", app.pid());
+        let words = format!("process {} already serves", app.pid());
         assert!(told.err.contains(&words) && told.err.contains("polylogue attach --data-dir"), "{told:?}");
     }
     app.get(&["ps"]);
@@ -19,7 +19,7 @@ fn there_is_one_server_and_a_second_one_is_refused_with_the_way_to_the_first() {
 
 #[test]
 fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
-    let mut app = CommandContext::served();
+    let mut app = App::served();
     app.get(&["send", "0", "before"]);
     app.get(&["wait", "0"]);
     app.signal(Signal::KILL);
@@ -27,7 +27,7 @@ fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
     assert!(app.path().join("server/socket").exists(), "nobody could remove it");
     let told = app.run(&["send", "0", "to nobody"]);
     assert_eq!(told.code, Some(1));
-    assert!(told.err.contains("no server holds"), "{told:?}");
+    assert!(told.err.contains("no server for"), "{told:?}");
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");
     app.serve();
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"));
@@ -35,7 +35,7 @@ fn a_socket_that_a_killed_server_left_is_taken_over_and_nothing_is_lost() {
 
 #[test]
 fn a_server_outlives_a_hang_up_and_ends_by_a_signal_as_by_stop() {
-    let mut app = CommandContext::served();
+    let mut app = App::served();
     app.signal(Signal::HUP);
     app.get(&["ps"]);
     app.signal(Signal::TERM);
@@ -49,9 +49,9 @@ fn a_server_outlives_a_hang_up_and_ends_by_a_signal_as_by_stop() {
 
 #[test]
 fn a_server_in_the_terminal_says_how_to_reach_it_and_ends_with_ctrl_c() {
-    let app = CommandContext::new();
+    let app = App::new();
     let mut pty = app.terminal(&["serve"], (200, 24));
-    pty.wait_for_text("brings a terminal to it");
+    pty.wait_for_text("attaches a terminal");
     app.get(&["ps"]);
     pty.send("\x03");
     assert_eq!(pty.wait_exit().code(), Some(0));
@@ -59,9 +59,9 @@ fn a_server_in_the_terminal_says_how_to_reach_it_and_ends_with_ctrl_c() {
 
 #[test]
 fn a_server_in_the_terminal_outlives_its_hang_up() {
-    let app = CommandContext::new();
+    let app = App::new();
     let mut pty = app.terminal(&["serve"], (200, 24));
-    pty.wait_for_text("brings a terminal to it");
+    pty.wait_for_text("attaches a terminal");
     pty.kill(Signal::HUP);
     app.get(&["ps"]);
     app.get(&["stop"]);
@@ -70,7 +70,7 @@ fn a_server_in_the_terminal_outlives_its_hang_up() {
 
 #[test]
 fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
-    let app = CommandContext::new();
+    let app = App::new();
     std::fs::write(app.path().join("config.toml"), "working_limit = \"many\"").expect("a file");
     let file = app.path().join("config.toml");
     let file = file.to_str().expect("UTF-8");
@@ -81,18 +81,18 @@ fn what_keeps_a_server_from_starting_is_said_by_whoever_started_it() {
     }
     let told = app.run(&["--ephemeral", "serve"]);
     assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("where nothing is kept"), "{told:?}");
+    assert!(told.err.contains("there is no server with --ephemeral"), "{told:?}");
 }
 
 #[test]
 fn where_an_ordinary_chat_holds_the_directory_that_is_said_with_what_to_do() {
-    let app = CommandContext::new();
+    let app = App::new();
     let mut chat = app.terminal(&[], (80, 24));
     chat.wait_for_text("one person, many agents");
     for words in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
         let told = app.run(words);
         assert_eq!(told.code, Some(1), "{told:?}");
-        let process = format!("an ordinary chat (process {})", chat.pid());
+        let process = format!("a chat (process {}) uses it", chat.pid());
         assert!(told.err.contains(&process) && told.err.contains("serve --background"), "{told:?}");
     }
     let served = app.run(&["serve", "--background"]);

@@ -5,12 +5,12 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::{CommandContext, Response};
+use super::{App, Response};
 use crate::support::peer::Peer;
 
 #[test]
 fn each_refusal_has_its_words_and_its_exit_code() {
-    let app = CommandContext::served();
+    let app = App::served();
     let table: [(&[&str], i32, &str); 15] = [
         (&["send", "nobody", "text"], 2, "no agent \"nobody\""),
         (&["send", "0", " "], 2, "nothing to send"),
@@ -25,7 +25,7 @@ fn each_refusal_has_its_words_and_its_exit_code() {
         (&["logs", "0", "--from", "here"], 2, "EPOCH:N"),
         (&["logs", "0", "--from", "e:1", "--last", "1"], 2, "cannot be used with"),
         (&["completions", "csh"], 2, "bash"),
-        (&["stop", "it"], 2, "put -- before them"),
+        (&["stop", "it"], 2, "put -- before it"),
         (&["explain", "--stay", "ps"], 2, "put -- before it"),
     ];
     for (words, code, told) in table {
@@ -41,7 +41,7 @@ fn each_refusal_has_its_words_and_its_exit_code() {
 
 #[test]
 fn without_a_server_what_needs_one_says_how_to_start_it() {
-    let app = CommandContext::new();
+    let app = App::new();
     for words in [
         &["attach"][..],
         &["send", "0", "x"],
@@ -60,7 +60,7 @@ fn without_a_server_what_needs_one_says_how_to_start_it() {
 
 #[test]
 fn a_text_is_sent_waited_for_and_read_also_from_the_standard_input_and_without_the_server() {
-    let app = CommandContext::served();
+    let app = App::served();
     assert_eq!(app.get(&["send", "0", "two", "words"]), "");
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     let mut child = app.command(&["send", "0", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
@@ -85,7 +85,7 @@ fn a_text_is_sent_waited_for_and_read_also_from_the_standard_input_and_without_t
 
 #[test]
 fn lines_of_json_go_on_where_an_earlier_look_ended() {
-    let app = CommandContext::served();
+    let app = App::served();
     let lines = |words: &[&str]| -> Vec<Value> {
         app.get(words).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
@@ -107,7 +107,7 @@ fn lines_of_json_go_on_where_an_earlier_look_ended() {
 #[test]
 fn whoever_follows_reads_on_until_the_agent_dies() {
     let peer = Peer::start();
-    let app = CommandContext::served_with(&peer.url());
+    let app = App::served_with(&peer.url());
     let mut pty = app.attach(&[], (80, 24));
     pty.send("/fork --name ann\r");
     pty.wait_for_text("── ann ");
@@ -126,7 +126,7 @@ fn whoever_follows_reads_on_until_the_agent_dies() {
 
 #[test]
 fn whoever_waits_is_told_by_the_exit_code_how_it_ended() {
-    let app = CommandContext::served();
+    let app = App::served();
     app.get(&["send", "0", "words\n!hang"]);
     let late = app.run(&["wait", "0", "--timeout", "0.2"]);
     assert_eq!(late.code, Some(4), "{late:?}");
@@ -146,7 +146,7 @@ fn whoever_waits_is_told_by_the_exit_code_how_it_ended() {
 
 #[test]
 fn descendants_die_with_a_cascade() {
-    let app = CommandContext::served();
+    let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     for name in ["ann", "bob"] {
         pty.send(format!("/fork --name {name}\r"));
@@ -158,7 +158,7 @@ fn descendants_die_with_a_cascade() {
 
 #[test]
 fn whoever_closes_the_pipe_has_read_enough() {
-    let app = CommandContext::served();
+    let app = App::served();
     app.get(&["send", "0", "!repeat 3000\nmany words"]);
     app.get(&["wait", "0"]);
     let mut follower = app.command(&["logs", "0", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");

@@ -12,7 +12,7 @@ use super::{conversation, talk};
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{answered, app, assert_refused, assert_shows, let_pass, texts_in, told};
+use crate::support::scene::{answer_next, app, assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
 /// A house whose failed requests are not sent again, with a talk of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
@@ -20,7 +20,7 @@ fn without_retries(peer: &Peer) -> Harness {
     let settings = Settings { retry, ..Settings::default() };
     let mut app = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
     for n in 1..=4 {
-        told(&mut app, peer, 0, &format!("q{n}"), &format!("r{n}"));
+        converse(&mut app, peer, 0, &format!("q{n}"), &format!("r{n}"));
     }
     app
 }
@@ -62,7 +62,7 @@ fn a_summary_stands_in_the_childs_conversation_where_it_was_asked_for_and_is_pai
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(app.focus(), 1);
     assert_shows(&mut app, "[Summary of 6 earlier messages, made for: the plot]");
-    let texts = texts_in(&told(&mut app, &peer, 1, "go", "gone"));
+    let texts = texts_in(&converse(&mut app, &peer, 1, "go", "gone"));
     let summary = "before\n\n[Summary of 6 earlier messages, made for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
     assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
@@ -76,7 +76,7 @@ fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_
     let peer = Peer::start();
     let mut app = without_retries(&peer);
     let summary = asked_for(&mut app, &peer, "summarize::");
-    told(&mut app, &peer, 0, "meanwhile", "as ever");
+    converse(&mut app, &peer, 0, "meanwhile", "as ever");
     app.enter("/clear");
     assert_refused(&mut app, "/slice summarize::", "there is no message in this range");
     app.enter("/slice inject:'x'");
@@ -86,7 +86,7 @@ fn the_agent_goes_on_while_its_summary_is_written_and_the_cut_is_of_when_it_was_
     assert_eq!(app.focus(), 1, "the person is elsewhere and stays there");
     assert_eq!(conversation(&app, 2), [Body::User("[Summary of 8 earlier messages]\n\nshort".into())]);
     app.switch(0);
-    assert_shows(&mut app, "the slice is there: agent 2");
+    assert_shows(&mut app, "the slice is ready: agent 2");
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn several_summaries_come_in_any_order_and_stand_in_theirs() {
     let mut app = without_retries(&peer);
     let one = asked_for(&mut app, &peer, "summarize:0:2,2:3,summarize:4:6");
     let other = app.accept(&peer);
-    assert_refused(&mut app, "/slice summarize::", "a slice already waits for its summaries");
+    assert_refused(&mut app, "/slice summarize::", "a slice is waiting for its summaries");
     for exchange in [other, one] {
         assert_eq!(app.repl.roster().len(), 1);
         let asked = last_user_text(&exchange.request().json());
         let words = if asked.contains("q1") { "the first" } else { "the second" };
         exchange.stream().text(words).finish("stop").done();
-        let_pass(&mut app);
+        turn_a_while(&mut app);
     }
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     let heading = "[Summary of 2 earlier messages]\n\n";
@@ -150,7 +150,7 @@ fn one_failed_summary_ends_the_others_and_what_was_paid_is_counted_with_the_agen
 fn a_server_that_is_out_of_breath_is_asked_again_and_the_person_sees_the_wait() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
-    told(&mut app, &peer, 0, "q1", "r1");
+    converse(&mut app, &peer, 0, "q1", "r1");
     let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.error(503, "overloaded", "too many");
     app.turn_until("the wait", |app| app.screen_text().contains("a summary: again in"));
@@ -177,7 +177,7 @@ fn esc_and_interrupt_on_the_idle_agent_cancel_its_slice_and_on_a_busy_one_stop_o
     for cancel in [|app: &mut Harness| app.escape(), |app: &mut Harness| _ = app.enter("/interrupt")] {
         let exchange = asked_for(&mut app, &peer, "summarize::");
         exchange.stream().text("half of");
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         cancel(&mut app);
         exchange.wait_for_close();
         assert_shows(&mut app, "no slice was made: cancelled");
@@ -202,7 +202,7 @@ fn the_death_of_the_agent_is_the_end_of_its_slice() {
     app.enter("/kill");
     exchange.wait_for_close();
     exchange.stream().text("too late").finish("stop").done();
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_nothing_came(&mut app, 1, "");
 }
 
@@ -212,10 +212,10 @@ fn after_a_restart_nothing_is_left_of_a_summary() {
     let mut app = without_retries(&peer);
     let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.stream().text("half of");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     let before = app.log(0);
     let mut app = app.crash_and_restart();
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert_eq!(app.log(0), before);
     assert_nothing_came(&mut app, 1, "");
     assert!(peer.try_accept().is_none());
@@ -225,7 +225,7 @@ fn after_a_restart_nothing_is_left_of_a_summary() {
 fn a_summary_waits_for_its_place_like_everybody_and_nobody_can_name_or_list_its_writer() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::peer(&peer.url()) });
-    told(&mut app, &peer, 0, "q1", "r1");
+    converse(&mut app, &peer, 0, "q1", "r1");
     app.fork(0);
     app.say(1, "a long one");
     let long = app.accept(&peer);
@@ -262,7 +262,7 @@ fn a_slice_with_a_summary_can_be_cut_again() {
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     app.enter("/slice :1");
     app.say(2, "go");
-    let body: Value = serde_json::from_slice(&answered(&mut app, &peer, 2, "gone")).expect("JSON");
+    let body: Value = serde_json::from_slice(&answer_next(&mut app, &peer, 2, "gone")).expect("JSON");
     assert_eq!(last_user_text(&body), "[Summary of 6 earlier messages]\n\nshort\n\ngo");
 }
 
@@ -273,7 +273,7 @@ fn the_screen_stays_where_forks_do_not_move_it() {
     app.turn_until_idle();
     app.enter("/slice :");
     assert_eq!(app.focus(), 0);
-    assert_shows(&mut app, "the slice is there: agent 1");
+    assert_shows(&mut app, "the slice is ready: agent 1");
     app.ask(1, Change::Switch(app.id(1)));
     assert_shows(&mut app, "2 messages from agent 0");
 }

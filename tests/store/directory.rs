@@ -6,7 +6,7 @@ use std::process::Command;
 
 use polylogue::base::error::{Error, ErrorKind};
 use polylogue::base::id::AgentId;
-use polylogue::store::{Store, holder};
+use polylogue::store::{Store, holder, typed_line};
 use rusqlite::Connection;
 
 use super::*;
@@ -157,7 +157,8 @@ fn a_database_of_version_2_opens_and_becomes_one_of_today() {
     assert_eq!((scout.system.as_deref(), scout.thinking.as_deref()), (Some("be a scout"), Some("high")));
     assert_eq!(store.recover(9).unwrap(), [scout.id]);
     let queued = store.queued(root.id).unwrap();
-    let lines: Vec<(String, bool)> = queued.iter().map(|entry| (entry.line(), entry.is_command)).collect();
+    let lines: Vec<(String, bool)> =
+        queued.iter().map(|entry| (typed_line(&entry.text, entry.is_command), entry.is_command)).collect();
     let expected = [("and then this", false), ("/mark after it", true), ("//etc/hosts is a file", false)];
     assert_eq!(lines, expected.map(|(line, is_command)| (line.to_owned(), is_command)));
     let usage = store.usage(Some(root.id)).unwrap();

@@ -11,7 +11,7 @@ use super::*;
 fn what_is_appended_comes_back_in_order_with_growing_ids_and_its_bytes() {
     let (store, root) = fresh();
     let odd = "a\0b\u{1b}[2J\u{7}\r\n🦀 \u{202e}";
-    let written = store.append(root, vec![said(odd), answered(""), called("1"), result("1")], 7).unwrap();
+    let written = store.append(root, vec![said(odd), answer_next(""), called("1"), result("1")], 7).unwrap();
     assert!(written.is_sorted_by(|a, b| a.id < b.id));
     assert_eq!(store.replay(root).unwrap().0, written);
     assert_eq!(store.last_own_message(root).unwrap(), written[3].id);
@@ -161,7 +161,7 @@ fn a_settled_reply_replaces_its_pieces() {
     let (store, root) = fresh();
     store.append_partial(root, "hel", "").unwrap();
     store.append_partial(root, "lo", "hm").unwrap();
-    let settled = store.settle_reply(root, vec![answered("hello")], 3).unwrap();
+    let settled = store.settle_reply(root, vec![answer_next("hello")], 3).unwrap();
     assert_eq!(store.recover(4).unwrap(), []);
     assert_eq!(store.replay(root).unwrap().0, settled);
 }

@@ -23,7 +23,7 @@ fn said(text: &str) -> Body {
     Body::User(text.into())
 }
 
-fn answered(text: &str) -> Body {
+fn answer_next(text: &str) -> Body {
     Body::Assistant(Reply { text: text.into(), ..Reply::default() })
 }
 

@@ -6,7 +6,7 @@ use polylogue::domain::message::{Body, Message};
 use polylogue::store::Store;
 
 use super::*;
-use crate::support::dice::Dice;
+use crate::support::random::Random;
 
 /// An agent as the model knows it: all of its history, copied.
 struct Twin {
@@ -20,7 +20,7 @@ struct World {
     dir: tempfile::TempDir,
     store: Option<Store>,
     agents: Vec<Twin>,
-    dice: Dice,
+    random: Random,
 }
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
         let id = AgentId::random();
         store.create_root(id, None, None, 0).unwrap();
         let root = Twin { id, history: Vec::new(), inherited: 0, is_alive: true };
-        Self { dir, store: Some(store), agents: vec![root], dice: Dice(seed | 1) }
+        Self { dir, store: Some(store), agents: vec![root], random: Random(seed | 1) }
     }
 
     fn store(&self) -> &Store {
@@ -38,8 +38,8 @@ impl World {
     }
 
     fn step(&mut self) {
-        let agent_id = self.dice.below(self.agents.len());
-        match self.dice.below(40) {
+        let agent_id = self.random.below(self.agents.len());
+        match self.random.below(40) {
             _ if !self.agents[agent_id].is_alive => self.refuse(agent_id),
             0 => self.write(agent_id, vec![Body::Clear]),
             1..=3 => self.write(agent_id, vec![Body::Mark("m".into())]),
@@ -48,7 +48,7 @@ impl World {
             13 if agent_id > 0 => self.kill(agent_id),
             14 => self.reopen(),
             15..=18 => {
-                self.write(agent_id, vec![answered("calls"), called("1"), called("2"), result("1"), result("2")])
+                self.write(agent_id, vec![answer_next("calls"), called("1"), called("2"), result("1"), result("2")])
             }
             step => self.write(agent_id, vec![said(&format!("{step} of {agent_id}"))]),
         }
@@ -66,14 +66,14 @@ impl World {
     fn rewind(&mut self, agent_id: usize) {
         let length = self.agents[agent_id].history.len();
         if length > 0 {
-            let to = self.agents[agent_id].history[self.dice.below(length)].id;
+            let to = self.agents[agent_id].history[self.random.below(length)].id;
             self.write(agent_id, vec![Body::Rewind(to)]);
         }
     }
 
     fn fork(&mut self, agent_id: usize) {
         let Twin { inherited, ref history, .. } = self.agents[agent_id];
-        let kept = inherited + self.dice.below(history.len() - inherited + 1);
+        let kept = inherited + self.random.below(history.len() - inherited + 1);
         let history = history[..kept].to_vec();
         let point = if kept > inherited { history[kept - 1].id } else { MessageId(0) };
         let forked = fork_at(self.store(), self.agents[agent_id].id, point);
@@ -100,7 +100,7 @@ impl World {
         assert_eq!(damaged, Vec::<String>::new());
         let clear = twin.history.iter().rposition(|message| message.body == Body::Clear);
         assert_eq!(messages, twin.history[clear.map_or(0, |at| at + 1)..]);
-        let (limit, cut) = (self.dice.below(12), self.dice.below(messages.len() + 1));
+        let (limit, cut) = (self.random.below(12), self.random.below(messages.len() + 1));
         let before = messages.get(cut).map(|message| message.id);
         let tail = self.store().tail(self.agents[agent_id].id, before, limit).unwrap();
         assert_eq!(tail, messages[cut.saturating_sub(limit)..cut]);
@@ -115,7 +115,7 @@ fn every_history_is_what_a_full_copy_at_each_fork_would_be() {
         let mut world = World::new(seed * 0x9E37_79B9);
         for _ in 0..250 {
             world.step();
-            let agent_id = world.dice.below(world.agents.len());
+            let agent_id = world.random.below(world.agents.len());
             world.check(agent_id);
         }
         world.reopen();

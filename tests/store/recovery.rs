@@ -39,8 +39,8 @@ fn a_reply_that_was_cut_is_kept_as_far_as_it_came_and_marked() {
 fn calls_without_a_result_get_one_in_the_order_of_the_calls_and_only_they() {
     let (store, root) = fresh();
     // An earlier reply used the same id as one that is open now: ids are the provider's.
-    let earlier = vec![said("a"), answered(""), called("3"), result("3")];
-    let cut = vec![answered("now"), called("1"), called("2"), called("3"), result("1")];
+    let earlier = vec![said("a"), answer_next(""), called("3"), result("3")];
+    let cut = vec![answer_next("now"), called("1"), called("2"), called("3"), result("1")];
     store.append(root, earlier, 1).unwrap();
     store.begin_turn(root, "b".into(), 1).unwrap();
     store.append(root, cut, 1).unwrap();
@@ -74,7 +74,7 @@ fn recovery_finds_nothing_to_do_the_second_time_and_leaves_the_idle_and_the_dead
 fn write_for_ever(dir: &Path, agent: AgentId) -> ! {
     let store = Store::open(dir).unwrap();
     for number in 0.. {
-        store.append(agent, vec![said(&format!("{number}")), answered("and its answer")], 0).unwrap();
+        store.append(agent, vec![said(&format!("{number}")), answer_next("and its answer")], 0).unwrap();
         println!("saved {number}");
     }
     unreachable!("there is always a next number")

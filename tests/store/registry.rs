@@ -27,7 +27,6 @@ fn the_registry_survives_and_lists_the_living_by_birth() {
         let store = Store::open(dir.path()).unwrap();
         store.create_root(root, Some("echo/echo"), Some("coding"), 5).unwrap();
         store.set_thinking(root, Some("high")).unwrap();
-        store.set_powers(root, Some("all")).unwrap();
         let first = store.fork(&named(root, "scout"), 6).unwrap().row;
         let other = NewAgent { endpoint: Some("a/b".into()), ..child_of(first.id, MessageId(0)) };
         let second = store.fork(&other, 7).unwrap().row;
@@ -41,7 +40,7 @@ fn the_registry_survives_and_lists_the_living_by_birth() {
     assert_eq!(roll.agents.iter().map(|row| row.ordinal).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(roll.agents[1..], [first.clone(), second.clone()]);
     assert_eq!((first.endpoint.as_deref(), second.endpoint.as_deref()), (Some("echo/echo"), Some("a/b")));
-    assert_eq!((second.thinking.as_deref(), second.powers.as_deref()), (Some("high"), Some("all")));
+    assert_eq!(second.thinking.as_deref(), Some("high"));
     assert_eq!((first.parent, second.parent, second.environment), (Some(root), Some(first.id), Some("coding".into())));
     let dead = store.agent(third).unwrap().unwrap();
     assert_eq!((dead.is_running, dead.ended_at), (false, Some(8)));
@@ -80,7 +79,7 @@ fn killing_marks_exactly_the_set_is_final_and_keeps_queued_texts() {
         store.kill(&[child], 10).map(drop),
     ];
     for refused in late {
-        assert!(refused.unwrap_err().message.contains("is dead"));
+        assert!(refused.unwrap_err().message.contains("was killed"));
     }
 }
 

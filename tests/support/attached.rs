@@ -1,23 +1,20 @@
-//! One more terminal in a house under test: bytes in for keys, and a screen of its own to read.
+//! One more terminal at a [`Harness`]: bytes in for keys, and a screen of its own to read.
 
-use polylogue::repl::{Device, RemoteTerminal, Terminal, TerminalId, TerminalMode, Turn};
+use polylogue::base::id::TerminalId;
+use polylogue::repl::{Device, RemoteTerminal, Terminal, TerminalMode, Turn};
 
 use super::harness::Harness;
 
-/// A full terminal that came from elsewhere.
 pub const ATTACHED: TerminalMode = TerminalMode { is_read_only: false, is_attached: true };
-/// One that only watches.
 pub const WATCHING: TerminalMode = TerminalMode { is_read_only: true, is_attached: true };
 
-/// Who sits at one more terminal.
-pub struct Sitter {
-    /// Its name in the house.
+pub struct AttachedTerminal {
     pub at: TerminalId,
     screen: vt100::Parser,
 }
 
-impl Sitter {
-    /// Sits down at a terminal of this size and looks at the `n`th agent.
+impl AttachedTerminal {
+    /// Attaches a terminal of this size at the `n`th agent.
     pub fn new(app: &mut Harness, (columns, rows): (u16, u16), n: usize, mode: TerminalMode) -> Self {
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
         let at = app.repl.attach_device(device, app.id(n), mode);
@@ -25,17 +22,15 @@ impl Sitter {
         Self { at, screen: vt100::Parser::new(rows, columns, 0) }
     }
 
-    /// Its seat.
     pub fn terminal<'a>(&self, app: &'a mut Harness) -> &'a mut Terminal {
         app.repl.terminal_at(self.at).expect("the terminal is there")
     }
 
-    /// Its device.
     pub fn remote<'a>(&self, app: &'a mut Harness) -> &'a mut RemoteTerminal {
         self.terminal(app).remote().expect("it is not here")
     }
 
-    /// Types bytes, and turns until they were looked at.
+    /// Types bytes, and turns until they were handled.
     pub fn type_bytes(&self, app: &mut Harness, bytes: &[u8]) -> Turn {
         self.remote(app).input.extend_from_slice(bytes);
         let mut turn = app.turn();
@@ -50,13 +45,13 @@ impl Sitter {
         self.type_bytes(app, format!("{line}\r").as_bytes())
     }
 
-    /// A lone Esc.
+    /// A lone Esc, and the wait that makes it a key.
     pub fn escape(&self, app: &mut Harness) {
         self.type_bytes(app, b"\x1b");
         app.advance(std::time::Duration::from_millis(30));
     }
 
-    /// The terminal has another size from now on; what it showed is no guide to what it shows now.
+    /// Changes the size of the terminal.
     pub fn resize(&mut self, app: &mut Harness, (columns, rows): (u16, u16)) {
         self.text(app);
         self.remote(app).size = (columns, rows);
@@ -64,7 +59,7 @@ impl Sitter {
         app.turn();
     }
 
-    /// How many bytes were drawn since this was last asked.
+    /// The number of bytes that were drawn since the last call.
     pub fn drawn(&mut self, app: &mut Harness) -> usize {
         let output = std::mem::take(&mut self.remote(app).output);
         self.screen.process(&output);
@@ -77,7 +72,7 @@ impl Sitter {
         self.screen.screen().contents()
     }
 
-    /// What they would see if everything were drawn anew.
+    /// What the person would see if everything were drawn again.
     pub fn text_drawn_anew(&mut self, app: &mut Harness) -> String {
         self.drawn(app);
         self.terminal(app).redraw();
@@ -87,21 +82,19 @@ impl Sitter {
         self.text(app)
     }
 
-    /// Fails unless these words are on its screen.
-    pub fn sees(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_sees(&mut self, app: &mut Harness, words: &str) {
         let text = self.text(app);
         assert!(text.contains(words), "{words:?} is not on this screen:\n{text}");
     }
 
-    /// Fails if these words are on its screen.
-    pub fn sees_not(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_does_not_see(&mut self, app: &mut Harness, words: &str) {
         let text = self.text(app);
         assert!(!text.contains(words), "{words:?} is on this screen:\n{text}");
     }
 
-    /// Whom it looks at, counted by birth.
+    /// The number of the agent that it shows.
     pub fn focus(&self, app: &mut Harness) -> usize {
         let focus = self.terminal(app).focus;
-        app.repl.roster().ids().iter().position(|id| *id == focus).expect("who is on a screen lives")
+        app.repl.roster().ids().iter().position(|id| *id == focus).expect("the agent on the screen exists")
     }
 }

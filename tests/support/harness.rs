@@ -1,7 +1,7 @@
 //! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
-//! test moves (or the real one).
+//! test moves (or the system's).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,31 +24,32 @@ use tempfile::TempDir;
 use super::PATIENCE;
 use super::peer::{Exchange, Peer};
 
-/// How long the keyboard waits before a lone Esc is a key.
+/// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
-/// How a house under test is set up.
+/// How a [`Harness`] is set up.
 pub struct Plan {
-    /// Columns and rows of the terminal; `None` is a house without one.
+    /// Columns and rows of the terminal, if there is one.
     pub size: Option<(u16, u16)>,
-    /// The model that all agents talk to.
+    /// The model of all agents.
     pub endpoint: Endpoint,
-    /// How much models think where nobody has said so.
+    /// The default amount of thinking.
     pub thinking: Thinking,
-    /// The limits.
     pub settings: Settings,
-    /// Agents at work at once; 0 is no limit.
+    /// How many agents may work at once; 0 is no limit.
     pub working_limit: usize,
-    /// `/fork` brings the child to the screen.
+    /// Whether `/fork` brings the child to the screen.
     pub follows_forks: bool,
-    /// Time passes by itself.
+    /// Uses the system's clock instead of one that the test moves.
     pub real_time: bool,
-    /// Providers that are configured beside the one that all agents talk to.
+    /// Providers besides the one of `endpoint`.
     pub providers: Vec<ProviderEntry>,
-    /// Commands that the person wrote.
+    /// Custom commands.
     pub commands: Vec<CustomCommand>,
-    /// Environments of the person's own.
+    /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
+    /// Where a stable trace is written.
+    pub trace: Option<PathBuf>,
 }
 
 impl Default for Plan {
@@ -64,19 +65,19 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            trace: None,
         }
     }
 }
 
 impl Plan {
-    /// The provider of the endpoint, under its name, and the others.
     fn catalog(&self) -> Catalog {
         let Endpoint { provider: name, kind, base_url, key, key_command, headers, .. } = self.endpoint.clone();
         let own = ProviderEntry { name, kind, base_url, key, key_command, headers, models: Vec::new() };
         Catalog([own].into_iter().chain(self.providers.iter().cloned()).collect())
     }
 
-    /// What the program would be told, in this directory.
+    /// The configuration for a program in this directory.
     pub fn config(&self, directory: &Path) -> Config {
         Config {
             data_directory: Some(directory.into()),
@@ -90,22 +91,24 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            trace: self.trace.clone(),
+            trace_stable: self.trace.is_some(),
             ..Config::default()
         }
     }
 
-    /// Agents that talk to an OpenAI-compatible server.
+    /// All agents use an OpenAI-compatible server.
     pub fn peer(url: &str) -> Self {
         Self { endpoint: endpoint("openai", "test", url), ..Self::default() }
     }
 }
 
-/// A model of a provider that is called after its protocol, without a key.
+/// A model of a provider that is named after its protocol and needs no key.
 pub fn endpoint(kind: &str, model: &str, url: &str) -> Endpoint {
     Endpoint { provider: kind.into(), kind: kind.into(), model: model.into(), base_url: url.into(), ..Endpoint::echo() }
 }
 
-/// The files of a house that is closed, once more.
+/// A copy of a data directory that is not in use.
 pub fn copy_of(prepared: &Path) -> TempDir {
     let copy = TempDir::new().expect("a directory");
     for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
@@ -114,29 +117,26 @@ pub fn copy_of(prepared: &Path) -> TempDir {
     copy
 }
 
-/// A house under test.
+/// The loop under test.
 pub struct Harness {
-    /// The loop.
     pub repl: Repl,
-    /// Its clock.
     pub clock: Clock,
-    /// From now on nothing is committed any more.
+    /// While this is set, no transaction of the store succeeds.
     pub is_disk_full: Arc<AtomicBool>,
-    /// The same plan is used after a restart.
     plan: Plan,
     directory: TempDir,
     screen: vt100::Parser,
-    /// All bytes that the terminal was sent.
+    /// All bytes that were written to the terminal.
     pub sent: Vec<u8>,
 }
 
 impl Harness {
-    /// A fresh house.
+    /// Starts with an empty data directory.
     pub fn new(plan: Plan) -> Self {
         Self::open(plan, TempDir::new().expect("a directory for the store"))
     }
 
-    /// A house in a directory that may hold one already.
+    /// Starts with a data directory that may have agents already.
     pub fn open(plan: Plan, directory: TempDir) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = plan.config(directory.path());
@@ -145,34 +145,34 @@ impl Harness {
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
         store.on_commit(move || !is_full.load(Ordering::Relaxed)).expect("a store that asks");
-        let repl = Repl::open(config, store, clock.clone(), device).expect("the house opens");
+        let repl = Repl::open(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
         Self { repl, clock, is_disk_full, plan, directory, screen, sent: Vec::new() }
     }
 
-    /// The program dies without a word, and is started again.
+    /// Crashes the program and starts it again.
     pub fn crash_and_restart(self) -> Self {
         let Self { repl, plan, directory, .. } = self;
-        // Dropping asks nothing of the agents: what was not stored is gone, as after SIGKILL.
+        // Dropping saves nothing: what was not stored is gone, as after SIGKILL.
         drop(repl);
         Self::open(plan, directory)
     }
 
-    /// The program dies without a word, and its files stay.
+    /// Crashes the program and keeps its files.
     pub fn close(self) -> TempDir {
         let Self { repl, directory, .. } = self;
         drop(repl);
         directory
     }
 
-    /// Where the store and the tools' files are.
+    /// The data directory, which is the agents' working directory as well.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// One turn that waits for news as long as the loop itself would, but no longer than `limit`. With a clock of the
-    /// test's, libcurl's own short timers pass by themselves; every other deadline comes when the test moves the clock.
+    /// One turn that waits as long as the loop itself would, but no longer than `limit`. With a manual clock, libcurl's short
+    /// timers pass by themselves; every other deadline comes when the test moves the clock.
     pub fn turn_within(&mut self, limit: Duration) -> Turn {
         let timeout = self.repl.compute_timeout();
         if !self.plan.real_time
@@ -191,7 +191,7 @@ impl Harness {
         self.turn_within(Duration::ZERO)
     }
 
-    /// Turns until something holds.
+    /// Turns until a condition holds.
     pub fn turn_until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let start = Instant::now();
         while !holds(self) {
@@ -200,7 +200,7 @@ impl Harness {
         }
     }
 
-    /// Turns until the peer has the whole of a request.
+    /// Turns until the peer has received a whole request.
     pub fn accept(&mut self, peer: &Peer) -> Exchange {
         let mut exchange = None;
         self.turn_until("a request", |_| {
@@ -210,36 +210,36 @@ impl Harness {
         exchange.expect("a request came")
     }
 
-    /// Turns until nobody is busy.
+    /// Turns until no agent is busy.
     pub fn turn_until_idle(&mut self) {
-        self.turn_until("everybody is idle", |app| app.repl.roster().busy().is_empty());
+        self.turn_until("all agents are idle", |app| app.repl.roster().busy().is_empty());
     }
 
-    /// The clock moves on, and the loop turns once.
+    /// Moves the clock on and turns once.
     pub fn advance(&mut self, by: Duration) -> Turn {
         self.clock.advance(by);
         self.turn()
     }
 
-    /// How long the loop would wait now, and for what.
+    /// How long the loop would wait now, and why.
     pub fn timeout(&self) -> Timeout {
         self.repl.compute_timeout()
     }
 
-    /// A lone Esc: the key that follows from waiting for the rest of a sequence that does not come.
+    /// Presses Esc, and waits until it is known not to begin a sequence.
     pub fn escape(&mut self) {
         self.type_bytes(b"\x1b");
         let deadline = self.clock.now() + ESCAPE_PATIENCE;
         if self.plan.real_time {
             self.turn_until("the patience with Esc has ended", |app| app.clock.now() > deadline);
-            // The last turn may have looked at the clock before that moment, and this thread have been held up behind it.
+            // The last turn may have read the clock before the deadline.
             self.turn();
         } else {
             self.advance(ESCAPE_PATIENCE);
         }
     }
 
-    /// Types bytes, and turns until they were looked at.
+    /// Types bytes, and turns until they were handled.
     pub fn type_bytes(&mut self, bytes: &[u8]) -> Turn {
         self.terminal().input.extend_from_slice(bytes);
         let mut turn = self.turn();
@@ -260,14 +260,14 @@ impl Harness {
         self.screen.screen().contents()
     }
 
-    /// The terminal has another size from now on; the loop is told as by SIGWINCH.
+    /// The first terminal.
     pub fn terminal(&mut self) -> &mut RemoteTerminal {
-        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a house with a terminal in memory")
+        self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a terminal in memory")
     }
 
     fn take_output(&mut self) {
         if self.plan.size.is_none() {
-            // The terminals of others are theirs.
+            // Attached terminals read their own output.
             return;
         }
         if let Some(memory) = self.repl.terminal().and_then(|terminal| terminal.remote()) {
@@ -277,52 +277,50 @@ impl Harness {
         }
     }
 
-    /// The `n`th agent by birth.
+    /// The id of the `n`th agent in the order of creation.
     pub fn id(&self, n: usize) -> AgentId {
         self.repl.roster().nth(n).expect("so many agents")
     }
 
-    /// Which agent by birth has this name now: the death of another moves it.
+    /// The number of the agent with this name now: it changes when an older agent is killed.
     pub fn n(&self, name: &str) -> usize {
         let called = |agent: &Agent| agent.identity.name.as_deref() == Some(name);
-        self.repl.roster().iter().position(called).unwrap_or_else(|| panic!("nobody is called {name}"))
+        self.repl.roster().iter().position(called).unwrap_or_else(|| panic!("no agent is named {name}"))
     }
 
-    /// Who is on the screen.
+    /// The number of the agent on the screen.
     pub fn focus(&mut self) -> usize {
-        let focus = self.repl.terminal().expect("a house with a terminal").focus;
-        self.repl.roster().ids().iter().position(|id| *id == focus).expect("who is on the screen lives")
+        let focus = self.repl.terminal().expect("a terminal").focus;
+        self.repl.roster().ids().iter().position(|id| *id == focus).expect("the agent on the screen exists")
     }
 
-    /// The `n`th agent by birth, to look at.
     pub fn agent(&self, n: usize) -> &Agent {
         self.repl.roster().get(self.id(n)).expect("the agent lives")
     }
 
-    /// What the `n`th agent does.
     pub fn state(&self, n: usize) -> State {
         self.agent(n).state()
     }
 
-    /// Asks for a change on behalf of the `n`th agent.
+    /// Applies a change to the `n`th agent.
     pub fn ask(&mut self, n: usize, change: Change) {
         let id = self.id(n);
         self.repl.ask(id, change).expect("the change can be carried out");
         self.take_output();
     }
 
-    /// Says something to the `n`th agent, whether or not it is on the screen.
+    /// Sends a text to the `n`th agent, whether or not it is on the screen.
     pub fn say(&mut self, n: usize, text: &str) {
         self.ask(n, Change::Submit(text.into()));
     }
 
-    /// A child of the `n`th agent; the screen goes there.
+    /// Forks the `n`th agent and shows the child.
     pub fn fork(&mut self, n: usize) {
         self.ask(n, Change::Fork { prompt: None, name: None, model: None });
         self.switch(self.repl.roster().len() - 1);
     }
 
-    /// A child of this name of the `n`th agent, wherever the screen is and then stays.
+    /// Forks the `n`th agent without showing the child, and returns its number.
     pub fn fork_named(&mut self, n: usize, name: &str) -> usize {
         let focus = self.focus();
         self.ask(n, Change::Fork { prompt: None, name: Some(name.into()), model: None });
@@ -330,21 +328,21 @@ impl Harness {
         self.n(name)
     }
 
-    /// The `n`th agent comes to the screen.
+    /// Shows the `n`th agent.
     pub fn switch(&mut self, n: usize) {
         let id = self.id(n);
         self.ask(n, Change::Switch(id));
     }
 
-    /// The whole log of the `n`th agent, as the store has it, ancestors included.
+    /// The stored log of the `n`th agent, with what it inherits.
     pub fn log(&self, n: usize) -> Vec<Message> {
         let (messages, damaged) = self.repl.store().replay(self.id(n)).expect("the log can be read");
         assert_eq!(damaged, Vec::<String>::new());
         messages
     }
 
-    /// Everything of the `n`th agent that news for another could disturb, as text: its log, its conversation in
-    /// memory, what a person sees of it and has typed to it, its partial reply, its queue, its counts and its state.
+    /// Everything of the `n`th agent that must not change when another one gets something, as text: its log, history, view,
+    /// draft, partial reply, queue, usage and state.
     pub fn fingerprint(&self, n: usize) -> String {
         let agent = self.agent(n);
         format!(
@@ -362,13 +360,13 @@ impl Harness {
         self.log(n).iter().map(|message| message.body.kind()).collect()
     }
 
-    /// The words of the newest error in the log of the `n`th agent; empty if there is none.
+    /// The newest error in the log of the `n`th agent; empty if there is none.
     pub fn last_error(&self, n: usize) -> String {
         let words = |message: Message| if let Body::Error(words) = message.body { Some(words) } else { None };
         self.log(n).into_iter().rev().find_map(words).unwrap_or_default()
     }
 
-    /// What the tools answered in the log of the `n`th agent.
+    /// The tool results in the log of the `n`th agent.
     pub fn tool_results(&self, n: usize) -> Vec<ToolResult> {
         let result = |message: Message| if let Body::ToolResult(result) = message.body { Some(result) } else { None };
         self.log(n).into_iter().filter_map(result).collect()
@@ -383,13 +381,13 @@ impl Harness {
         self.log(n).into_iter().filter_map(partial).collect()
     }
 
-    /// Turns until the `n`th agent has a question, and gives its number.
+    /// Turns until the `n`th agent has a question, and returns its number.
     pub fn turn_until_asked(&mut self, n: usize) -> u64 {
         self.turn_until("a question", |app| app.agent(n).question().is_some());
         self.agent(n).question().expect("there is one").number
     }
 
-    /// Answers the question that the `n`th agent has now.
+    /// Turns until the `n`th agent has a question, and answers it.
     pub fn answer(&mut self, n: usize, allowed: bool) {
         let question = self.turn_until_asked(n);
         self.ask(n, Change::Answer { question, allowed });

@@ -28,14 +28,14 @@ use super::{PATIENCE, openai, validity};
 pub struct Peer {
     address: SocketAddr,
     arrivals: Receiver<Exchange>,
-    app: Arc<CommandContext>,
+    shared: Arc<Shared>,
 }
 
 /// What the listening thread and the test share.
 #[derive(Default)]
-struct CommandContext {
+struct Shared {
     closed: AtomicBool,
-    links: Mutex<Vec<Arc<Link>>>,
+    connections: Mutex<Vec<Arc<Connection>>>,
 }
 
 impl Peer {
@@ -44,10 +44,10 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (announce, arrivals) = mpsc::channel();
-        let app = Arc::new(CommandContext::default());
-        let listening = Arc::clone(&app);
+        let shared = Arc::new(Shared::default());
+        let listening = Arc::clone(&shared);
         thread::spawn(move || listening.listen(&listener, &announce));
-        Peer { address, arrivals, app }
+        Peer { address, arrivals, shared }
     }
 
     /// The base URL for an `openai` endpoint.
@@ -75,29 +75,29 @@ impl Peer {
 
     /// How many connections have been opened so far.
     pub fn connections(&self) -> usize {
-        locked(&self.app.links).len()
+        locked(&self.shared.connections).len()
     }
 
     /// Every connection with its requests and what has come of an unfinished one.
     pub fn describe(&self) -> String {
-        let links = locked(&self.app.links);
-        let lines: Vec<String> = links.iter().map(|link| link.describe()).collect();
+        let connections = locked(&self.shared.connections);
+        let lines: Vec<String> = connections.iter().map(|connection| connection.describe()).collect();
         if lines.is_empty() { "no connection".to_owned() } else { lines.join("\n") }
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.app.closed.store(true, Ordering::SeqCst);
+        self.shared.closed.store(true, Ordering::SeqCst);
         // The listening thread sits in accept(): a last connection makes it look at the flag.
         let _ = TcpStream::connect(self.address);
-        for link in locked(&self.app.links).iter() {
-            link.order(Order::HangUp);
+        for connection in locked(&self.shared.connections).iter() {
+            connection.order(Order::HangUp);
         }
     }
 }
 
-impl CommandContext {
+impl Shared {
     fn listen(&self, listener: &TcpListener, announce: &Sender<Exchange>) {
         for stream in listener.incoming() {
             if self.closed.load(Ordering::SeqCst) {
@@ -105,9 +105,9 @@ impl CommandContext {
             }
             // A client that gave up before it was accepted is no connection.
             let Ok(stream) = stream else { continue };
-            let mut links = locked(&self.links);
-            let link = Link::open(links.len(), stream, announce.clone());
-            links.push(link);
+            let mut connections = locked(&self.connections);
+            let connection = Connection::open(connections.len(), stream, announce.clone());
+            connections.push(connection);
         }
     }
 }
@@ -120,31 +120,31 @@ enum Order {
 }
 
 /// One connection, shared by its two threads and by the exchanges that came over it.
-struct Link {
+struct Connection {
     number: usize,
     orders: Sender<Order>,
-    story: Mutex<Story>,
+    log: Mutex<Log>,
     changed: Condvar,
 }
 
 /// What has happened on a connection so far.
 #[derive(Default)]
-struct Story {
+struct Log {
     requests: Vec<String>,
     unfinished: String,
     ended: Option<String>,
 }
 
-impl Link {
-    fn open(number: usize, stream: TcpStream, announce: Sender<Exchange>) -> Arc<Link> {
+impl Connection {
+    fn open(number: usize, stream: TcpStream, announce: Sender<Exchange>) -> Arc<Connection> {
         stream.set_nodelay(true).expect("a new connection takes its options");
         let (orders, received) = mpsc::channel();
-        let link = Arc::new(Link { number, orders, story: Mutex::default(), changed: Condvar::new() });
+        let connection = Arc::new(Connection { number, orders, log: Mutex::default(), changed: Condvar::new() });
         let stream = Arc::new(stream);
-        let reading = (Arc::clone(&link), Arc::clone(&stream));
+        let reading = (Arc::clone(&connection), Arc::clone(&stream));
         let reader = thread::spawn(move || reading.0.read_requests(&reading.1, &announce));
         thread::spawn(move || carry_out(&received, stream, reader));
-        link
+        connection
     }
 
     fn order(&self, order: Order) {
@@ -152,14 +152,14 @@ impl Link {
         let _ = self.orders.send(order);
     }
 
-    fn read_requests(self: &Arc<Link>, stream: &TcpStream, announce: &Sender<Exchange>) {
+    fn read_requests(self: &Arc<Connection>, stream: &TcpStream, announce: &Sender<Exchange>) {
         let ended = self.read_until_end(stream, announce);
-        locked(&self.story).ended = Some(ended);
+        locked(&self.log).ended = Some(ended);
         self.changed.notify_all();
     }
 
     /// Hands over request after request; returns how the connection ended.
-    fn read_until_end(self: &Arc<Link>, mut stream: &TcpStream, announce: &Sender<Exchange>) -> String {
+    fn read_until_end(self: &Arc<Connection>, mut stream: &TcpStream, announce: &Sender<Exchange>) -> String {
         let mut reader = RequestReader::default();
         let mut portion = vec![0; 64 * 1024];
         loop {
@@ -168,33 +168,37 @@ impl Link {
                 Ok(count) => reader.feed(&portion[..count]),
                 Err(error) => return error.to_string(),
             }
-            if let Err(nonsense) = self.announce_whole(&mut reader, announce) {
+            if let Err(error) = self.announce_whole(&mut reader, announce) {
                 self.order(Order::HangUp);
-                return format!("not HTTP/1.1: {nonsense}");
+                return format!("not HTTP/1.1: {error}");
             }
         }
     }
 
-    fn announce_whole(self: &Arc<Link>, reader: &mut RequestReader, announce: &Sender<Exchange>) -> Result<(), String> {
+    fn announce_whole(
+        self: &Arc<Connection>,
+        reader: &mut RequestReader,
+        announce: &Sender<Exchange>,
+    ) -> Result<(), String> {
         while let Some(request) = reader.take_request()? {
             let line = format!("{} {} with {} bytes", request.method, request.path, request.body.len());
-            locked(&self.story).requests.push(line);
+            locked(&self.log).requests.push(line);
             // A peer that was dropped takes no more requests.
             let _ = announce.send(Exchange {
                 request,
                 arrived: Instant::now(),
-                link: Arc::clone(self),
+                connection: Arc::clone(self),
                 chunked: Cell::new(false),
             });
         }
-        locked(&self.story).unfinished = reader.describe();
+        locked(&self.log).unfinished = reader.describe();
         Ok(())
     }
 
     fn describe(&self) -> String {
-        let story = locked(&self.story);
-        let state = story.ended.as_deref().unwrap_or("open");
-        format!("connection {}, {state}: {:?}; then {}", self.number, story.requests, story.unfinished)
+        let log = locked(&self.log);
+        let state = log.ended.as_deref().unwrap_or("open");
+        format!("connection {}, {state}: {:?}; then {}", self.number, log.requests, log.unfinished)
     }
 }
 
@@ -229,7 +233,7 @@ fn reset(stream: Arc<TcpStream>, reader: thread::JoinHandle<()>) {
 pub struct Exchange {
     request: Request,
     arrived: Instant,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     chunked: Cell<bool>,
 }
 
@@ -255,7 +259,7 @@ impl Exchange {
 
     /// The number of the connection, from 0: the same one twice was kept alive.
     pub fn connection(&self) -> usize {
-        self.link.number
+        self.connection.number
     }
 
     /// Sends bytes as they are, with no framing at all. Like every line of the script it does not
@@ -266,7 +270,7 @@ impl Exchange {
 
     /// Sends the same bytes many times over, for bodies that nobody wants to hold in memory.
     pub fn send_many(&self, bytes: impl AsRef<[u8]>, times: usize) -> &Self {
-        self.link.order(Order::Write { bytes: bytes.as_ref().to_vec(), times });
+        self.connection.order(Order::Write { bytes: bytes.as_ref().to_vec(), times });
         self
     }
 
@@ -298,28 +302,28 @@ impl Exchange {
 
     /// Closes our half in order, after everything that was sent before.
     pub fn hang_up(&self) {
-        self.link.order(Order::HangUp);
+        self.connection.order(Order::HangUp);
     }
 
     /// Resets the connection (RST). What the client has not yet received may be lost to it.
     pub fn reset(&self) {
-        self.link.order(Order::Reset);
+        self.connection.order(Order::Reset);
     }
 
     /// Whether the client has closed the connection (or the reset has been carried out).
     pub fn is_closed_by_client(&self) -> bool {
-        locked(&self.link.story).ended.is_some()
+        locked(&self.connection.log).ended.is_some()
     }
 
     /// Blocks until the client has closed the connection, and fails if it does not.
     pub fn wait_for_close(&self) {
-        let story = locked(&self.link.story);
-        let (story, waited) = self
-            .link
+        let log = locked(&self.connection.log);
+        let (log, waited) = self
+            .connection
             .changed
-            .wait_timeout_while(story, PATIENCE, |story| story.ended.is_none())
+            .wait_timeout_while(log, PATIENCE, |log| log.ended.is_none())
             .expect("no thread of a link panics");
-        assert!(!waited.timed_out(), "the client has not closed: {:?}; {}", story.requests, story.unfinished);
+        assert!(!waited.timed_out(), "the client has not closed: {:?}; {}", log.requests, log.unfinished);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The real program as a script starts it: in a home of its own, with pipes, and never with a terminal.
+//! The real program as a script starts it: in a home directory of its own, with pipes and without a terminal.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,24 +13,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{PATIENCE, signals};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
 
-/// A home without anything in it, where the program is started again and again.
+/// An empty home directory in which the program is started.
 pub struct Home {
     pub directory: TempDir,
     pub variables: Vec<(String, String)>,
 }
 
 impl Home {
-    /// Where only echo can be talked to.
+    /// With no provider but echo.
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
     }
 
-    /// Where an OpenAI-compatible server can be talked to.
+    /// With an OpenAI-compatible server.
     pub fn with_server(url: &str) -> Self {
         let variables = vec![("OPENAI_BASE_URL".into(), url.into()), ("POLYLOGUE_MODEL".into(), "openai/test".into())];
         Self { variables, ..Self::new() }
@@ -40,9 +40,9 @@ impl Home {
         self.directory.path().join("data")
     }
 
-    /// A program, without anything to read.
+    /// A command with an empty standard input.
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = signals::command(program);
         command.args(words).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
         command.envs(self.variables.iter().cloned());
@@ -50,12 +50,12 @@ impl Home {
         command
     }
 
-    /// Starts the program with these words.
+    /// Starts the program with these arguments.
     pub fn start(&self, words: &[&str]) -> Program {
         Program::start(self.command(PROGRAM, words))
     }
 
-    /// Starts the program with these words and an input.
+    /// The same, with an input that the test writes.
     pub fn start_with_input(&self, words: &[&str]) -> Program {
         let mut command = self.command(PROGRAM, words);
         command.stdin(Stdio::piped());
@@ -72,20 +72,20 @@ impl Home {
         Program::start(self.command("sh", &["-c", script, PROGRAM])).ends()
     }
 
-    /// What is kept of the agent with this number.
+    /// The stored log of the agent with this number.
     pub fn log(&self, ordinal: usize) -> Vec<Body> {
         let store = Store::open(&self.data()).expect("a store");
         let agent = store.load_agents().expect("agents").agents[ordinal].id;
         store.replay(agent).expect("a log").0.into_iter().map(|message| message.body).collect()
     }
 
-    /// How many agents are kept.
+    /// The number of stored agents.
     pub fn agents(&self) -> usize {
         Store::open(&self.data()).expect("a store").load_agents().expect("agents").agents.len()
     }
 }
 
-/// What was said by somebody: the text of a message.
+/// The texts of the user and assistant messages.
 pub fn texts(log: &[Body]) -> Vec<&str> {
     log.iter().filter_map(text_of).collect()
 }
@@ -98,7 +98,7 @@ fn text_of(body: &Body) -> Option<&str> {
     }
 }
 
-/// The program while it runs. What it writes is taken as it comes, by line.
+/// The program while it runs. Its output is read line by line as it arrives.
 pub struct Program {
     pub pid: Pid,
     pub input: Option<ChildStdin>,
@@ -118,7 +118,7 @@ impl Program {
         Self { pid, input, out, err, exit }
     }
 
-    /// The next line that it writes, without its end. Blocks until it comes.
+    /// The next line of its output, without the line break. Blocks until it arrives.
     pub fn line(&self) -> String {
         let line = self.out.recv_timeout(PATIENCE).expect("a line");
         String::from_utf8(line).expect("text").trim_end_matches('\n').to_owned()
@@ -130,7 +130,7 @@ impl Program {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// The next line of JSON that tells of something of this type.
+    /// The next object in its output of this type.
     pub fn next(&self, kind: &str) -> Value {
         std::iter::repeat_with(|| self.object()).find(|object| object["type"] == kind).expect("endless")
     }
@@ -143,7 +143,7 @@ impl Program {
         kill_process(self.pid, signal).expect("it lives");
     }
 
-    /// Ends its input, and waits for its end.
+    /// Closes its input and waits until it exits.
     pub fn ends(mut self) -> Response {
         drop(self.input.take());
         let status = self.exit.recv_timeout(PATIENCE).expect("it ends");
@@ -153,7 +153,7 @@ impl Program {
     }
 }
 
-/// Each line as it comes, with its end.
+/// Each line as it arrives, with its line break.
 fn lines(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (told, taken) = channel();
     if let Some(from) = from {
@@ -170,7 +170,7 @@ fn lines(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     taken
 }
 
-/// What a program wrote, and how it ended: as a shell tells it.
+/// What a program wrote, and its exit code as a shell reports it.
 #[derive(Debug)]
 pub struct Response {
     pub code: i32,
@@ -179,7 +179,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The object in the last line that was written.
+    /// The object in the last line of the output.
     pub fn result(&self) -> Value {
         serde_json::from_str(self.out.lines().last().expect("a line")).expect("JSON")
     }

@@ -20,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{Termios, Winsize};
 
-use super::PATIENCE;
+use super::{PATIENCE, signals};
 
 /// Names the program and its arguments to the copy of ourselves that becomes it, as a JSON list.
 const BECOME: &str = "PTY_BECOME_THE_PROGRAM";
@@ -349,7 +349,7 @@ fn same_settings(one: &Termios, other: &Termios) -> bool {
 fn become_command(program: &Path, args: &[&str]) -> Command {
     let program = program.to_str().expect("a path in UTF-8");
     let words: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
-    let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
+    let mut command = signals::command(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", &test_name("the_pty_child_becomes_the_program"), "--nocapture", "--test-threads=1"]);
     command.env_clear().envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
     command.env(BECOME, serde_json::json!(words).to_string());
@@ -369,7 +369,7 @@ pub fn become_the_program_if_asked() {
     let Ok(words) = std::env::var(BECOME) else { return };
     let words: Vec<String> = serde_json::from_str(&words).expect("a list that spawn wrote");
     rustix::process::setsid().expect("a new process leads no group");
-    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that is nobody's");
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that controls no session");
     // Up to here stdout was /dev/null: the test harness talks.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin()).expect("the terminal as stdout");
     let mut program = Command::new(&words[0]);

@@ -1,5 +1,5 @@
-//! What scenes between agents and a scripted peer are made of: who is told what, what the peer was sent, and what still
-//! runs on this machine.
+//! Steps of scenes between agents and a scripted peer: messages and replies, the requests that the peer got, and which
+//! processes run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub fn app(peer: &Peer) -> Harness {
     Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) })
 }
 
-/// Agent 0 and children of it, all of which were on the screen before; agent 0 is.
-pub fn house_of(count: usize, plan: Plan) -> Harness {
+/// Agent 0, on the screen, and children of it: `count` agents in all.
+pub fn app_with_agents(count: usize, plan: Plan) -> Harness {
     let mut app = Harness::new(plan);
     for _ in 1..count {
         app.fork(0);
@@ -26,14 +26,14 @@ pub fn house_of(count: usize, plan: Plan) -> Harness {
     app
 }
 
-/// These words are on the screen, in one row or wrapped: where depends on the paths among them.
+/// This text is on the screen, in one row or wrapped: paths in it have different lengths.
 pub fn assert_shows(app: &mut Harness, words: &str) {
     let screen = app.screen_text();
     let is_shown = screen.contains(words) || screen.replace("\n  ", " ").contains(words);
     assert!(is_shown, "{words:?} is not on the screen:\n{screen}");
 }
 
-/// The line is refused with these words, changes nothing, and is the person's again.
+/// The line is refused with this text, changes nothing, and is in the draft again.
 pub fn assert_refused(app: &mut Harness, line: &str, words: &str) {
     let focus = app.focus();
     let before = app.kinds(focus);
@@ -44,19 +44,19 @@ pub fn assert_refused(app: &mut Harness, line: &str, words: &str) {
     app.type_bytes(b"\x15");
 }
 
-/// The arguments of a command.
+/// The arguments of the `bash` tool.
 pub fn bash(command: &str) -> String {
     json!({ "command": command }).to_string()
 }
 
-/// An agent is told something and answers; the body of its request.
-pub fn told(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
+/// Sends a message to an agent and answers it; returns the body of the request.
+pub fn converse(app: &mut Harness, peer: &Peer, n: usize, text: &str, reply: &str) -> Vec<u8> {
     app.say(n, text);
-    answered(app, peer, n, reply)
+    answer_next(app, peer, n, reply)
 }
 
-/// The next request is this agent's and ends its turn; the body of the request.
-pub fn answered(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
+/// Answers the next request, which ends the turn of this agent; returns the body of the request.
+pub fn answer_next(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8> {
     let exchange = app.accept(peer);
     exchange.stream().text(reply).finish("stop").done();
     app.turn_until("the reply", |app| app.state(n) == State::Idle);
@@ -64,12 +64,12 @@ pub fn answered(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<u8
     exchange.request().body.clone()
 }
 
-/// The requests whose newest words of a person are these, in this order, in whatever order they come.
-pub fn accept_these<const N: usize>(app: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
+/// The requests whose last user messages are these, in this order, in whatever order they arrive.
+pub fn accept_by_text<const N: usize>(app: &mut Harness, peer: &Peer, texts: [&str; N]) -> [Exchange; N] {
     let mut came: Vec<Exchange> = texts.iter().map(|_| app.accept(peer)).collect();
     texts.map(|text| {
         let at = came.iter().position(|exchange| last_user_text(&exchange.request().json()) == text);
-        came.swap_remove(at.unwrap_or_else(|| panic!("nobody was told {text:?}")))
+        came.swap_remove(at.unwrap_or_else(|| panic!("no request for {text:?}")))
     })
 }
 
@@ -90,14 +90,14 @@ pub fn results_in(request: &Value) -> Vec<(String, String)> {
     tools.map(|message| (text(&message["tool_call_id"]), text(&message["content"]))).collect()
 }
 
-/// The results of the next request, which is answered with these words and ends the turn of that agent.
+/// The tool results in the next request, which is answered with this text and ends the turn of that agent.
 pub fn results_then(app: &mut Harness, peer: &Peer, n: usize, reply: &str) -> Vec<String> {
-    let body: Value = serde_json::from_slice(&answered(app, peer, n, reply)).expect("JSON");
+    let body: Value = serde_json::from_slice(&answer_next(app, peer, n, reply)).expect("JSON");
     results_in(&body).into_iter().map(|(_, content)| content).collect()
 }
 
-/// Role and text of the messages in a request, without the instructions before them.
-pub fn words_in(body: &[u8]) -> Vec<(String, String)> {
+/// Role and text of the messages in a request, without the system prompt.
+pub fn roles_and_texts_in(body: &[u8]) -> Vec<(String, String)> {
     let body: Value = serde_json::from_slice(body).expect("JSON");
     let messages = body["messages"].as_array().expect("messages");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -105,20 +105,20 @@ pub fn words_in(body: &[u8]) -> Vec<(String, String)> {
     said.map(|message| (text(&message["role"]), text(&message["content"]))).collect()
 }
 
-/// The texts of the messages in a request, without the instructions before them.
+/// The texts of the messages in a request, without the system prompt.
 pub fn texts_in(body: &[u8]) -> Vec<String> {
-    words_in(body).into_iter().map(|(_, text)| text).collect()
+    roles_and_texts_in(body).into_iter().map(|(_, text)| text).collect()
 }
 
-/// Some turns in which nothing is expected to happen: whatever is under way would.
-pub fn let_pass(app: &mut Harness) {
+/// Some turns, in which whatever is under way would happen.
+pub fn turn_a_while(app: &mut Harness) {
     for _ in 0..10 {
         app.turn_within(Duration::from_millis(5));
     }
 }
 
-/// What strict servers want: system first, a person's and a model's turns in alternation, every call answered directly
-/// behind its reply, nothing else answered, and the last word not the model's.
+/// What strict servers require: the system prompt first, user and assistant in turn, every call answered directly after
+/// its reply, no result without a call, and the last message not the assistant's.
 pub fn assert_valid(body: &Value) {
     let messages = body["messages"].as_array().expect("messages");
     let mut open: Vec<&str> = Vec::new();
@@ -141,15 +141,15 @@ pub fn assert_valid(body: &Value) {
     assert!(open.is_empty() && last != "assistant", "{messages:#?}");
 }
 
-/// How long a command may sleep that is to be told from all others on this machine, also from those of this suite where it
-/// runs beside itself: no such number is the beginning of another.
+/// A number of seconds for `sleep` that no other process on this machine has in its command line, not even when the suite
+/// runs twice at the same time; none is a prefix of another.
 pub fn mark() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("86400.{:07}{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a process lives that has this word in its command line (proc(5)).
-pub fn runs(word: &str) -> bool {
+/// Whether a process runs that has this text in its command line (proc(5)).
+pub fn is_running(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("a Linux").filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(word))

@@ -1,5 +1,4 @@
-//! `/team` in the chat: children that know what their parent knows work on a task; a person looks on, visits them, stops
-//! them, and finds what they have said.
+//! `/team` in the chat: forked members work on a task; the user watches, visits and stops them, and reads their mail.
 
 use std::time::Duration;
 
@@ -9,16 +8,15 @@ use polylogue::domain::flow::Change;
 use crate::support::harness::{Harness, Plan};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_refused, assert_shows, let_pass, texts_in, told};
+use crate::support::scene::{assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
 /// Agent 0 on a screen, with one question answered.
 fn app(peer: &Peer) -> Harness {
     let mut app = Harness::new(Plan { size: Some((100, 40)), ..Plan::peer(&peer.url()) });
-    told(&mut app, peer, 0, "the secret is 7", "noted");
+    converse(&mut app, peer, 0, "the secret is 7", "noted");
     app
 }
 
-/// The requests of the members, by the order of their names.
 fn accept_members(app: &mut Harness, peer: &Peer, count: usize) -> Vec<Exchange> {
     (0..count).map(|_| app.accept(peer)).collect()
 }
@@ -27,26 +25,25 @@ fn answer(exchange: &Exchange, text: &str) {
     exchange.stream().text(text).finish("stop").done();
 }
 
-/// Turns until nobody works for agent 0 any more.
 fn finish(app: &mut Harness) {
-    app.turn_until("the end of the run", |app| !app.agent(0).has_others_at_work());
+    app.turn_until("the end of the run", |app| !app.agent(0).has_background_work());
 }
 
-/// The letters of agent 0, as they came.
+/// The mail of agent 0 in order of arrival.
 fn mail(app: &Harness) -> Vec<String> {
-    let mut mail = app.repl.store().mail(app.id(0), None).expect("letters");
-    mail.sort_by_key(|letter| letter.id.0);
-    mail.into_iter().map(|letter| letter.body).collect()
+    let mut mail = app.repl.store().mail(app.id(0), None).expect("mail");
+    mail.sort_by_key(|message| message.id.0);
+    mail.into_iter().map(|message| message.body).collect()
 }
 
 #[test]
-fn members_know_what_their_parent_knows_answer_by_letter_and_the_outcome_is_told_and_kept() {
+fn members_inherit_the_conversation_answer_by_mail_and_the_outcome_is_kept() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/team parallel vote \"how much is it?\"");
-    assert_shows(&mut app, "3 members work on it");
+    assert_shows(&mut app, "started 3 members");
     let exchanges = accept_members(&mut app, &peer, 3);
-    assert_shows(&mut app, "team: 0 of 3 are done");
+    assert_shows(&mut app, "team: 0 of 3 done");
     for exchange in &exchanges {
         assert_eq!(texts_in(&exchange.request().body), ["the secret is 7", "noted", "how much is it?"]);
     }
@@ -54,19 +51,19 @@ fn members_know_what_their_parent_knows_answer_by_letter_and_the_outcome_is_told
         answer(exchange, text);
     }
     finish(&mut app);
-    assert_shows(&mut app, "3 of 3 members have answered");
+    assert_shows(&mut app, "3 of 3 members answered");
     let mut came = mail(&app);
     came.sort();
     assert_eq!(came, ["7", "7", "8"]);
     assert_eq!((app.repl.roster().len(), app.agent(0).unread), (4, 3), "they stay, to be looked at");
     let mut app = app.crash_and_restart();
-    assert_shows(&mut app, "3 of 3 members have answered");
+    assert_shows(&mut app, "3 of 3 members answered");
     app.enter("/team");
     assert_shows(&mut app, "completed  parallel vote  how much is it?");
 }
 
 #[test]
-fn the_first_to_succeed_ends_the_run_and_kills_the_others_at_once_while_another_agent_streams_on() {
+fn first_success_removes_the_other_members_while_another_agent_streams() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.say(0, "a long story");
@@ -76,7 +73,11 @@ fn the_first_to_succeed_ends_the_run_and_kills_the_others_at_once_while_another_
     app.enter("/team parallel first_success \"race\"");
     let exchanges = accept_members(&mut app, &peer, 3);
     for exchange in &exchanges {
-        assert_eq!(texts_in(&exchange.request().body), ["the secret is 7", "noted", "race"], "not the parent's order");
+        assert_eq!(
+            texts_in(&exchange.request().body),
+            ["the secret is 7", "noted", "race"],
+            "without the pending turn of the parent"
+        );
     }
     story.text(" upon");
     app.turn_until("more of it", |app| app.agent(0).partial_text() == "once upon");
@@ -89,11 +90,11 @@ fn the_first_to_succeed_ends_the_run_and_kills_the_others_at_once_while_another_
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["noted", "once upon a time"]);
     assert_eq!(mail(&app), ["won"]);
-    assert_shows(&mut app, "the answer of agent-");
+    assert_shows(&mut app, "answer of agent-");
 }
 
 #[test]
-fn a_member_can_be_visited_while_it_works_and_spoken_to_when_it_is_done() {
+fn a_member_can_be_visited_while_it_works_and_used_afterwards() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/team --agents scout,guard parallel \"look\"");
@@ -115,15 +116,15 @@ fn a_member_can_be_visited_while_it_works_and_spoken_to_when_it_is_done() {
     assert_eq!(last_user_text(&question.request().json()), "how large?");
     finish(&mut app);
     assert_eq!(mail(&app), ["I see a ship", "I see a ship"]);
-    assert!(!question.is_closed_by_client(), "the task is over, and the talk goes on");
+    assert!(!question.is_closed_by_client(), "the chat with the member goes on");
     answer(&question, "very");
     app.turn_until_idle();
     assert_eq!(app.replies(app.n("scout")).last().map(String::as_str), Some("very"));
-    assert_eq!(mail(&app).len(), 2, "what it says to a person is no answer to the task");
+    assert_eq!(mail(&app).len(), 2, "replies to the user are no answers to the task");
 }
 
 #[test]
-fn escape_on_the_asker_ends_the_run_with_what_there_is_and_on_a_member_only_that_one() {
+fn escape_stops_one_member_or_the_whole_run() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/team --agents a,b,c parallel \"go\"");
@@ -133,20 +134,20 @@ fn escape_on_the_asker_ends_the_run_with_what_there_is_and_on_a_member_only_that
     app.turn_until("one is cut", |app| app.screen_text().contains("interrupted") && app.state(2) == State::Idle);
     assert_eq!(app.repl.roster().busy().len(), 2);
     app.switch(0);
-    assert_shows(&mut app, "team: 1 of 3 are done");
+    assert_shows(&mut app, "team: 1 of 3 done");
     app.escape();
     finish(&mut app);
     exchanges.iter().for_each(Exchange::wait_for_close);
     assert_shows(&mut app, "not completed: interrupted");
-    assert_shows(&mut app, "b: a person has interrupted it");
+    assert_shows(&mut app, "b: interrupted by the user");
     assert!(app.repl.roster().busy().is_empty());
-    assert_eq!(app.repl.roster().len(), 4, "who was stopped in the middle stays");
-    let_pass(&mut app);
+    assert_eq!(app.repl.roster().len(), 4, "interrupted members stay");
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
-fn who_hangs_is_cut_at_its_deadline_and_stays_to_be_looked_at() {
+fn a_member_that_times_out_stays() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) });
     let root = app.id(0);
@@ -165,7 +166,7 @@ fn who_hangs_is_cut_at_its_deadline_and_stays_to_be_looked_at() {
 }
 
 #[test]
-fn the_members_of_a_run_that_a_crash_cut_are_there_and_idle() {
+fn after_a_crash_the_members_of_a_chat_are_idle() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/team --agents a,b parallel \"go\"");
@@ -174,24 +175,24 @@ fn the_members_of_a_run_that_a_crash_cut_are_there_and_idle() {
     assert_eq!((app.repl.roster().len(), app.repl.roster().busy().len()), (3, 0));
     app.enter("/team");
     assert_shows(&mut app, "cut  parallel concatenate  go");
-    let_pass(&mut app);
+    turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
-fn a_line_that_is_wrong_is_refused_and_begins_nothing() {
+fn an_invalid_line_is_refused() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for (line, words) in [
         ("/team paralel \"x\"", "did you mean parallel?"),
         ("/team --agents a:nobody/knows x", "nobody"),
-        ("/team vote", "what is the task?"),
+        ("/team vote", "missing task"),
     ] {
         assert_refused(&mut app, line, words);
     }
     app.enter("/team");
-    assert_shows(&mut app, "no task was given to several agents yet");
-    assert_eq!((app.repl.roster().len(), app.agent(0).has_others_at_work()), (1, false));
+    assert_shows(&mut app, "no team tasks yet");
+    assert_eq!((app.repl.roster().len(), app.agent(0).has_background_work()), (1, false));
 }
 
 #[test]

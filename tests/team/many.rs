@@ -1,4 +1,4 @@
-//! Many members, and many tasks one after the other.
+//! Many members, and many tasks in sequence.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use polylogue::repl::WakeReason;
 use polylogue::team::coordinator::member::Member;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
-use super::scene::{finish, members, start};
+use super::common::{finish, members, start};
 use crate::support::harness::{Harness, Plan};
 use crate::support::{http, openai};
 
@@ -18,7 +18,7 @@ fn parallel() -> Settings {
 }
 
 #[test]
-fn a_hundred_members_work_at_once() {
+fn a_hundred_members_work_in_parallel() {
     let mut app = Harness::new(Plan { size: None, ..Plan::default() });
     let run = start(&mut app, &Member::numbered(100).expect("members"), "!slow 50\nhello", parallel());
     app.turn_until("all of them", |app| app.repl.roster().at_work().len() == 100);
@@ -31,16 +31,15 @@ fn a_hundred_members_work_at_once() {
     assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
 }
 
-/// What this process holds: threads, descriptors, and bytes of memory in pages of 4 KiB (proc(5)).
-fn held() -> (usize, usize, usize) {
+/// Threads, descriptors and bytes of memory of this process (proc(5), pages of 4 KiB).
+fn resources() -> (usize, usize, usize) {
     let count = |path: &str| std::fs::read_dir(path).expect("a Linux").count();
     let numbers = std::fs::read_to_string("/proc/self/statm").expect("a Linux");
     let pages = numbers.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number");
     (count("/proc/self/task"), count("/proc/self/fd"), pages * 4096)
 }
 
-/// Answers every request in the same way, one after the other, on one thread that holds nothing between two of them: the
-/// scripted peer keeps every connection that it ever had.
+/// Answers requests one at a time and keeps no connections; the scripted peer would keep all of them.
 fn serve(listener: &TcpListener) {
     let pieces = [openai::text("an answer"), openai::finish("stop")].map(|piece| openai::event(&piece));
     let mut reply = http::head(200, &[("content-type", "text/event-stream"), ("connection", "close")]);
@@ -52,12 +51,12 @@ fn serve(listener: &TcpListener) {
             let count = stream.read(&mut portion).expect("a request");
             reader.feed(&portion[..count]);
         }
-        // Whoever was cut does not listen any more.
+        // A cancelled client has closed the connection.
         let _ = stream.write_all(&reply);
     }
 }
 
-/// So many tasks, one after the other, for the same ten.
+/// Runs `count` tasks in sequence with the same ten members.
 fn give_tasks(app: &mut Harness, count: usize) {
     let ten: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
     let ten = members(&ten.iter().map(String::as_str).collect::<Vec<_>>());
@@ -67,24 +66,24 @@ fn give_tasks(app: &mut Harness, count: usize) {
     }
 }
 
-/// Alone in its process: what others hold there comes and goes.
+/// Runs in a process of its own: other tests use resources, too.
 fn watch_growth() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     std::thread::spawn(move || serve(&listener));
     let mut app = Harness::new(Plan { size: None, ..Plan::peer(&url) });
     give_tasks(&mut app, 20);
-    let before = held();
+    let before = resources();
     give_tasks(&mut app, 80);
     // The server may still be closing the last connection.
-    app.turn_until("no more than before", |_| held().0 <= before.0 && held().1 <= before.1);
-    assert!(held().2 < before.2 + (8 << 20), "{} KiB more", (held().2 - before.2) >> 10);
+    app.turn_until("no more than before", |_| resources().0 <= before.0 && resources().1 <= before.1);
+    assert!(resources().2 < before.2 + (8 << 20), "{} KiB more", (resources().2 - before.2) >> 10);
     assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
     assert_eq!(app.repl.store().runs(1_000).expect("the runs").len(), 100);
 }
 
 #[test]
-fn a_hundred_tasks_for_ten_leave_no_thread_no_descriptor_and_no_memory_behind() {
+fn a_hundred_tasks_of_ten_members_leak_nothing() {
     const ALONE: &str = "POLYLOGUE_TEST_HUNDRED_TASKS";
     if std::env::var_os(ALONE).is_some() {
         return watch_growth();

@@ -1,4 +1,4 @@
-//! What goes wrong with members, and who puts an end to what: a breaker, a person, the end of the program.
+//! Failures of members, and what ends a run early: a breaker, the user, the end of the program.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use polylogue::agent::State;
 use polylogue::domain::flow::Change;
 use polylogue::repl::WakeReason;
 use polylogue::store::RunRow;
-use polylogue::team::coordinator::event::What;
+use polylogue::team::coordinator::event::EventKind;
 use polylogue::team::coordinator::health::Breaker;
-use polylogue::team::coordinator::outcome::RunEnding;
+use polylogue::team::coordinator::outcome::RunStatus;
 use polylogue::team::coordinator::settings::{Settings, Strategy};
 
-use super::scene::{
-    accept_members, answer, app, ending_names, finish, limit, members, start, time_left, wait_for_retry,
+use super::common::{
+    accept_members, answer, app, finish, limit, members, outcome_names, start, time_left, wait_for_retry,
 };
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::Peer;
-use crate::support::scene::let_pass;
+use crate::support::scene::turn_a_while;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ fn stored(app: &Harness) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_closes() {
+fn a_breaker_opens_after_five_failed_tasks_probes_after_a_minute_and_closes() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run_once = |app: &mut Harness, status: Option<u16>| {
@@ -40,7 +40,7 @@ fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_c
             Some(status) => drop(app.accept(&peer).error(status, "invalid_request_error", "no")),
             None => {}
         }
-        ending_names(&finish(app, &run))[0]
+        outcome_names(&finish(app, &run))[0]
     };
     for task in 1..=5 {
         assert_eq!(app.repl.health().of("a").breaker, Breaker::Closed, "before task {task}");
@@ -49,7 +49,7 @@ fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_c
     let before = app.repl.health().of("a");
     assert!(matches!(before.breaker, Breaker::Open { .. }));
     assert_eq!(run_once(&mut app, None), "skipped");
-    assert_eq!(app.repl.health().of("a"), before, "who is skipped has not failed");
+    assert_eq!(app.repl.health().of("a"), before, "a skipped task is no failure");
     app.advance(60 * SECOND);
     assert_eq!(run_once(&mut app, Some(400)), "failed");
     assert_eq!(run_once(&mut app, None), "skipped");
@@ -61,30 +61,30 @@ fn a_breaker_opens_at_the_fifth_failed_task_skips_tries_one_after_a_minute_and_c
 }
 
 #[test]
-fn the_time_of_a_member_counts_from_its_place_and_waiting_for_one_wakes_nobody() {
+fn the_time_limit_counts_from_the_slot_and_waiting_for_one_needs_no_wake() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { size: None, working_limit: 2, ..Plan::peer(&peer.url()) });
     let run = start(&mut app, &members(&["a", "b", "c", "d", "e"]), "hello", parallel());
     let mut count = 0;
     for pair in [&["a", "b"][..], &["c", "d"], &["e"]] {
         let exchanges: Vec<_> = pair.iter().map(|_| app.accept(&peer)).collect();
-        let_pass(&mut app);
+        turn_a_while(&mut app);
         assert!(peer.try_accept().is_none(), "no more than two at once");
         let left = time_left(&mut app);
         assert_eq!(app.repl.roster().at_work().len(), pair.len());
-        // More than a third of the time of each: three in a row would be too much for one deadline of all.
+        // Three times this would exceed a common deadline.
         app.advance(left - SECOND);
         exchanges.iter().for_each(|exchange| answer(exchange, "late and in time"));
         count += pair.len();
-        app.turn_until("the pair is over", |app| {
-            app.repl.players(&run).len() == 5 - count || app.repl.outcome(&run).is_some()
+        app.turn_until("both members are done", |app| {
+            app.repl.active_members(&run).len() == 5 - count || app.repl.outcome(&run).is_some()
         });
     }
-    assert_eq!(ending_names(&finish(&mut app, &run)), ["answered"; 5]);
+    assert_eq!(outcome_names(&finish(&mut app, &run)), ["answered"; 5]);
 }
 
 #[test]
-fn while_a_provider_pauses_nobody_asks_it_and_the_member_that_was_refused_goes_on_afterwards() {
+fn a_rate_limit_pauses_all_agents_and_the_member_retries_afterwards() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run = start(&mut app, &members(&["a"]), "hello", parallel());
@@ -92,8 +92,8 @@ fn while_a_provider_pauses_nobody_asks_it_and_the_member_that_was_refused_goes_o
     limit(&first, 7);
     let left = wait_for_retry(&mut app, 7 * SECOND);
     app.say(0, "meanwhile");
-    let_pass(&mut app);
-    assert!(peer.try_accept().is_none(), "the root waits, too");
+    turn_a_while(&mut app);
+    assert!(peer.try_accept().is_none(), "agent 0 waits, too");
     app.advance(left);
     for _ in 0..2 {
         answer(&app.accept(&peer), "done");
@@ -104,62 +104,62 @@ fn while_a_provider_pauses_nobody_asks_it_and_the_member_that_was_refused_goes_o
 }
 
 #[test]
-fn a_failure_after_the_first_words_is_not_tried_again_and_keeps_what_came() {
+fn a_failure_after_partial_text_is_not_retried_and_keeps_the_text() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run = start(&mut app, &members(&["a"]), "hello", parallel());
     let [first] = accept_members(&mut app, &peer, ["a"]);
-    let (_, agent) = app.repl.players(&run).remove(0);
+    let (_, agent) = app.repl.active_members(&run).remove(0);
     first.stream().text("some wor");
     app.turn_until("the words", |app| {
         app.repl.roster().get(agent).is_some_and(|agent| agent.partial_text() == "some wor")
     });
     first.reset();
     let outcome = finish(&mut app, &run);
-    assert_eq!((ending_names(&outcome), outcome.results[0].attempts), (vec!["failed"], 1));
+    assert_eq!((outcome_names(&outcome), outcome.results[0].attempts), (vec!["failed"], 1));
     let log = app.repl.store().replay(agent).expect("its log stays").0;
     assert!(log.iter().any(|message| format!("{:?}", message.body).contains("some wor")));
 }
 
 #[test]
-fn an_interrupt_ends_a_run_with_what_there_is_and_closes_every_socket() {
+fn an_interrupt_ends_a_run_with_a_partial_answer_and_closes_every_socket() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run = start(&mut app, &members(&["a", "b", "c"]), "hello", parallel());
     let [a, b, c] = accept_members(&mut app, &peer, ["a", "b", "c"]);
     answer(&a, "of a");
-    app.turn_until("one is over", |app| app.repl.players(&run).len() == 2);
+    app.turn_until("one member is done", |app| app.repl.active_members(&run).len() == 2);
     b.stream().text("half");
     app.repl.interrupt_run(&run);
     let outcome = finish(&mut app, &run);
-    assert_eq!((&outcome.ending, outcome.answer.as_deref()), (&RunEnding::Interrupted, Some("of a")));
-    assert_eq!(ending_names(&outcome), ["answered", "cancelled", "cancelled"]);
+    assert_eq!((&outcome.status, outcome.answer.as_deref()), (&RunStatus::Interrupted, Some("of a")));
+    assert_eq!(outcome_names(&outcome), ["answered", "cancelled", "cancelled"]);
     b.wait_for_close();
     c.wait_for_close();
     assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["interrupted"]));
     assert_eq!(app.timeout().why, WakeReason::Nothing);
     app.repl.interrupt_run(&run);
     app.turn();
-    assert_eq!(app.repl.outcome(&run).expect("it stays over"), outcome);
+    assert_eq!(app.repl.outcome(&run).expect("still finished"), outcome);
 }
 
 #[test]
-fn a_member_that_somebody_kills_has_failed_and_the_others_go_on() {
+fn a_killed_member_has_failed_and_the_others_go_on() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run = start(&mut app, &members(&["a", "b"]), "hello", parallel());
     let [a, b] = accept_members(&mut app, &peer, ["a", "b"]);
-    let (_, victim) = app.repl.players(&run).remove(0);
+    let (_, victim) = app.repl.active_members(&run).remove(0);
     app.ask(0, Change::Kill { agent_id: victim, cascade: false });
     a.wait_for_close();
     answer(&b, "of b");
     let outcome = finish(&mut app, &run);
-    assert_eq!((ending_names(&outcome), outcome.answer.as_deref()), (vec!["failed", "answered"], Some("of b")));
-    assert!(outcome.results[0].error().is_some_and(|words| words.contains("killed")));
+    assert_eq!((outcome_names(&outcome), outcome.answer.as_deref()), (vec!["failed", "answered"], Some("of b")));
+    assert!(outcome.results[0].error().is_some_and(|error| error.contains("killed")));
 }
 
 #[test]
-fn who_kills_the_asker_ends_the_run_whether_or_not_its_children_die_with_it() {
+fn killing_the_origin_ends_the_run() {
     for cascade in [false, true] {
         let peer = Peer::start();
         let mut app = app(&peer);
@@ -170,20 +170,20 @@ fn who_kills_the_asker_ends_the_run_whether_or_not_its_children_die_with_it() {
         let outcome = finish(&mut app, &run);
         a.wait_for_close();
         b.wait_for_close();
-        assert_eq!(outcome.ending, RunEnding::Interrupted);
+        assert_eq!(outcome.status, RunStatus::Interrupted);
         assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["interrupted"]), "cascade: {cascade}");
         assert!(app.repl.roster().busy().is_empty());
     }
 }
 
 #[test]
-fn after_a_crash_no_member_is_left_and_the_run_was_cut() {
+fn after_a_crash_no_member_is_left_and_the_run_is_cut() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let run = start(&mut app, &members(&["a", "b"]), "hello", parallel());
     let [a, _b] = accept_members(&mut app, &peer, ["a", "b"]);
     answer(&a, "of a");
-    app.turn_until("one is over", |app| app.repl.players(&run).len() == 1);
+    app.turn_until("one member is done", |app| app.repl.active_members(&run).len() == 1);
     let mut app = app.crash_and_restart();
     assert_eq!((app.repl.roster().len(), stored(&app)), (1, vec!["cut"]));
     let again = start(&mut app, &members(&["a", "b"]), "hello", parallel());
@@ -193,12 +193,12 @@ fn after_a_crash_no_member_is_left_and_the_run_was_cut() {
     let [_a, _b] = accept_members(&mut app, &peer, ["a", "b"]);
     assert!(app.repl.roster().find("a").is_ok(), "its name is free again");
     app.repl.leave().expect("an orderly end");
-    assert_eq!(app.repl.outcome(&again).expect("it has ended").ending, RunEnding::Interrupted);
+    assert_eq!(app.repl.outcome(&again).expect("finished").status, RunStatus::Interrupted);
     assert_eq!(stored(&app), ["interrupted", "cut"]);
 }
 
 #[test]
-fn what_cannot_be_begun_leaves_nothing() {
+fn a_run_that_cannot_start_leaves_nothing() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let root = app.id(0);
@@ -218,7 +218,7 @@ fn what_cannot_be_begun_leaves_nothing() {
 }
 
 #[test]
-fn a_disk_that_fills_up_in_the_middle_ends_the_run_and_not_the_loop() {
+fn a_full_disk_ends_the_run_and_not_the_loop() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let settings = Settings { strategy: Strategy::Sequential, ..parallel() };
@@ -227,12 +227,12 @@ fn a_disk_that_fills_up_in_the_middle_ends_the_run_and_not_the_loop() {
     app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
     answer(&a, "of a");
     let outcome = finish(&mut app, &run);
-    assert_eq!((ending_names(&outcome), outcome.answer.as_deref()), (vec!["answered", "failed"], Some("of a")));
+    assert_eq!((outcome_names(&outcome), outcome.answer.as_deref()), (vec!["answered", "failed"], Some("of a")));
     assert_eq!(app.state(0), State::Idle);
 }
 
 #[test]
-fn the_same_task_twice_and_at_once_is_two_runs_that_can_be_told_apart() {
+fn two_concurrent_runs_of_the_same_task_are_independent() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let runs = [(); 2].map(|()| start(&mut app, &members(&["a"]), "hello", parallel()));
@@ -247,8 +247,8 @@ fn the_same_task_twice_and_at_once_is_two_runs_that_can_be_told_apart() {
         let events = app.repl.take_events(run);
         let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
         assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
-        assert!(matches!(events.first().map(|event| &event.what), Some(What::TaskStarted { .. })));
-        assert!(matches!(events.last().map(|event| &event.what), Some(What::TaskCompleted { .. })));
+        assert!(matches!(events.first().map(|event| &event.kind), Some(EventKind::TaskStarted { .. })));
+        assert!(matches!(events.last().map(|event| &event.kind), Some(EventKind::TaskCompleted { .. })));
         assert!(app.repl.take_events(run).is_empty());
     }
     assert_eq!(stored(&app), ["completed", "completed"]);

@@ -5,7 +5,7 @@ use super::{Chat, Start};
 #[test]
 fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
     let mut chat = Chat::new();
-    for words in ["one person, many agents", "No model is configured", "-m openai/MODEL", "/help"] {
+    for words in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
         chat.sees(words);
     }
     chat.pty.send("hello there\r");

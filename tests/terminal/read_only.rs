@@ -46,7 +46,7 @@ fn what_another_process_holds_can_be_looked_at_and_not_touched() {
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     assert_eq!(looker.terminal_left(), TerminalLeft::CLEAN);
-    assert!(looker.screen_text().contains("Nothing was changed"), "{}", looker.screen_text());
+    assert!(looker.screen_text().contains("nothing was changed"), "{}", looker.screen_text());
     assert!(bytes_of(chat.directory.path()) == before, "the store was touched");
 
     chat.pty.send("\x1b\x1b1");
@@ -78,6 +78,6 @@ fn where_nothing_is_kept_there_is_nothing_to_look_at() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut pty = Start { args: vec!["--read-only"], size: (200, 24), ..Start::default() }.on(directory.path());
     assert_eq!(pty.wait_exit().code(), Some(1));
-    assert!(pty.screen_text().contains("cannot be opened"), "{}", pty.screen_text());
+    assert!(pty.screen_text().contains("cannot open the database"), "{}", pty.screen_text());
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "nothing was made");
 }

@@ -1,21 +1,21 @@
-//! The ways out of an attached terminal end nothing, and what ends a chat in its own terminal still does.
+//! Every way to leave an attached terminal only detaches it; in the chat's own terminal the same keys still end the chat.
 
 use polylogue::agent::State;
 use polylogue::repl::{TerminalRequest, Turn};
 
-use crate::support::attached::{ATTACHED, Sitter, WATCHING};
+use crate::support::attached::{ATTACHED, AttachedTerminal, WATCHING};
 use crate::support::harness::Plan;
-use crate::support::scene::{assert_shows, house_of};
+use crate::support::scene::{app_with_agents, assert_shows};
 
 #[test]
 fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
     let ways: [&[u8]; 5] = [b"\x03", b"\x04", b"/exit\r", b"/quit\r", b"/detach\r"];
     for mode in [ATTACHED, WATCHING] {
         for way in ways {
-            let mut app = house_of(2, Plan::default());
+            let mut app = app_with_agents(2, Plan::default());
             app.say(0, "!hang");
             app.turn();
-            let mut other = Sitter::new(&mut app, (80, 24), 0, mode);
+            let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, mode);
             other.drawn(&mut app);
             let turn = other.type_bytes(&mut app, way);
             let what = String::from_utf8_lossy(way);
@@ -32,8 +32,8 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
 
 #[test]
 fn a_terminal_that_is_let_go_is_neither_read_nor_drawn_any_more() {
-    let mut app = house_of(1, Plan::default());
-    let mut other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan::default());
+    let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     other.type_bytes(&mut app, b"\x03and more\r");
     other.drawn(&mut app);
     app.say(0, "hello");
@@ -45,8 +45,8 @@ fn a_terminal_that_is_let_go_is_neither_read_nor_drawn_any_more() {
 
 #[test]
 fn ctrl_c_at_the_terminal_of_the_chat_still_warns_and_then_leaves() {
-    let mut app = house_of(1, Plan::default());
-    Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan::default());
+    AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     app.say(0, "!hang");
     app.turn();
     assert_eq!(app.type_bytes(b"\x03"), Turn::Continue);
@@ -56,7 +56,7 @@ fn ctrl_c_at_the_terminal_of_the_chat_still_warns_and_then_leaves() {
 
 #[test]
 fn detach_is_refused_where_the_chat_would_end_and_names_the_way() {
-    let mut app = house_of(1, Plan::default());
+    let mut app = app_with_agents(1, Plan::default());
     assert_eq!(app.enter("/detach"), Turn::Continue);
     assert_shows(&mut app, "polylogue attach");
     assert_eq!(app.agent(0).view.draft.text(), "/detach");
@@ -64,8 +64,8 @@ fn detach_is_refused_where_the_chat_would_end_and_names_the_way() {
 
 #[test]
 fn ctrl_z_at_an_attached_terminal_asks_its_owner_and_redraw_draws_it_whole() {
-    let mut app = house_of(1, Plan::default());
-    let mut other = Sitter::new(&mut app, (80, 24), 0, ATTACHED);
+    let mut app = app_with_agents(1, Plan::default());
+    let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     let whole = other.drawn(&mut app);
     other.type_bytes(&mut app, b"\x1a");
     assert_eq!(other.terminal(&mut app).take_wishes(), [TerminalRequest::Suspend]);
@@ -78,9 +78,9 @@ fn ctrl_z_at_an_attached_terminal_asks_its_owner_and_redraw_draws_it_whole() {
 }
 
 #[test]
-fn what_was_typed_is_kept_when_the_terminal_goes_even_if_the_program_dies_then() {
-    let mut app = house_of(2, Plan::default());
-    let other = Sitter::new(&mut app, (80, 24), 1, ATTACHED);
+fn a_draft_is_kept_when_its_terminal_goes_even_if_the_program_crashes_then() {
+    let mut app = app_with_agents(2, Plan::default());
+    let other = AttachedTerminal::new(&mut app, (80, 24), 1, ATTACHED);
     other.type_bytes(&mut app, b"half a thou");
     app.repl.detach_device(other.at);
     let mut app = app.crash_and_restart();
@@ -90,12 +90,13 @@ fn what_was_typed_is_kept_when_the_terminal_goes_even_if_the_program_dies_then()
 
 #[test]
 fn a_hundred_terminals_come_and_go_and_leave_nothing_behind() {
-    let mut app = house_of(2, Plan::default());
+    let mut app = app_with_agents(2, Plan::default());
     app.say(0, "!repeat 200\nwords");
     app.turn_until_idle();
     let before = format!("{:?}", app.agent(0).view.scrollback).len();
     for n in 0..100 {
-        let attached = Sitter::new(&mut app, (20 + n, 5 + n / 2), 0, if n % 2 == 0 { ATTACHED } else { WATCHING });
+        let attached =
+            AttachedTerminal::new(&mut app, (20 + n, 5 + n / 2), 0, if n % 2 == 0 { ATTACHED } else { WATCHING });
         attached.type_bytes(&mut app, b"\x1b[5~\x1b[5~");
         attached.type_bytes(&mut app, b"\x1b[1;5F");
         attached.type_bytes(&mut app, b"\x1b[5~");

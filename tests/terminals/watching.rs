@@ -1,18 +1,18 @@
-//! A terminal that only watches: it looks where it wants, and nobody else can tell that it is there.
+//! A read-only terminal: it shows any agent, and changes nothing for others.
 
 use polylogue::agent::State;
 use polylogue::repl::Turn;
 
-use super::house_with_lines;
-use crate::support::attached::{Sitter, WATCHING};
+use super::app_with_lines;
+use crate::support::attached::{AttachedTerminal, WATCHING};
 use crate::support::harness::{Harness, Plan};
-use crate::support::scene::house_of;
+use crate::support::scene::app_with_agents;
 
 const REFUSED: &str = "this terminal is read-only";
 
-/// A watcher at agent 0, and everything of the agents that it could have disturbed.
-fn watched(app: &mut Harness) -> (Sitter, Vec<String>) {
-    let attached = Sitter::new(app, (80, 24), 0, WATCHING);
+/// A read-only terminal at agent 0, and the fingerprints of all agents.
+fn watched(app: &mut Harness) -> (AttachedTerminal, Vec<String>) {
+    let attached = AttachedTerminal::new(app, (80, 24), 0, WATCHING);
     let agents = app.repl.roster().len();
     (attached, (0..agents).map(|n| app.fingerprint(n)).collect())
 }
@@ -34,13 +34,13 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
         "/export md out.md",
     ];
     for line in lines {
-        let mut app = house_of(2, Plan::default());
+        let mut app = app_with_agents(2, Plan::default());
         app.say(0, "hello");
         app.turn_until_idle();
         let (mut watcher, before) = watched(&mut app);
         assert_eq!(watcher.enter(&mut app, line), Turn::Continue);
-        watcher.sees(&mut app, REFUSED);
-        watcher.sees(&mut app, &format!("> {line}"));
+        watcher.assert_sees(&mut app, REFUSED);
+        watcher.assert_sees(&mut app, &format!("> {line}"));
         let after: Vec<String> = (0..app.repl.roster().len()).map(|n| app.fingerprint(n)).collect();
         assert_eq!(after, before, "{line}");
         assert!(!app.directory().join("out.md").exists());
@@ -49,12 +49,12 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
 }
 
 #[test]
-fn what_only_looks_works_and_is_told_at_it_alone() {
-    let mut app = house_of(2, Plan::default());
+fn read_only_commands_work_and_answer_at_that_terminal_alone() {
+    let mut app = app_with_agents(2, Plan::default());
     let (mut watcher, before) = watched(&mut app);
     for (line, words) in [("/agents", "echo/echo"), ("/sessions", "> terminal 2"), ("/usage", "all agents")] {
         watcher.enter(&mut app, line);
-        watcher.sees(&mut app, words);
+        watcher.assert_sees(&mut app, words);
     }
     watcher.enter(&mut app, "/switch 1");
     assert_eq!((watcher.focus(&mut app), app.focus()), (1, 0));
@@ -65,15 +65,15 @@ fn what_only_looks_works_and_is_told_at_it_alone() {
 
 #[test]
 fn it_neither_stops_nor_answers_nor_takes_the_queue() {
-    let mut app = house_of(1, Plan { real_time: true, ..Plan::default() });
+    let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
     app.say(0, "!tool bash {\"command\":\"true\"}");
     app.turn_until_asked(0);
     app.say(0, "queued");
     let (mut watcher, before) = watched(&mut app);
-    watcher.sees(&mut app, "it is answered at another terminal");
+    watcher.assert_sees(&mut app, "it is answered at another terminal");
     for key in [&b"y"[..], b"n", b"\x1by", b"\x1bn", b"\x1b[A"] {
         watcher.type_bytes(&mut app, key);
-        watcher.sees(&mut app, REFUSED);
+        watcher.assert_sees(&mut app, REFUSED);
     }
     watcher.remote(&mut app).input.push(b'\x1b');
     app.turn_until("Esc is refused", |app| watcher.text(app).contains(REFUSED));
@@ -84,22 +84,22 @@ fn it_neither_stops_nor_answers_nor_takes_the_queue() {
 
 #[test]
 fn it_sees_what_the_others_type_until_it_types_for_itself() {
-    let mut app = house_of(1, Plan::default());
+    let mut app = app_with_agents(1, Plan::default());
     let (mut watcher, _) = watched(&mut app);
     app.type_bytes(b"theirs");
-    watcher.sees(&mut app, "> theirs");
+    watcher.assert_sees(&mut app, "> theirs");
     watcher.type_bytes(&mut app, b"/ag\t");
-    watcher.sees(&mut app, "> /agents");
+    watcher.assert_sees(&mut app, "> /agents");
     assert_eq!(app.agent(0).view.draft.text(), "theirs");
     watcher.type_bytes(&mut app, b"\x15");
-    watcher.sees(&mut app, "> theirs");
-    watcher.sees(&mut app, "read-only");
+    watcher.assert_sees(&mut app, "> theirs");
+    watcher.assert_sees(&mut app, "read-only");
     assert!(!app.screen_text().contains("read-only"));
 }
 
 #[test]
 fn it_scrolls_alone_and_its_place_survives_what_is_written_above_and_below() {
-    let mut app = house_with_lines(100);
+    let mut app = app_with_lines(100);
     let (mut watcher, _) = watched(&mut app);
     let before = app.sent.len();
     watcher.type_bytes(&mut app, b"\x1b[5~\x1b[5~");
@@ -112,6 +112,6 @@ fn it_scrolls_alone_and_its_place_survives_what_is_written_above_and_below() {
     app.type_bytes(b"\x1b[1;5H");
     assert_eq!(watcher.text(&mut app).lines().next().map(str::to_owned), first_row);
     watcher.type_bytes(&mut app, b"\x1b[1;5F");
-    watcher.sees(&mut app, "more");
+    watcher.assert_sees(&mut app, "more");
     assert!(app.screen_text().contains("there is more below"), "the others stay at the top");
 }

@@ -1,4 +1,4 @@
-//! What a program asks that hosts the loop, with a store in memory and no terminal.
+//! The library as an embedding program uses it, with a store in memory and no terminal.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use polylogue::domain::config::Config;
 use polylogue::repl::{Repl, Turn};
 use polylogue::store::Store;
 
-use super::{all_of, read_all, told};
+use super::{all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
 
 fn app() -> Repl {
     let store = Store::in_memory().expect("a store");
-    Repl::open(Config::default(), store, Clock::system(), None).expect("a house")
+    Repl::open(Config::default(), store, Clock::system(), None).expect("an open program")
 }
 
 fn turn_until_idle(repl: &mut Repl) {
@@ -26,7 +26,7 @@ fn turn_until_idle(repl: &mut Repl) {
 }
 
 #[test]
-fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
+fn agents_are_created_listed_used_and_closed_with_the_defaults() {
     let mut repl = app();
     let one = repl.create(Some("one"), None).unwrap();
     let two = repl.create(None, Some("echo/echo")).unwrap();
@@ -38,7 +38,7 @@ fn agents_are_created_listed_told_and_closed_and_the_defaults_are_enough() {
     assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
     assert!(repl.close(one).unwrap_err().message.ends_with("it is at work"));
     turn_until_idle(&mut repl);
-    let said = told(&all_of(&mut repl, one));
+    let said = as_texts(&all_of(&mut repl, one));
     assert_eq!(said.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
     assert!(said.iter().any(|line| line == "> b"));
     repl.close(one).unwrap();
@@ -65,7 +65,7 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
 }
 
 #[test]
-fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
+fn a_callback_gets_every_chunk_and_one_that_fails_is_dropped_with_a_note() {
     let mut repl = app();
     let agent_id = repl.create(None, None).unwrap();
     let heard = Rc::new(RefCell::new(Vec::new()));
@@ -94,11 +94,11 @@ fn a_callback_is_told_everything_and_one_that_fails_is_dropped_and_noted() {
     assert_eq!(*calls.borrow(), 1);
     let all = all_of(&mut repl, agent_id);
     assert_eq!(*heard.borrow(), all);
-    assert_eq!(told(&all).iter().filter(|line| *line == "[error]").count(), 1);
+    assert_eq!(as_texts(&all).iter().filter(|line| *line == "[error]").count(), 1);
 }
 
 #[test]
-fn a_closed_agent_is_told_to_its_viewers_and_is_there_again_after_a_restart() {
+fn viewers_learn_that_an_agent_was_closed_and_it_is_there_again_after_a_restart() {
     let mut app = Harness::new(Plan::default());
     let one = app.repl.create(Some("one"), None).unwrap();
     app.repl.send(one, "hello").unwrap();
@@ -112,7 +112,7 @@ fn a_closed_agent_is_told_to_its_viewers_and_is_there_again_after_a_restart() {
     app.repl.close(app.id(2)).unwrap();
     app.repl.close(one).unwrap();
     let seen = read_all(&mut app.repl, viewer);
-    assert!(seen.is_over && told(&seen.chunks).last().map(String::as_str) == Some("[note]"));
+    assert!(seen.is_over && as_texts(&seen.chunks).last().map(String::as_str) == Some("[note]"));
     assert!(app.repl.create(Some("one"), None).is_err(), "its name stays taken");
     let mut app = app.crash_and_restart();
     assert_eq!(app.repl.list().iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "child"]);

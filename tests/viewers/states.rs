@@ -1,32 +1,32 @@
-//! What viewers are told of the past and of states: after a restart, of a child, and once for each change.
+//! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
 use polylogue::base::error::ErrorKind;
 use polylogue::domain::chunk::Chunk;
+use polylogue::domain::chunk::Position;
 use polylogue::domain::flow::Change;
-use polylogue::domain::slice::Spec;
-use polylogue::domain::wire::Place;
+use polylogue::domain::slice::SliceSpec;
 
-use super::{all_of, read_all, story, told};
+use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
 
-/// What is told of states, in order.
+/// The changes of state, in order.
 fn states(app: &mut Harness, n: usize) -> Vec<String> {
-    let all = story(app, n);
-    told(&all).into_iter().filter(|line| line.starts_with('[') && is_state(line)).collect()
+    let all = all_chunks(app, n);
+    as_texts(&all).into_iter().filter(|line| line.starts_with('[') && is_state(line)).collect()
 }
 
 fn is_state(line: &str) -> bool {
     ["[idle]", "[running]", "[awaiting_approval]", "[interrupted]", "[dead]"].contains(&line)
 }
 
-/// The conversation, as a viewer is told it.
+/// The conversation as a viewer reads it.
 fn said(app: &mut Harness, n: usize) -> Vec<String> {
-    let all = story(app, n);
-    told(&all).into_iter().filter(|line| !line.starts_with('[')).collect()
+    let all = all_chunks(app, n);
+    as_texts(&all).into_iter().filter(|line| !line.starts_with('[')).collect()
 }
 
 #[test]
-fn after_a_restart_the_store_fills_the_ring_and_an_old_place_is_the_beginning() {
+fn after_a_restart_the_store_fills_the_ring_and_an_old_position_is_the_beginning() {
     let mut app = Harness::new(Plan::default());
     app.say(0, "one");
     app.turn_until_idle();
@@ -42,16 +42,16 @@ fn after_a_restart_the_store_fills_the_ring_and_an_old_place_is_the_beginning() 
     assert_eq!(said(&mut app, 0), expected);
     let viewer = app.repl.attach(root, Some(&old)).unwrap();
     let seen = read_all(&mut app.repl, viewer);
-    let words: Vec<String> = told(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
+    let words: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
     assert_eq!((seen.missed, words), (0, expected.map(str::to_owned).into()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
-    let newest = Place { epoch, number: seen.chunks.last().unwrap().number };
+    let newest = Position { epoch, number: seen.chunks.last().unwrap().number };
     let viewer = app.repl.attach(root, Some(&newest)).unwrap();
     assert_eq!(read_all(&mut app.repl, viewer).chunks, seen.chunks[seen.chunks.len() - 1..]);
 }
 
 #[test]
-fn a_place_of_now_does_not_read_the_past_and_who_comes_later_has_it_all_the_same() {
+fn a_viewer_from_now_on_does_not_read_the_past_and_a_later_one_still_gets_it() {
     let mut app = Harness::new(Plan::default());
     app.say(0, "one");
     app.turn_until_idle();
@@ -63,7 +63,7 @@ fn a_place_of_now_does_not_read_the_past_and_who_comes_later_has_it_all_the_same
     assert_eq!(seen.len(), 1);
     app.turn_until_idle();
     let late = all_of(&mut app.repl, root);
-    assert_eq!(told(&late)[..2], ["> one", "one"]);
+    assert_eq!(as_texts(&late)[..2], ["> one", "one"]);
     let mine: Vec<_> = seen.into_iter().chain(read_all(&mut app.repl, viewer).chunks).collect();
     assert_eq!(late[late.len() - mine.len()..], mine);
 }
@@ -79,7 +79,7 @@ fn a_child_begins_with_the_past_that_it_has_inherited_and_no_more() {
     app.turn_until_idle();
     let expected = ["> before", "before", "> its-own", "its-own"];
     assert_eq!(said(&mut app, child), expected);
-    app.ask(0, Change::Slice(Spec::parse("-2:,inject:'put in'").unwrap()));
+    app.ask(0, Change::Slice(SliceSpec::parse("-2:,inject:'put in'").unwrap()));
     let slice = app.repl.roster().len() - 1;
     assert_eq!(said(&mut app, slice), ["> after", "after", "> put in"]);
     app.repl.create(Some("new"), None).unwrap();
@@ -96,7 +96,7 @@ fn a_child_begins_with_the_past_that_it_has_inherited_and_no_more() {
 }
 
 #[test]
-fn every_change_of_state_is_told_once_and_is_true_when_it_is() {
+fn every_change_of_state_is_reported_once_and_when_it_is_true() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     for (line, expected) in [
         ("words", vec!["[running]", "[idle]"]),
@@ -107,8 +107,8 @@ fn every_change_of_state_is_told_once_and_is_true_when_it_is() {
         app.say(0, line);
         app.turn_until("its end", |app| {
             if let Some(number) = app.agent(0).question().map(|question| question.number) {
-                let told = states(app, 0);
-                assert_eq!(told.last().map(String::as_str), Some("[awaiting_approval]"));
+                let as_texts = states(app, 0);
+                assert_eq!(as_texts.last().map(String::as_str), Some("[awaiting_approval]"));
                 app.ask(0, Change::Answer { question: number, allowed: true });
             }
             let status = app.repl.status(app.id(0)).unwrap();
@@ -123,17 +123,17 @@ fn every_change_of_state_is_told_once_and_is_true_when_it_is() {
     app.repl.interrupt(app.id(0)).unwrap();
     let cut = states(&mut app, 0);
     assert_eq!(cut[cut.len() - 2..], ["[running]", "[interrupted]"]);
-    let all = story(&mut app, 0);
+    let all = all_chunks(&mut app, 0);
     app.repl.interrupt(app.id(0)).unwrap();
     app.turn();
-    assert_eq!(story(&mut app, 0), all, "an interrupt while idle leaves nothing behind");
+    assert_eq!(all_chunks(&mut app, 0), all, "an interrupt while idle leaves nothing behind");
     app.say(0, "words");
     app.turn_until_idle();
     assert_eq!(states(&mut app, 0)[cut.len()..], ["[running]", "[idle]"]);
 }
 
 #[test]
-fn who_was_cut_by_a_crash_is_told_to_be_interrupted_and_nobody_else_is() {
+fn only_an_agent_that_was_cut_by_a_crash_is_reported_as_interrupted() {
     let mut app = Harness::new(Plan::default());
     app.fork_named(0, "other");
     app.say(0, "words\n!hang");

@@ -1,21 +1,21 @@
-//! Viewers of agents that stream from scripted peers: whenever they come and go, they see the same stream, and the agents
-//! and the store are as if nobody had looked.
+//! Viewers of agents that stream from scripted peers: whenever they attach and detach, they read the same stream, and
+//! the agents and the store do not change.
 
 use polylogue::base::id::AgentId;
 use polylogue::domain::chunk::{Chunk, Numbered};
 use polylogue::repl::ViewerId;
 
-use super::{all_of, read_all, story};
+use super::{all_chunks, all_of, read_all};
 use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::house_of;
+use crate::support::scene::app_with_agents;
 
 const AGENTS: usize = 10;
 const PIECES: usize = 25;
 
 /// Ten agents, each with a request under way; the exchanges in the order of the agents.
 fn streaming(peer: &Peer) -> (Harness, Vec<Exchange>) {
-    let mut app = house_of(AGENTS, Plan::peer(&peer.url()));
+    let mut app = app_with_agents(AGENTS, Plan::peer(&peer.url()));
     let exchanges = (0..AGENTS).map(|n| {
         app.say(n, "go on");
         let exchange = app.accept(peer);
@@ -26,7 +26,7 @@ fn streaming(peer: &Peer) -> (Harness, Vec<Exchange>) {
     (app, exchanges)
 }
 
-/// Every agent says its next word.
+/// Every agent receives its next word.
 fn step(app: &mut Harness, exchanges: &[Exchange], piece: usize) {
     let word = |n: usize| format!("{n}.{piece} ");
     for (n, exchange) in exchanges.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Looking {
 }
 
 #[test]
-fn whoever_comes_at_whatever_chunk_of_ten_streams_sees_all_of_its_stream_once_and_in_order() {
+fn a_viewer_that_attaches_at_any_chunk_of_ten_streams_reads_all_of_its_stream_once_and_in_order() {
     let peer = Peer::start();
     let (mut app, exchanges) = streaming(&peer);
     let agents: Vec<AgentId> = (0..AGENTS).map(|n| app.id(n)).collect();
@@ -118,19 +118,19 @@ fn a_hundred_comings_and_goings_while_ten_stream_change_nothing_about_the_agents
 }
 
 #[test]
-fn what_the_screen_shows_what_the_ring_keeps_and_what_the_store_has_is_one_story() {
+fn screen_ring_and_store_show_the_same_conversation() {
     let peer = Peer::start();
     let (mut app, exchanges) = streaming(&peer);
     (0..PIECES).for_each(|piece| step(&mut app, &exchanges, piece));
     finish(&mut app, &exchanges);
-    let said = text_of(&story(&mut app, 0));
+    let said = text_of(&all_chunks(&mut app, 0));
     assert_eq!(app.replies(0), std::slice::from_ref(&said));
     assert_eq!(app.agent(0).partial_text(), "");
     let screen: String = app.screen_text().split_whitespace().collect();
     assert!(screen.contains(&said.split_whitespace().collect::<String>()), "{screen}");
     let mut app = app.crash_and_restart();
     for n in 0..AGENTS {
-        let story = story(&mut app, n);
-        assert_eq!([text_of(&story)], app.replies(n)[..]);
+        let all_chunks = all_chunks(&mut app, n);
+        assert_eq!([text_of(&all_chunks)], app.replies(n)[..]);
     }
 }

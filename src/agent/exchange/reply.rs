@@ -5,13 +5,13 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::AgentOutcome;
-use crate::domain::message::{Body, Seal};
+use crate::domain::message::{Body, Signature};
 use crate::domain::stream::{Finish, StreamEvent};
 use crate::domain::tool::ToolCall;
 
 impl Agent {
     pub(super) fn on_stream_event(&mut self, event: StreamEvent, context: &mut Context) {
-        context.outbox.note_heard(self.id(), event.name(), event.len());
+        context.outbox.trace_event(self.id(), event.name(), event.len());
         match event {
             StreamEvent::Text(text) => {
                 self.exchange.reply.text.push_str(&text);
@@ -21,10 +21,10 @@ impl Agent {
                 self.exchange.reply.thinking.push_str(&text);
                 self.emit(&Chunk::Thinking(text));
             }
-            StreamEvent::Sealed(json) => {
+            StreamEvent::Signature(json) => {
                 let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
-                self.exchange.reply.seals.push(Seal { text, calls, json });
-                self.exchange.reply.by = self.asked_endpoint().full_name();
+                self.exchange.reply.signatures.push(Signature { text, calls, json });
+                self.exchange.reply.by = self.request_endpoint().full_name();
             }
             StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),
             StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
@@ -48,7 +48,7 @@ impl Agent {
     }
 
     fn on_reply_whole(&mut self, context: &mut Context) {
-        self.let_transfer_end(context);
+        self.finish_transfer(context);
         self.view.close();
         let mut calls = std::mem::take(&mut self.exchange.calls);
         make_ids_unique(&mut calls);
@@ -70,7 +70,7 @@ impl Agent {
 
     fn count(&mut self, bodies: &mut Vec<Body>) {
         if let Some(mut usage) = self.exchange.usage.take() {
-            let prices = self.asked_endpoint().facts.prices;
+            let prices = self.request_endpoint().facts.prices;
             usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
             self.used.add(usage);
             self.view.context_tokens = usage.input + usage.output;

@@ -1,127 +1,121 @@
-//! Which models there are, and which one new agents talk to: the services whose variables are set, and the providers of
-//! the files.
+//! The providers and models that can be used, and the model of new agents. Providers come from configuration files and from
+//! services whose environment variables are set.
 
-use super::file::Complaints;
+use super::environment::ProcessEnvironment;
+use super::file::Diagnostics;
 use super::providers::{FileProvider, URL_EXPECTED, checked_url};
-use super::surroundings::Surroundings;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry, Secret};
 use crate::provider::{PROVIDERS, Service};
 
-/// Told where no model is configured.
-pub const SET_UP: &str = "No model is configured, so echo answers. For a real one: export OPENAI_API_KEY=… (or \
-                          OPENAI_BASE_URL=http://localhost:8080/v1 for a local server) and start again with \
-                          -m openai/MODEL";
+const SETUP_HINT: &str = "no model is configured, so the built-in echo answers: export OPENAI_API_KEY=… (or \
+                          OPENAI_BASE_URL=http://localhost:8080/v1 for a local server) and restart with -m openai/MODEL";
 
-/// A provider that can be used, and how that came about.
+/// A provider that can be used, with the sources of its parts.
 #[derive(Debug, Clone)]
-pub struct Known {
-    /// What agents need.
+pub struct KnownProvider {
     pub entry: ProviderEntry,
-    /// Where its key comes from; never the key.
     pub key: KeySource,
-    /// Where its URL comes from.
     pub url_source: String,
-    /// Whether it is a service under its own name.
+    /// Whether it has the name of a service.
     pub is_service: bool,
-    /// Whether a file has it.
+    /// Whether a file defines it.
     pub is_in_file: bool,
 }
 
-/// Where a key comes from.
+/// The source of a key; never the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// It has none.
     None,
-    /// From a variable, if that is set.
+    /// A variable, which may not be set.
     Variable(String),
-    /// From a command of the configuration.
     Command,
 }
 
-impl Known {
-    /// Whether requests go with a key.
+impl KnownProvider {
+    /// Whether requests have a key.
     pub fn has_key(&self) -> bool {
         self.entry.key.is_some() || self.entry.key_command.is_some()
     }
 
-    fn usual(&self) -> Option<String> {
+    fn default_model(&self) -> Option<String> {
         self.entry.models.first().map(|(model, _)| format!("{}/{model}", self.entry.name))
     }
 }
 
-/// A service with the protocol that it speaks.
+/// All services with their protocols.
 fn services() -> impl Iterator<Item = (&'static str, Service)> {
     PROVIDERS.iter().filter_map(|spec| Some((spec.kind, spec.service?)))
 }
 
-/// Everybody: services in the order of the provider table, then the others in the order of the files.
-pub fn known(files: &[FileProvider], around: &Surroundings, complaints: &mut Complaints) -> Vec<Known> {
-    let files: Vec<&FileProvider> = files.iter().filter(|file| is_admitted(file, files, complaints)).collect();
+/// All providers: services in the order of the provider table, then the others in the order of the files.
+pub fn known(files: &[FileProvider], env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Vec<KnownProvider> {
+    let files: Vec<&FileProvider> = files.iter().filter(|file| is_admitted(file, files, diagnostics)).collect();
     let mut known = Vec::new();
     for (kind, service) in services() {
         let file = files.iter().find(|file| file.name == service.name).copied();
-        let speaks_it = file.is_none_or(|file| file.kind.as_deref().is_none_or(|other| other == kind));
-        let is_set = key_of(&service, around).is_some() || around.set(service.url_variable).is_some();
-        if speaks_it && (file.is_some() || is_set && !is_key_elsewhere(&service, &files)) {
-            known.extend(provider(file, Some((kind, service)), around, complaints));
+        let has_protocol = file.is_none_or(|file| file.kind.as_deref().is_none_or(|other| other == kind));
+        let is_set = key_of(&service, env).is_some() || env.set(service.url_variable).is_some();
+        if has_protocol && (file.is_some() || is_set && !is_key_elsewhere(&service, &files)) {
+            known.extend(provider(file, Some((kind, service)), env, diagnostics));
         }
     }
     for file in files {
-        if !known.iter().any(|known: &Known| known.entry.name == file.name) {
-            known.extend(provider(Some(file), None, around, complaints));
+        if !known.iter().any(|known: &KnownProvider| known.entry.name == file.name) {
+            known.extend(provider(Some(file), None, env, diagnostics));
         }
     }
     known
 }
 
-/// A project's file may add a provider. It may not stand in for one that the person has, nor take its key elsewhere.
-fn is_admitted(file: &FileProvider, all: &[FileProvider], complaints: &mut Complaints) -> bool {
+/// A project's file can add a provider, but neither replace one of the user's nor send its key elsewhere.
+fn is_admitted(file: &FileProvider, all: &[FileProvider], diagnostics: &mut Diagnostics) -> bool {
     if !file.is_project {
         return true;
     }
-    let own = || all.iter().filter(|other| !other.is_project);
-    let is_taken = own().any(|other| other.name == file.name) || services().any(|(_, other)| other.name == file.name);
-    let place = format!("{}: providers.{}", file.place, file.name);
+    let users = || all.iter().filter(|other| !other.is_project);
+    let is_taken = users().any(|other| other.name == file.name) || services().any(|(_, other)| other.name == file.name);
+    let location = format!("{}: providers.{}", file.location, file.name);
     if is_taken {
-        complaints.refuse(format!("{place}: a project may not change where this provider is: choose another name"));
+        diagnostics.error(format!("{location}: a project cannot redefine this provider: choose another name"));
         return false;
     }
-    let is_lent = file.key_variable.as_deref().is_some_and(|variable| {
-        own().any(|other| other.key_variable.as_deref() == Some(variable))
+    let is_shared = file.key_variable.as_deref().is_some_and(|variable| {
+        users().any(|other| other.key_variable.as_deref() == Some(variable))
             || services().any(|(_, other)| other.key_variables.contains(&variable))
     });
-    if is_lent {
-        complaints.refuse(format!("{place}.api_key_env: a project may not send another provider's key anywhere"));
+    if is_shared {
+        diagnostics.error(format!("{location}.api_key_env: a project cannot use the key of another provider"));
     }
-    !is_lent
+    !is_shared
 }
 
-/// Whether a file says that the key which this service shares with another one is meant for another place.
+/// Whether a file sets another URL for a service with which this one shares its key.
 fn is_key_elsewhere(service: &Service, files: &[&FileProvider]) -> bool {
     let moved = files.iter().filter(|file| file.base_url.is_some());
     let mut moved = moved.filter_map(|file| services().find(|(_, other)| other.name == file.name));
     moved.any(|(_, other)| other.key_variables.iter().any(|variable| service.key_variables.contains(variable)))
 }
 
-fn key_of(service: &Service, around: &Surroundings) -> Option<(String, String)> {
-    service.key_variables.iter().find_map(|name| Some(((*name).to_owned(), around.text(name)?)))
+fn key_of(service: &Service, env: &ProcessEnvironment) -> Option<(String, String)> {
+    service.key_variables.iter().find_map(|name| Some(((*name).to_owned(), env.text(name)?)))
 }
 
-/// Puts together what the file says, what the variables say, and what is known about the service.
+/// Combines the file, the variables and the defaults of the service.
 fn provider(
     file: Option<&FileProvider>,
     service: Option<(&'static str, Service)>,
-    around: &Surroundings,
-    complaints: &mut Complaints,
-) -> Option<Known> {
-    let said_kind = file.and_then(|file| file.kind.clone());
-    let kind = said_kind.clone().or(service.map(|(kind, _)| kind.to_owned())).unwrap_or_else(|| "openai".into());
-    let (key_source, key) = key(file, service, around);
-    // The service's own address is only meant where the protocol was named, and a key is there to go with it.
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> Option<KnownProvider> {
+    let explicit_kind = file.and_then(|file| file.kind.clone());
+    let kind = explicit_kind.clone().or(service.map(|(kind, _)| kind.to_owned())).unwrap_or_else(|| "openai".into());
+    let (key_source, key) = key(file, service, env);
+    // The URL of the service is the default only if the protocol is named and there is a key for it.
     let has_key = key_source != KeySource::None;
-    let usual = service.or_else(|| services().find(|(other, _)| *other == kind && said_kind.is_some() && has_key));
-    let (base_url, url_source) = url(file, service, usual, around, complaints)?;
+    let default =
+        service.or_else(|| services().find(|(other, _)| *other == kind && explicit_kind.is_some() && has_key));
+    let (base_url, url_source) = url(file, service, default, env, diagnostics)?;
     let name = file.map(|file| file.name.clone()).or(service.map(|(_, service)| service.name.to_owned()))?;
     let mut models = file.map(|file| file.models.clone()).unwrap_or_default();
     if let (true, Some((_, service))) = (models.is_empty(), service) {
@@ -136,66 +130,72 @@ fn provider(
         headers: file.map(|file| file.headers.clone()).unwrap_or_default(),
         models,
     };
-    Some(Known { entry, key: key_source, url_source, is_service: service.is_some(), is_in_file: file.is_some() })
+    Some(KnownProvider {
+        entry,
+        key: key_source,
+        url_source,
+        is_service: service.is_some(),
+        is_in_file: file.is_some(),
+    })
 }
 
 fn key(
     file: Option<&FileProvider>,
     service: Option<(&'static str, Service)>,
-    around: &Surroundings,
+    env: &ProcessEnvironment,
 ) -> (KeySource, Option<Secret>) {
     if file.is_some_and(|file| file.key_command.is_some()) {
         return (KeySource::Command, None);
     }
     if let Some(name) = file.and_then(|file| file.key_variable.clone()) {
-        let key = around.text(&name).map(|key| Secret::new(&key));
+        let key = env.text(&name).map(|key| Secret::new(&key));
         return (KeySource::Variable(name), key);
     }
-    match service.and_then(|(_, service)| key_of(&service, around)) {
+    match service.and_then(|(_, service)| key_of(&service, env)) {
         Some((name, key)) => (KeySource::Variable(name), Some(Secret::new(&key))),
         None => (KeySource::None, None),
     }
 }
 
-/// The URL and where it comes from; nothing, and a complaint, if there is none.
+/// The URL and its source; `None`, with an error, if there is none.
 fn url(
     file: Option<&FileProvider>,
     service: Option<(&'static str, Service)>,
-    usual: Option<(&'static str, Service)>,
-    around: &Surroundings,
-    complaints: &mut Complaints,
+    default: Option<(&'static str, Service)>,
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
 ) -> Option<(String, String)> {
-    if let Some((variable, told)) =
-        service.and_then(|(_, service)| Some((service.url_variable, around.set(service.url_variable)?)))
+    if let Some((variable, value)) =
+        service.and_then(|(_, service)| Some((service.url_variable, env.set(service.url_variable)?)))
     {
-        let checked = told.to_str().and_then(checked_url);
+        let checked = value.to_str().and_then(checked_url);
         if checked.is_none() {
-            complaints.refuse(format!("{variable}: {URL_EXPECTED}"));
+            diagnostics.error(format!("{variable}: {URL_EXPECTED}"));
         }
         return checked.map(|url| (url, variable.to_owned()));
     }
     if let Some((file, url)) = file.and_then(|file| Some((file, file.base_url.clone()?))) {
-        return Some((url, file.place.to_string()));
+        return Some((url, file.location.to_string()));
     }
-    if let Some((_, service)) = usual {
+    if let Some((_, service)) = default {
         return Some((service.base_url.to_owned(), "default".to_owned()));
     }
-    if let Some(file) = file.filter(|file| file.is_sound) {
-        complaints.refuse(format!("{}: providers.{}.base_url: is missing: {URL_EXPECTED}", file.place, file.name));
+    if let Some(file) = file.filter(|file| file.is_valid) {
+        diagnostics.error(format!("{}: providers.{}.base_url is missing: {URL_EXPECTED}", file.location, file.name));
     }
     None
 }
 
-/// What new agents talk to, and what a person should be told about it.
+/// The model of new agents, with a hint for the user if none is configured.
 ///
 /// # Errors
-/// The name cannot be meant.
-pub fn choose(name: Option<&str>, known: &[Known]) -> Result<(Endpoint, Option<String>)> {
+/// The provider is unknown or has no key.
+pub fn choose(name: Option<&str>, known: &[KnownProvider]) -> Result<(Endpoint, Option<String>)> {
     let catalog = Catalog(known.iter().map(|known| known.entry.clone()).collect());
     let Some(name) = name else {
-        return match usual(known) {
-            Some(usual) => Ok((catalog.find(&usual)?, None)),
-            None => Ok((Endpoint::echo(), Some(SET_UP.to_owned()))),
+        return match default_model(known) {
+            Some(name) => Ok((catalog.find(&name)?, None)),
+            None => Ok((Endpoint::echo(), Some(SETUP_HINT.to_owned()))),
         };
     };
     let provider = name.split('/').next().unwrap_or(name);
@@ -206,10 +206,7 @@ pub fn choose(name: Option<&str>, known: &[Known]) -> Result<(Endpoint, Option<S
         || {
             let named = known.iter().filter(|known| !known.is_service).map(|known| known.entry.name.as_str());
             let all: Vec<String> = services().map(|(_, service)| service.name).chain(named).map(example).collect();
-            Error::new(
-                ErrorKind::Usage,
-                format!("there is no provider {provider:?}: there are {}, echo", all.join(", ")),
-            )
+            Error::new(ErrorKind::Usage, format!("unknown provider {provider:?}: use one of {}, echo", all.join(", ")))
         },
         |(_, service)| no_key(&service, known),
     ))
@@ -219,30 +216,30 @@ fn example(name: &str) -> String {
     format!("{name}/MODEL")
 }
 
-/// Services with a key come first: their owner has made a choice. A server that needs none is the last before echo.
-fn usual(known: &[Known]) -> Option<String> {
+/// Services with a key come first, then providers of files, then servers that need no key.
+fn default_model(known: &[KnownProvider]) -> Option<String> {
     let with_key = known.iter().filter(|known| known.is_service && known.has_key());
     let in_files = known.iter().filter(|known| known.is_in_file);
     let rest = known.iter().filter(|known| known.is_service);
-    with_key.chain(in_files).chain(rest).find_map(Known::usual)
+    with_key.chain(in_files).chain(rest).find_map(KnownProvider::default_model)
 }
 
-fn no_key(service: &Service, known: &[Known]) -> Error {
+fn no_key(service: &Service, known: &[KnownProvider]) -> Error {
     let (name, variable) = (service.name, service.key_variables.first().copied().unwrap_or_default());
-    let shares_key = |other: &&Known| {
+    let shares_key = |other: &&KnownProvider| {
         let mut services = services().filter(|(_, service)| service.name == other.entry.name);
         services.any(|(_, service)| service.key_variables.contains(&variable))
     };
     let mut moved = known.iter().filter(|known| known.is_in_file && known.entry.base_url != service.base_url);
-    let words = match moved.find(shares_key) {
-        Some(Known { entry: other, .. }) => format!(
-            "{name} would take the key of {variable} elsewhere than [providers.{}] does, to {}: say base_url in \
-             [providers.{name}] if that is meant",
+    let message = match moved.find(shares_key) {
+        Some(KnownProvider { entry: other, .. }) => format!(
+            "{name} shares the key {variable} with [providers.{}], whose base_url is {}: set base_url in \
+             [providers.{name}] as well",
             other.name, other.base_url,
         ),
         None => {
             format!("no key for {name}: export {variable}=…, or {} for a server that needs none", service.url_variable)
         }
     };
-    Error::new(ErrorKind::Auth, words)
+    Error::new(ErrorKind::Auth, message)
 }

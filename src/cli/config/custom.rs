@@ -1,4 +1,4 @@
-//! Commands that a person has written: `commands/*.md`, each with a few lines in front that describe it.
+//! Custom commands: `commands/*.md`, each with an optional description at the top.
 //!
 //! ```text
 //! ---
@@ -15,21 +15,19 @@ use crate::base::text::{sanitise, truncate};
 use crate::commands;
 use crate::domain::custom::CustomCommand;
 
-/// A command is a message: what is larger is something else.
-const MOST_BYTES: usize = 64 * 1024;
-/// Columns of a description that is taken from the text itself.
+const MAX_BYTES: usize = 64 * 1024;
+/// Width of a description that is taken from the text itself.
 const DESCRIPTION_COLUMNS: usize = 60;
 
-/// How the names of the files end that are commands.
-pub const ENDS: &[&str] = &["md"];
+pub const EXTENSIONS: &[&str] = &["md"];
 
-/// All commands by name; of two with one name the later is taken. What cannot be one is told and ignored.
+/// All commands, sorted by name; a later file overrides an earlier one. An invalid file is a warning.
 pub fn commands(files: &[FoundFile], warnings: &mut Vec<String>) -> Vec<CustomCommand> {
     let mut commands = BTreeMap::new();
     for file in files {
         match command(file) {
             Ok(command) => drop(commands.insert(command.name.clone(), command)),
-            Err(words) => warnings.push(format!("{}: {words}: ignored", file.path.display())),
+            Err(message) => warnings.push(format!("{}: ignored: {message}", file.path.display())),
         }
     }
     commands.into_values().collect()
@@ -37,34 +35,34 @@ pub fn commands(files: &[FoundFile], warnings: &mut Vec<String>) -> Vec<CustomCo
 
 fn command(file: &FoundFile) -> Result<CustomCommand, String> {
     let name = file.path.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
-    let name = name.ok_or("its name is not made of small letters, digits and -")?.to_owned();
+    let name = name.ok_or("the file name may contain only lower-case letters, digits and -")?.to_owned();
     if commands::find(&name).is_some() {
-        return Err(format!("/{name} is built in"));
+        return Err(format!("/{name} is a built-in command"));
     }
     let bytes = file.bytes.clone()?;
-    if bytes.len() > MOST_BYTES {
-        return Err(format!("is larger than {} KiB", MOST_BYTES / 1024));
+    if bytes.len() > MAX_BYTES {
+        return Err(format!("is larger than {} KiB", MAX_BYTES / 1024));
     }
     let text = file::text_of(bytes)?.replace("\r\n", "\n");
-    let (described, body) = parts(&text)?;
+    let (explicit, body) = parts(&text)?;
     let body = body.trim().to_owned();
-    let first = body.lines().next().ok_or("holds no message")?;
-    let description = described.unwrap_or_else(|| truncate(first, DESCRIPTION_COLUMNS));
+    let first = body.lines().next().ok_or("the file is empty")?;
+    let description = explicit.unwrap_or_else(|| truncate(first, DESCRIPTION_COLUMNS));
     let description = sanitise(description).replace('\t', " ");
     Ok(CustomCommand { name, description, body, source: file.path.clone() })
 }
 
-/// The description, if there is one, and the message.
+/// The description, if there is one, and the text.
 fn parts(text: &str) -> Result<(Option<&str>, &str), String> {
     let Some(front) = text.strip_prefix("---\n") else { return Ok((None, text)) };
     let end = front.match_indices("---").find(|(at, _)| {
-        let is_begin = *at == 0 || front[..*at].ends_with('\n');
-        is_begin && matches!(front.as_bytes().get(at + 3), None | Some(b'\n'))
+        let is_line_start = *at == 0 || front[..*at].ends_with('\n');
+        is_line_start && matches!(front.as_bytes().get(at + 3), None | Some(b'\n'))
     });
-    let (at, _) = end.ok_or("its first lines have no end: a line --- is missing")?;
+    let (at, _) = end.ok_or("the header has no end: add a line ---")?;
     let mut description = None;
     for line in front[..at].lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
-        let (key, value) = line.split_once(':').ok_or("its first lines are not `key: value`")?;
+        let (key, value) = line.split_once(':').ok_or("the lines of the header must be `key: value`")?;
         if key.trim() == "description" {
             description = Some(unquoted(value.trim()));
         }
@@ -73,6 +71,6 @@ fn parts(text: &str) -> Result<(Option<&str>, &str), String> {
 }
 
 fn unquoted(text: &str) -> &str {
-    let within = |quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
-    within('"').or_else(|| within('\'')).unwrap_or(text)
+    let inner = |quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }

@@ -1,6 +1,6 @@
-//! One file: read within bounds, parsed, and spoken of by line and key.
+//! One file: reading it within bounds, parsing it, and messages with line and key.
 //!
-//! Nothing that stands in a file is repeated in an error: it may be a key that was put into the wrong place.
+//! Messages never contain a value of the file: it may be a secret in the wrong place.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,47 +11,45 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::source::{Place, Value};
+use super::source::{Location, Value};
 use crate::base::error::{Error, ErrorKind};
-use crate::base::file::{Links, open_regular, up_to_repository};
+use crate::base::file::{Links, ancestors_in_repository, open_regular};
 use crate::base::text;
 
-/// A configuration is written by hand: what is larger is something else.
-const MOST_BYTES: usize = 1024 * 1024;
-/// Of one directory more are not read.
-const MOST_FILES: usize = 256;
+const MAX_BYTES: usize = 1024 * 1024;
+/// Further files of a directory are ignored.
+const MAX_FILES: usize = 256;
 
-/// What is wrong with the configuration.
+/// Problems of the configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Complaints {
-    /// What is ignored, and the program starts all the same.
+pub struct Diagnostics {
+    /// Problems with which the program starts.
     pub warnings: Vec<String>,
-    /// What must be mended before it starts.
+    /// Problems that must be solved before it starts.
     pub errors: Vec<Error>,
-    /// The words of all errors.
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
-impl Complaints {
-    /// Something that must be mended. It is told once, however many stumble over it.
-    pub fn refuse(&mut self, words: impl Into<String>) {
-        let words = words.into();
-        if self.told.insert(words.clone()) {
-            self.errors.push(Error::new(ErrorKind::Usage, words));
+impl Diagnostics {
+    /// Adds an error, unless it was added before.
+    pub fn error(&mut self, message: impl Into<String>) {
+        let message = message.into();
+        if self.reported.insert(message.clone()) {
+            self.errors.push(Error::new(ErrorKind::Usage, message));
         }
     }
 }
 
-/// The bytes of a person's own file, which may be a pipe; `None` if there is no such file. One that is too large is cut:
-/// [`text_of`] refuses it.
+/// The bytes of the user's file, which may be a pipe; `None` if it does not exist. A file that is too large is cut off, and
+/// [`text_of`] rejects it.
 ///
 /// # Errors
-/// It cannot be read; the words say why.
+/// It cannot be read; the message says why.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(File::open(path))
 }
 
-/// The same of what lies in a directory that may be anybody's: a pipe there is not waited for.
+/// The same for a directory that others may write to: a pipe is not opened, since that could block.
 ///
 /// # Errors
 /// As for [`read`].
@@ -59,24 +57,24 @@ pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path, Links::Followed))
 }
 
-/// A file of a directory, as it was found.
+/// A file of a directory, with its contents.
 #[derive(Debug, Clone)]
 pub struct FoundFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it holds, or why that cannot be read.
+    /// Its contents, or why they cannot be read.
     pub bytes: Result<Vec<u8>, String>,
 }
 
-/// The files of a directory whose names end like this, by name.
-pub fn files(directory: &Path, ends: &[&str]) -> Vec<FoundFile> {
+/// The files of a directory that have one of these extensions, sorted by name.
+pub fn files(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let is_meant =
-        |path: &PathBuf| path.extension().and_then(|end| end.to_str()).is_some_and(|end| ends.contains(&end));
+    let has_extension = |path: &PathBuf| {
+        path.extension().and_then(|extension| extension.to_str()).is_some_and(|name| extensions.contains(&name))
+    };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| is_meant(path) && path.is_file());
+    paths.retain(|path| has_extension(path) && path.is_file());
     paths.sort();
-    paths.truncate(MOST_FILES);
+    paths.truncate(MAX_FILES);
     let read = |path: PathBuf| FoundFile { bytes: read_regular(&path).map(Option::unwrap_or_default), path };
     paths.into_iter().map(read).collect()
 }
@@ -84,19 +82,19 @@ pub fn files(directory: &Path, ends: &[&str]) -> Vec<FoundFile> {
 fn bytes_of(opened: io::Result<File>) -> Result<Option<Vec<u8>>, String> {
     let file = match opened {
         Ok(file) => file,
-        // A home that is no directory, as that of many a service, holds no configuration either.
+        // The home of a system user may not be a directory.
         Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(unreadable(&error)),
     };
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     Ok(Some(bytes))
 }
 
 fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         IoKind::IsADirectory => "is a directory, not a file".into(),
-        IoKind::PermissionDenied => "may not be read: change its permissions".into(),
+        IoKind::PermissionDenied => "permission denied".into(),
         _ => format!("cannot be read: {error}"),
     }
 }
@@ -104,16 +102,16 @@ fn unreadable(error: &io::Error) -> String {
 /// The bytes as text.
 ///
 /// # Errors
-/// They are none of a usual size; the words say why.
+/// They are too many or not UTF-8; the message says why.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
-    if bytes.len() > MOST_BYTES {
-        return Err(format!("is larger than {} MiB: this is no configuration", MOST_BYTES / 1024 / 1024));
+    if bytes.len() > MAX_BYTES {
+        return Err(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024));
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return Err("is UTF-16: save it as UTF-8".into());
     }
     if bytes.starts_with(b"\xef\xbb\xbf") {
-        return Err("begins with a byte order mark: save it as UTF-8 without one".into());
+        return Err("begins with a byte order mark: save it as UTF-8 without BOM".into());
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
@@ -124,42 +122,36 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 
 /// One file as it is being read.
 pub struct Reading<'a> {
-    /// Where it was found.
     pub path: &'a Path,
-    /// Its text, in which positions count.
     pub text: &'a str,
-    /// Where its lines are.
     pub lines: Lines,
-    /// The person's home, for `~/`.
+    /// The user's home, for `~/`.
     pub home: Option<&'a Path>,
-    /// Whether it is a project's.
+    /// Whether it belongs to a project.
     pub is_project: bool,
-    /// What is wrong with it.
-    pub complaints: Complaints,
+    pub diagnostics: Diagnostics,
 }
 
-/// An entry of a table: its key, and the value behind it.
+/// A key of a table with its value.
 pub struct Entry<'t> {
-    /// With the tables before it, as a person would write it: `providers.work.kind`.
+    /// The full key: `providers.work.kind`.
     pub key: String,
     /// The last part of it.
     pub name: &'t str,
-    /// The value, which knows where it stands.
     pub value: &'t Spanned<DeValue<'t>>,
-    /// Where the key stands.
+    /// The position of the key.
     pub span: Range<usize>,
 }
 
-/// Where the lines of a text begin: each of its faults may ask on which line it stands.
+/// The offsets at which the lines of a text begin.
 pub struct Lines(Vec<usize>);
 
 impl Lines {
-    /// Looks through a text once.
     pub fn of(text: &str) -> Self {
         Self(std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect())
     }
 
-    /// Line and column, from 1, of a byte of that text; columns are characters.
+    /// Line and column of a byte of that text, counted from 1; columns are characters.
     fn position(&self, text: &str, at: usize) -> (usize, usize) {
         let line = self.0.partition_point(|start| *start <= at);
         let before = text.get(self.0[line - 1]..at).unwrap_or_default();
@@ -168,71 +160,70 @@ impl Lines {
 }
 
 impl Reading<'_> {
-    /// The whole file as a table; nothing, with the place where it goes wrong, if it is not TOML.
+    /// The whole file as a table; `None`, with an error, if it is not TOML.
     pub fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         match DeTable::parse(text) {
             Ok(table) => Some(table.into_inner()),
             Err(error) => {
                 let (line, column) = self.lines.position(text, error.span().map_or(0, |span| span.start));
                 let path = self.path.display();
-                self.complaints.refuse(format!("{path}:{line}:{column}: this is not TOML: {}", error.message()));
+                self.diagnostics.error(format!("{path}:{line}:{column}: invalid TOML: {}", error.message()));
                 None
             }
         }
     }
 
-    /// The line on which something stands.
-    pub fn place(&self, at: &Range<usize>) -> Place {
-        Place { file: self.path.to_owned(), line: self.lines.position(self.text, at.start).0 }
+    pub fn location(&self, at: &Range<usize>) -> Location {
+        Location { file: self.path.to_owned(), line: self.lines.position(self.text, at.start).0 }
     }
 
-    /// A value that must be mended.
-    pub fn refuse(&mut self, entry: &Entry<'_>, words: &str) {
-        let place = self.place(&entry.value.span());
-        self.complaints.refuse(format!("{place}: {}: {words}", entry.key));
+    /// Adds an error about the value of an entry.
+    pub fn error(&mut self, entry: &Entry<'_>, message: &str) {
+        let location = self.location(&entry.value.span());
+        self.diagnostics.error(format!("{location}: {}: {message}", entry.key));
     }
 
-    /// A key that nobody knows.
+    /// Adds a warning about an unknown key.
     pub fn unknown<'k>(&mut self, entry: &Entry<'_>, known: impl Iterator<Item = &'k str>) {
-        let place = self.place(&entry.span);
+        let location = self.location(&entry.span);
         let is_short = entry.name.len() <= 40;
-        let meant = text::nearest(entry.name, known.filter(|_| is_short));
-        let meant = meant.map_or_else(String::new, |name| format!(": did you mean {name}?"));
-        self.complaints.warnings.push(format!("{place}: {} is not known and ignored{meant}", entry.key));
+        let nearest = text::nearest(entry.name, known.filter(|_| is_short));
+        let suggestion = nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        self.diagnostics.warnings.push(format!("{location}: unknown key {}: ignored{suggestion}", entry.key));
     }
 
-    /// The text of an entry, not empty.
+    /// The string of an entry, which must not be empty.
     pub fn text(&mut self, entry: &Entry<'_>) -> Option<String> {
         let text = entry.value.get_ref().as_str().filter(|text| !text.trim().is_empty());
         if text.is_none() {
-            self.refuse(entry, "expected a text in quotes");
+            self.error(entry, "expected a string");
         }
         text.map(str::to_owned)
     }
 
-    /// The table of an entry, in the order in which it is written.
+    /// The entries of a table, in the order of the file.
     pub fn table<'t>(&mut self, entry: &Entry<'t>) -> Vec<Entry<'t>> {
         match entry.value.get_ref().as_table() {
             Some(table) => entries(&entry.key, table),
             None => {
-                self.refuse(entry, "expected a table");
+                self.error(entry, "expected a table");
                 Vec::new()
             }
         }
     }
 
-    /// The texts of a list.
+    /// The strings of a list.
     pub fn texts(&mut self, entry: &Entry<'_>) -> Vec<String> {
         let list = entry.value.get_ref().as_array();
-        let texts = list.map(|list| list.iter().map(|one| one.get_ref().as_str().map(str::to_owned)).collect());
+        let texts = list.map(|list| list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect());
         texts.flatten().unwrap_or_else(|| {
-            self.refuse(entry, "expected a list of texts: [\"...\", \"...\"]");
+            self.error(entry, "expected a list of strings: [\"...\", \"...\"]");
             Vec::new()
         })
     }
 }
 
-/// The entries of a table in the order in which they are written.
+/// The entries of a table, in the order of the file.
 pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
     let dot = if prefix.is_empty() { "" } else { "." };
     let mut entries: Vec<Entry<'t>> = table
@@ -246,18 +237,17 @@ pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
     entries
 }
 
-/// A key as a line of a message may hold it.
+/// A key as part of a one-line message.
 fn shown(name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let short: String = name.chars().take(40).collect();
     if is_plain { short } else { format!("{short:?}") }
 }
 
-/// The value of an entry, as settings take it.
 pub fn value_of(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::Text(text.clone().into_owned()),
-        DeValue::Boolean(truth) => Value::Truth(*truth),
+        DeValue::Boolean(value) => Value::Bool(*value),
         DeValue::Float(float) => float.as_str().parse().map_or(Value::Other, Value::Number),
         DeValue::Integer(integer) => {
             i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Other, |n| Value::Number(n as f64))
@@ -266,12 +256,11 @@ pub fn value_of(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// The file that was read, for those who only want to know that it is there.
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The directory `name` in this one or in the nearest above it, up to the root of its repository.
+/// The directory `name` in this directory or the nearest one above it, up to the root of the repository.
 pub fn upwards(directory: &Path, name: &str) -> Option<PathBuf> {
-    up_to_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
+    ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| path.is_dir())
 }

@@ -1,32 +1,34 @@
-//! What a file says: its keys one by one. A key that nobody knows is a warning, a value that does not fit an error.
+//! The keys of a file. An unknown key is a warning, an invalid value an error.
 
 use toml::de::DeValue;
 
 use super::file::{self, Entry, Reading};
 use super::providers::{self, FileProvider};
-use super::settings::{Files, SETTINGS, Setting, Wanted};
-use super::source::{Place, Value, absolute};
+use super::settings::{Files, SETTINGS, Setting, Values};
+use super::source::{Location, Value, absolute};
 use crate::domain::environment::EnvironmentEntry;
 
-/// What a file says, as far as it can be understood.
+/// The valid part of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
-    /// Settings by their number in the table.
-    pub settings: Vec<(usize, Value, Place)>,
+    /// Settings by their index in `SETTINGS`.
+    pub settings: Vec<(usize, Value, Location)>,
     /// `[providers.NAME]`, in order.
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
     pub environments: Vec<EnvironmentEntry>,
 }
 
-/// The tables of a file.
 const TABLES: [&str; 4] = ["providers", "environments", "limits", "team"];
-/// Environments may be parts of one another, as deep as there are environments: so many can be looked through.
-const MOST_ENVIRONMENTS: usize = 100;
-/// The keys of an environment.
-pub const ENVIRONMENT: [&str; 3] = ["tools", "directory", "system"];
+/// Environments can contain each other; this bounds the depth of the search.
+const MAX_ENVIRONMENTS: usize = 100;
+/// The keys of an environment, with their descriptions.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    ("tools", "Tools and other environments whose tools it has"),
+    ("directory", "Working directory"),
+    ("system", "Instructions of the agents"),
+];
 
-/// Reads a whole file.
 pub fn read(reading: &mut Reading<'_>) -> Layer {
     let mut layer = Layer::default();
     let text = reading.text;
@@ -47,20 +49,20 @@ pub fn read(reading: &mut Reading<'_>) -> Layer {
 }
 
 fn setting(reading: &mut Reading<'_>, entry: &Entry<'_>, layer: &mut Layer) {
-    let Some(number) = SETTINGS.iter().position(|setting| is_in_files(setting) && setting.key == entry.key) else {
+    let Some(index) = SETTINGS.iter().position(|setting| is_in_files(setting) && setting.key == entry.key) else {
         let table = entry.key.strip_suffix(entry.name).unwrap_or_default();
         let settings = SETTINGS.iter().filter(|setting| is_in_files(setting));
         let siblings = settings.filter_map(|setting| setting.key.strip_prefix(table)).filter(|key| !key.contains('.'));
         let tables = if table.is_empty() { &TABLES[..] } else { &[] };
         return reading.unknown(entry, siblings.chain(tables.iter().copied()));
     };
-    if reading.is_project && SETTINGS[number].files == Files::Own {
-        return reading.refuse(entry, "a project may not set this: it belongs into your own configuration");
+    if reading.is_project && SETTINGS[index].files == Files::User {
+        return reading.error(entry, "a project cannot set this: set it in your own configuration");
     }
     let value = file::value_of(entry.value.get_ref());
-    match SETTINGS[number].set(&mut Wanted::default(), &value, reading.home) {
-        Ok(()) => layer.settings.push((number, value, reading.place(&entry.value.span()))),
-        Err(expected) => reading.refuse(entry, &format!("expected {expected}")),
+    match SETTINGS[index].set(&mut Values::default(), &value, reading.home) {
+        Ok(()) => layer.settings.push((index, value, reading.location(&entry.value.span()))),
+        Err(expected) => reading.error(entry, &format!("expected {expected}")),
     }
 }
 
@@ -70,15 +72,14 @@ fn is_in_files(setting: &Setting) -> bool {
 
 fn environments(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<EnvironmentEntry> {
     let mut environments = Vec::new();
-    let written = reading.table(entry);
-    if written.len() > MOST_ENVIRONMENTS {
-        reading
-            .refuse(entry, &format!("there may be {MOST_ENVIRONMENTS} environments, and here are {}", written.len()));
+    let tables = reading.table(entry);
+    if tables.len() > MAX_ENVIRONMENTS {
+        reading.error(entry, &format!("{} environments exceed the limit of {MAX_ENVIRONMENTS}", tables.len()));
         return environments;
     }
-    for inner in written {
+    for inner in tables {
         if !is_name(inner.name) {
-            reading.refuse(&inner, NO_NAME);
+            reading.error(&inner, NAME_EXPECTED);
             continue;
         }
         environments.push(environment(reading, &inner));
@@ -93,30 +94,29 @@ fn environment(reading: &mut Reading<'_>, entry: &Entry<'_>) -> EnvironmentEntry
             "tools" => environment.tools = reading.texts(&inner),
             "directory" => environment.directory = directory(reading, &inner),
             "system" => environment.system = reading.text(&inner),
-            _ => reading.unknown(&inner, ENVIRONMENT.into_iter()),
+            _ => reading.unknown(&inner, ENVIRONMENT.iter().map(|(key, _)| *key)),
         }
     }
     environment
 }
 
-/// In a project's file a path may begin at the project's own directory.
+/// In a project's file, a path can be relative to the project.
 fn directory(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<std::path::PathBuf> {
     let DeValue::String(text) = entry.value.get_ref() else {
-        reading.refuse(entry, "expected a path in quotes");
+        reading.error(entry, "expected a path in quotes");
         return None;
     };
     let project = reading.path.ancestors().nth(2).filter(|_| reading.is_project);
     let path = absolute(text, reading.home).or_else(|| project.map(|project| project.join(text.as_ref())));
     if path.is_none() {
-        reading.refuse(entry, "expected a path in quotes that begins with / or ~/");
+        reading.error(entry, "expected a path in quotes that begins with / or ~/");
     }
     path
 }
 
-/// What a name may be made of, for people who chose another.
-pub const NO_NAME: &str = "expected a name of small letters, digits and -";
+pub const NAME_EXPECTED: &str = "expected a name of lower-case letters, digits and -";
 
-/// Whether a provider, an environment or a command may be called so.
+/// Whether this can name a provider, an environment or a command.
 pub fn is_name(name: &str) -> bool {
     let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=64).contains(&name.len()) && name.chars().all(is_fine)

@@ -1,28 +1,28 @@
-//! Configuration: from files, variables and the command line to a [`Config`], each value with where it came from.
+//! Configuration: from files, variables and the command line to a [`Config`], with the source of each value.
 //!
-//! | module | holds |
+//! | module | contains |
 //! |---|---|
-//! | `settings` | every setting that is one value, as a table |
-//! | `source` | where a value comes from, and what wins |
-//! | `file` | one file: read within bounds, parsed, spoken of by line and key |
-//! | `keys`, `providers` | what a file says |
-//! | `catalog` | which models there are, and the usual one |
-//! | `surroundings` | variables and directories of the start |
-//! | `project` | what a project brings along, and whether it is trusted |
-//! | `custom` | commands that a person has written |
-//! | `team` | templates and workflows that a person has written |
+//! | `settings` | every setting that is a single value, as a table |
+//! | `source` | sources of values and their precedence |
+//! | `file` | reading, parsing and messages of one file |
+//! | `keys`, `providers` | the keys of a file |
+//! | `catalog` | the providers and models, and the default model |
+//! | `environment` | variables and directories of the process |
+//! | `project` | the configuration of a project, and trust in it |
+//! | `custom` | custom commands |
+//! | `team` | files of templates and workflows |
 //! | `show` | `polylogue config` |
 
-pub mod catalog;
+pub(super) mod catalog;
 mod custom;
+mod environment;
 pub(super) mod file;
 pub(super) mod keys;
 mod project;
 pub(super) mod providers;
 pub(super) mod settings;
-pub mod show;
+pub(super) mod show;
 mod source;
-mod surroundings;
 pub(super) mod team;
 #[cfg(test)]
 mod tests;
@@ -33,63 +33,56 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
-use crate::domain::environment::{EnvironmentEntry, Names};
+use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
-use catalog::Known;
-pub use file::Complaints;
+use catalog::KnownProvider;
+pub(crate) use environment::ProcessEnvironment;
+pub use file::Diagnostics;
 use file::{FoundFile, Lines, Reading};
 use keys::Layer;
 use project::Project;
-use settings::{SETTINGS, Wanted};
+use settings::{SETTINGS, Values};
 use source::{Source, Value};
-pub use surroundings::Surroundings;
 
-/// Everything that was found, whether or not it is enough to start.
-pub struct Loaded {
-    /// The values of all settings.
-    wanted: Wanted,
-    /// Where each of them came from, in the order of the table.
+/// The whole configuration, valid or not.
+pub(crate) struct Loaded {
+    values: Values,
+    /// The sources of the values, in the order of `SETTINGS`.
     sources: Vec<Source>,
-    /// Every provider that can be used.
-    pub providers: Vec<Known>,
-    /// The files that were looked for.
-    files: Found,
-    /// What is wrong.
-    pub complaints: Complaints,
+    pub providers: Vec<KnownProvider>,
+    files: ConfigFiles,
+    pub diagnostics: Diagnostics,
 }
 
-/// The files that were looked for.
-struct Found {
-    /// The directory of our files, if it is known where that is.
+struct ConfigFiles {
+    /// `$XDG_CONFIG_HOME/polylogue`.
     directory: Option<PathBuf>,
-    /// The person's own file.
+    /// The user's file, which need not exist.
     user: Option<PathBuf>,
-    /// What the project brings along.
     project: Option<Project>,
-    /// Whether that is trusted.
     is_trusted: bool,
 }
 
-/// Looks for everything and puts it together.
-pub fn load(arguments: &Arguments, around: &Surroundings) -> Loaded {
-    let mut complaints = Complaints::default();
-    let files = find(arguments, around);
+/// Reads and combines all sources.
+pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
+    let mut diagnostics = Diagnostics::default();
+    let files = find(arguments, env);
     let (user, project) =
-        (user_layer(&files, arguments, around, &mut complaints), project_layer(&files, around, &mut complaints));
+        (user_layer(&files, arguments, env, &mut diagnostics), project_layer(&files, env, &mut diagnostics));
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
-    let providers = catalog::known(&all, around, &mut complaints);
-    let (mut wanted, sources) = settle(&user, &project, arguments, around, &mut complaints);
-    wanted.config.commands = custom_commands(&files, &mut complaints);
-    wanted.config.environments = user.environments;
+    let providers = catalog::known(&all, env, &mut diagnostics);
+    let (mut values, sources) = settle(&user, &project, arguments, env, &mut diagnostics);
+    values.config.commands = custom_commands(&files, &mut diagnostics);
+    values.config.environments = user.environments;
     for environment in project.environments {
-        wanted.config.environments.retain(|other| other.name != environment.name);
-        wanted.config.environments.push(environment);
+        values.config.environments.retain(|other| other.name != environment.name);
+        values.config.environments.push(environment);
     }
-    complaints.warnings.extend(faulty_environments(&wanted.config.environments));
-    let mut loaded = Loaded { wanted, sources, providers, files, complaints };
-    loaded.place_store(around);
+    diagnostics.warnings.extend(faulty_environments(&values.config.environments));
+    let mut loaded = Loaded { values, sources, providers, files, diagnostics };
+    loaded.set_data_directory(env);
     loaded.choose_model();
     loaded
 }
@@ -98,207 +91,217 @@ impl Loaded {
     /// The configuration to start with.
     ///
     /// # Errors
-    /// Something must be mended first: all of it is told, a line each.
+    /// It is invalid; the message has a line for each error.
     pub fn into_config(self) -> Result<Config> {
-        let Some(first) = self.complaints.errors.first() else {
-            return Ok(Config { notes: some_of(self.complaints.warnings), ..self.wanted.config });
+        let Some(first) = self.diagnostics.errors.first() else {
+            return Ok(Config { notes: first_of(self.diagnostics.warnings), ..self.values.config });
         };
-        let words = self.complaints.errors.iter().map(|error| error.message.clone()).collect();
-        Err(Error::new(first.kind, some_of(words).join("\n")))
+        let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
+        Err(Error::new(first.kind, first_of(messages).join("\n")))
     }
 
-    /// The configuration as far as it could be read.
+    /// The configuration as far as it is valid.
     pub fn config(&self) -> &Config {
-        &self.wanted.config
+        &self.values.config
     }
 
-    /// Where the store is, if this start is to find it again: the option to say so.
-    pub fn data_directory_said(&self) -> Option<&Path> {
-        self.wanted.config.data_directory.as_deref().filter(|_| self.is_said("data_dir"))
+    /// The data directory, if it comes from the command line or the environment.
+    pub fn explicit_data_directory(&self) -> Option<&Path> {
+        self.values.config.data_directory.as_deref().filter(|_| self.is_explicit("data_dir"))
     }
 
-    /// Whether this setting was said for this start, and does not come from a file.
-    pub fn is_said(&self, key: &str) -> bool {
-        let said = |source: &Source| matches!(source, Source::Flag(_) | Source::Variable(_));
-        SETTINGS.iter().zip(&self.sources).any(|(setting, source)| setting.key == key && said(source))
+    /// Whether this setting comes from the command line or the environment.
+    pub fn is_explicit(&self, key: &str) -> bool {
+        let is_explicit = |source: &Source| matches!(source, Source::Flag(_) | Source::Variable(_));
+        SETTINGS.iter().zip(&self.sources).any(|(setting, source)| setting.key == key && is_explicit(source))
     }
 
-    fn place_store(&mut self, around: &Surroundings) {
-        let directory = &mut self.wanted.config.data_directory;
-        if self.wanted.ephemeral {
+    fn set_data_directory(&mut self, env: &ProcessEnvironment) {
+        let directory = &mut self.values.config.data_directory;
+        if self.values.ephemeral {
             *directory = None;
         } else if directory.is_none() {
-            match around.data_directory() {
-                Ok(usual) => *directory = Some(usual),
-                Err(error) => self.complaints.errors.push(error),
+            match env.data_directory() {
+                Ok(default) => *directory = Some(default),
+                Err(error) => self.diagnostics.errors.push(error),
             }
         }
     }
 
     fn choose_model(&mut self) {
-        let config = &mut self.wanted.config;
+        let config = &mut self.values.config;
         config.catalog = Catalog(self.providers.iter().map(|known| known.entry.clone()).collect());
-        match catalog::choose(self.wanted.model.as_deref(), &self.providers) {
+        match catalog::choose(self.values.model.as_deref(), &self.providers) {
             Ok((endpoint, hint)) => (config.endpoint, config.hint) = (endpoint, hint),
             Err(error) => {
-                let source = SETTINGS.iter().position(|setting| setting.key == "model").map(|at| &self.sources[at]);
-                let from = source.map_or_else(String::new, |source| format!("{source}: "));
-                let words = format!("{from}{}", error.message);
-                return self.complaints.errors.push(Error::new(error.kind, words));
+                let source =
+                    SETTINGS.iter().position(|setting| setting.key == "model").map(|index| &self.sources[index]);
+                let prefix = source.map_or_else(String::new, |source| format!("{source}: "));
+                let message = format!("{prefix}{}", error.message);
+                return self.diagnostics.errors.push(Error::new(error.kind, message));
             }
         }
         let (kind, model) = (config.endpoint.kind.as_str(), config.endpoint.model.as_str());
         let check = provider::find(kind).map(|spec| (spec.check_thinking)(model, config.thinking));
         if let Some(Err(error)) = check {
-            self.complaints.warnings.push(format!("thinking: {model}: {error}"));
-            config.thinking = Thinking::Unsaid;
+            self.diagnostics.warnings.push(format!("thinking: {model}: {error}"));
+            config.thinking = Thinking::Unspecified;
         }
     }
 }
 
-/// A file of nothing but mistakes does not fill the screen.
-const MOST_COMPLAINTS: usize = 8;
+/// Further messages are only counted, so that the first ones stay on the screen.
+const MAX_DIAGNOSTICS: usize = 8;
 
-fn some_of(mut complaints: Vec<String>) -> Vec<String> {
-    let more = complaints.len().saturating_sub(MOST_COMPLAINTS);
-    complaints.truncate(MOST_COMPLAINTS);
-    complaints.extend((more > 0).then(|| format!("and {more} more: polylogue config show tells all of them")));
-    complaints
+fn first_of(mut messages: Vec<String>) -> Vec<String> {
+    let more = messages.len().saturating_sub(MAX_DIAGNOSTICS);
+    messages.truncate(MAX_DIAGNOSTICS);
+    messages.extend((more > 0).then(|| format!("and {more} more: run polylogue config show")));
+    messages
 }
 
-fn find(arguments: &Arguments, around: &Surroundings) -> Found {
-    let directory = around.config_directory();
-    let named = arguments.config.clone().or_else(|| around.set("POLYLOGUE_CONFIG").map(PathBuf::from));
+fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
+    let directory = env.config_directory();
+    let named = arguments.config.clone().or_else(|| env.set("POLYLOGUE_CONFIG").map(PathBuf::from));
     let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
-    let project = Project::of(&around.directory);
+    let project = Project::of(&env.directory);
     let is_trusted = match (&project, &directory) {
         (Some(project), Some(directory)) => project.is_trusted(directory),
         _ => false,
     };
-    Found { directory, user, project, is_trusted }
+    ConfigFiles { directory, user, project, is_trusted }
 }
 
-fn user_layer(files: &Found, arguments: &Arguments, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+fn user_layer(
+    files: &ConfigFiles,
+    arguments: &Arguments,
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> Layer {
     let Some(path) = &files.user else { return Layer::default() };
     match file::read(path) {
-        Ok(Some(bytes)) => layer(path, bytes, false, around, complaints),
+        Ok(Some(bytes)) => layer(path, bytes, false, env, diagnostics),
         Ok(None) => {
-            if arguments.config.is_some() || around.set("POLYLOGUE_CONFIG").is_some() {
-                complaints.refuse(format!("{}: there is no such file", path.display()));
+            if arguments.config.is_some() || env.set("POLYLOGUE_CONFIG").is_some() {
+                diagnostics.error(format!("{}: no such file", path.display()));
             }
             Layer::default()
         }
-        Err(words) => {
-            complaints.refuse(format!("{}: {words}", path.display()));
+        Err(message) => {
+            diagnostics.error(format!("{}: {message}", path.display()));
             Layer::default()
         }
     }
 }
 
-fn project_layer(files: &Found, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Layer {
     let Some(project) = &files.project else { return Layer::default() };
     if !files.is_trusted {
-        complaints.warnings.push(format!(
-            "{} is not read, because it is new or was changed: if you trust it, say polylogue config trust",
+        diagnostics.warnings.push(format!(
+            "{} is ignored because it is new or was changed: to trust it, run polylogue config trust",
             project.directory.display()
         ));
         return Layer::default();
     }
     match project.config.clone() {
         None => Layer::default(),
-        Some(Ok(bytes)) => layer(&project.file(), bytes, true, around, complaints),
-        Some(Err(words)) => {
-            complaints.refuse(format!("{}: {words}", project.file().display()));
+        Some(Ok(bytes)) => layer(&project.file(), bytes, true, env, diagnostics),
+        Some(Err(message)) => {
+            diagnostics.error(format!("{}: {message}", project.file().display()));
             Layer::default()
         }
     }
 }
 
-/// What is wrong with a file of these bytes, which need not be there.
-pub fn examine(path: &Path, bytes: Vec<u8>, is_project: bool) -> Complaints {
-    let mut complaints = Complaints::default();
-    let around = Surroundings { variable: Box::new(|_| None), directory: PathBuf::new() };
-    layer(path, bytes, is_project, &around, &mut complaints);
-    complaints
+/// Checks a file of these bytes, which need not exist.
+pub fn examine(path: &Path, bytes: Vec<u8>, is_project: bool) -> Diagnostics {
+    let mut diagnostics = Diagnostics::default();
+    let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };
+    layer(path, bytes, is_project, &env, &mut diagnostics);
+    diagnostics
 }
 
-/// What the bytes of a file say.
-fn layer(path: &Path, bytes: Vec<u8>, is_project: bool, around: &Surroundings, complaints: &mut Complaints) -> Layer {
+fn layer(
+    path: &Path,
+    bytes: Vec<u8>,
+    is_project: bool,
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> Layer {
     let text = match file::text_of(bytes) {
         Ok(text) => text,
-        Err(words) => {
-            complaints.refuse(format!("{}: {words}", path.display()));
+        Err(message) => {
+            diagnostics.error(format!("{}: {message}", path.display()));
             return Layer::default();
         }
     };
-    let home = around.home();
-    let (lines, complaints_so_far) = (Lines::of(&text), std::mem::take(complaints));
-    let mut reading =
-        Reading { path, text: &text, lines, home: home.as_deref(), is_project, complaints: complaints_so_far };
+    let home = env.home();
+    let (lines, earlier) = (Lines::of(&text), std::mem::take(diagnostics));
+    let mut reading = Reading { path, text: &text, lines, home: home.as_deref(), is_project, diagnostics: earlier };
     let layer = keys::read(&mut reading);
-    *complaints = reading.complaints;
+    *diagnostics = reading.diagnostics;
     layer
 }
 
-/// Every setting from the highest that says something: the later overwrites the earlier.
+/// The value of every setting, from the source with the highest precedence.
 fn settle(
     user: &Layer,
     project: &Layer,
     arguments: &Arguments,
-    around: &Surroundings,
-    complaints: &mut Complaints,
-) -> (Wanted, Vec<Source>) {
-    let mut wanted = Wanted::default();
-    wanted.config.working_directory.clone_from(&around.directory);
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> (Values, Vec<Source>) {
+    let mut values = Values::default();
+    values.config.working_directory.clone_from(&env.directory);
     let mut sources = vec![Source::Default; SETTINGS.len()];
-    let home = around.home();
-    for (number, setting) in SETTINGS.iter().enumerate() {
-        for (value, source) in said(number, user, project, arguments, around) {
-            match setting.set(&mut wanted, &value, home.as_deref()) {
-                Ok(()) => sources[number] = source,
-                Err(expected) => complaints.refuse(format!("{source}: expected {expected}")),
+    let home = env.home();
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        for (value, source) in candidates(index, user, project, arguments, env) {
+            match setting.set(&mut values, &value, home.as_deref()) {
+                Ok(()) => sources[index] = source,
+                Err(expected) => diagnostics.error(format!("{source}: expected {expected}")),
             }
         }
     }
-    (wanted, sources)
+    (values, sources)
 }
 
-/// What is said of a setting, the highest last.
-fn said(
-    number: usize,
+/// All values of a setting, the one with the highest precedence last.
+fn candidates(
+    index: usize,
     user: &Layer,
     project: &Layer,
     arguments: &Arguments,
-    around: &Surroundings,
+    env: &ProcessEnvironment,
 ) -> Vec<(Value, Source)> {
-    let setting = &SETTINGS[number];
-    let in_file = |layer: &Layer| layer.settings.iter().find(|(at, ..)| *at == number).cloned();
-    let mut said = Vec::new();
-    said.extend(in_file(user).map(|(_, value, place)| (value, Source::User(place))));
-    said.extend(in_file(project).map(|(_, value, place)| (value, Source::Project(place))));
+    let setting = &SETTINGS[index];
+    let in_file = |layer: &Layer| layer.settings.iter().find(|(other, ..)| *other == index).cloned();
+    let mut candidates = Vec::new();
+    candidates.extend(in_file(user).map(|(_, value, location)| (value, Source::User(location))));
+    candidates.extend(in_file(project).map(|(_, value, location)| (value, Source::Project(location))));
     let variable = setting.variable();
-    said.extend(around.set(&variable).map(|words| (Value::Words(words), Source::Variable(variable))));
-    let flag = setting.flag.and_then(|(name, asked)| Some((Value::Words(asked(arguments)?), Source::Flag(name))));
-    said.extend(flag);
-    said
+    candidates.extend(env.set(&variable).map(|value| (Value::Untyped(value), Source::Variable(variable))));
+    let flag = setting.flag.and_then(|(name, value)| Some((Value::Untyped(value(arguments)?), Source::Flag(name))));
+    candidates.extend(flag);
+    candidates
 }
 
-/// Environments that nobody can have: they are told now, and not only to who asks for one.
+/// Warnings about environments that cannot be used.
 fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
-    let faults = Names { entries, tools: &tools }.faults();
-    faults.into_iter().map(|(name, words)| format!("environments.{name}: {words}"))
+    let faults = EnvironmentNames { entries, tools: &tools }.faults();
+    faults.into_iter().map(|(name, fault)| format!("environments.{name}: {fault}"))
 }
 
-/// The person's own, and the project's if it is trusted, which win.
-fn custom_commands(files: &Found, complaints: &mut Complaints) -> Vec<crate::domain::custom::CustomCommand> {
-    let own = files
+/// The user's commands, and those of the project if it is trusted, which take precedence.
+fn custom_commands(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<crate::domain::custom::CustomCommand> {
+    let users = files
         .directory
         .as_ref()
-        .map(|directory| file::files(&directory.join("commands"), custom::ENDS))
+        .map(|directory| file::files(&directory.join("commands"), custom::EXTENSIONS))
         .unwrap_or_default();
     let trusted = files.project.iter().filter(|_| files.is_trusted);
     let projects = trusted.flat_map(|project| project.commands.clone());
-    let all: Vec<FoundFile> = own.into_iter().chain(projects).collect();
-    custom::commands(&all, &mut complaints.warnings)
+    let all: Vec<FoundFile> = users.into_iter().chain(projects).collect();
+    custom::commands(&all, &mut diagnostics.warnings)
 }

@@ -3,53 +3,62 @@
 use toml::de::DeValue;
 
 use super::file::{Entry, Reading, entries, value_of};
-use super::keys::{NO_NAME, is_name};
-use super::source::Place;
+use super::keys::{NAME_EXPECTED, is_name};
+use super::source::Location;
 use crate::domain::endpoint::{ModelFacts, Prices};
 use crate::provider::PROVIDERS;
 
-/// A provider as a file has it: what is not said there is not here.
+/// A provider as a file defines it.
 #[derive(Debug, Clone)]
 pub struct FileProvider {
-    /// What people call it, before the slash.
     pub name: String,
-    /// The line on which it begins.
-    pub place: Place,
-    /// Whether a project's file has it.
+    pub location: Location,
+    /// Whether the file belongs to a project.
     pub is_project: bool,
-    /// Whether nothing in it was refused: what is not here otherwise may well be said there, only wrong.
-    pub is_sound: bool,
-    /// Which wire protocol it speaks.
+    /// Whether it has no errors. Otherwise a missing field may be an invalid one.
+    pub is_valid: bool,
+    /// The protocol.
     pub kind: Option<String>,
-    /// Up to and with the version segment, without a trailing slash; it looks like a URL.
+    /// A valid URL, with the version segment and without a trailing slash.
     pub base_url: Option<String>,
     /// The variable that holds its key.
     pub key_variable: Option<String>,
-    /// The command that prints its key.
+    /// A command that prints its key.
     pub key_command: Option<String>,
-    /// Additional headers.
     pub headers: Vec<(String, String)>,
-    /// Models, the usual one first.
+    /// The first one is the default.
     pub models: Vec<(String, ModelFacts)>,
 }
 
-/// The keys of a provider.
-pub const KEYS: [&str; 6] = ["kind", "base_url", "api_key_env", "api_key_command", "headers", "models"];
-/// The keys of a model.
-pub const MODEL: [&str; 7] =
-    ["name", "context", "max_output", "input_price", "cached_price", "written_price", "output_price"];
-/// Nobody charges more, in dollars for a million tokens.
-const MOST_DOLLARS: f64 = 1e6;
-/// No model takes more tokens.
-const MOST_TOKENS: f64 = 1e12;
+/// The keys of a provider, with their descriptions.
+pub const KEYS: &[(&str, &str)] = &[
+    ("kind", "Protocol: see below"),
+    ("base_url", "URL with the version segment, such as https://host/v1"),
+    ("api_key_env", "Variable that holds the key"),
+    ("api_key_command", "Command that prints the key"),
+    ("headers", "Table of additional HTTP headers"),
+    ("models", "List of models; the first one is the default"),
+];
+/// The keys of a model, with their descriptions.
+pub const MODEL_KEYS: &[(&str, &str)] = &[
+    ("name", "Name of the model"),
+    ("context", "Size of the context window in tokens"),
+    ("max_output", "Maximum number of tokens of a reply"),
+    ("input_price", "US dollars per million input tokens"),
+    ("cached_price", "The same for tokens read from the cache"),
+    ("written_price", "The same for tokens written to the cache"),
+    ("output_price", "The same for output tokens"),
+];
+/// US dollars per million tokens; a higher price is a mistake.
+const MAX_DOLLARS: f64 = 1e6;
+const MAX_TOKENS: f64 = 1e12;
 
-/// Reads the whole table.
 pub fn read(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
     let mut providers = Vec::new();
     for inner in reading.table(entry) {
         match inner.name {
-            "echo" => reading.refuse(&inner, "echo is built in: choose another name"),
-            name if !is_name(name) => reading.refuse(&inner, NO_NAME),
+            "echo" => reading.error(&inner, "echo is built in: choose another name"),
+            name if !is_name(name) => reading.error(&inner, NAME_EXPECTED),
             _ => providers.push(provider(reading, &inner)),
         }
     }
@@ -57,12 +66,12 @@ pub fn read(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
 }
 
 fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
-    let refused_before = reading.complaints.errors.len();
+    let errors_before = reading.diagnostics.errors.len();
     let mut provider = FileProvider {
         name: entry.name.to_owned(),
-        place: reading.place(&entry.span),
+        location: reading.location(&entry.span),
         is_project: reading.is_project,
-        is_sound: true,
+        is_valid: true,
         kind: None,
         base_url: None,
         key_variable: None,
@@ -78,21 +87,21 @@ fn provider(reading: &mut Reading<'_>, entry: &Entry<'_>) -> FileProvider {
             "api_key_command" => provider.key_command = key_command(reading, &inner),
             "headers" => provider.headers = headers(reading, &inner),
             "models" => provider.models = models(reading, &inner),
-            "api_key" | "key" | "token" => reading.refuse(&inner, LITERAL_KEY),
-            _ => reading.unknown(&inner, KEYS.into_iter()),
+            "api_key" | "key" | "token" => reading.error(&inner, LITERAL_KEY),
+            _ => reading.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
         }
     }
     if provider.key_variable.is_some() && provider.key_command.is_some() {
-        reading.refuse(entry, "api_key_env and api_key_command exclude each other: keep one of them");
+        reading.error(entry, "api_key_env and api_key_command cannot be used together: remove one of them");
     }
-    provider.is_sound = reading.complaints.errors.len() == refused_before;
+    provider.is_valid = reading.diagnostics.errors.len() == errors_before;
     provider
 }
 
-const LITERAL_KEY: &str = "a key is not written down here: name the variable that holds it with api_key_env, or a \
-                           command that prints it with api_key_command";
+const LITERAL_KEY: &str = "keys are not stored here: use api_key_env with the name of a variable, or \
+                           api_key_command with a command that prints the key";
 
-/// Whether people may name this protocol: the built-in one needs no provider.
+/// Whether a provider can have this protocol.
 fn is_kind(kind: &str) -> bool {
     kind != "echo" && PROVIDERS.iter().any(|spec| spec.kind == kind)
 }
@@ -103,23 +112,22 @@ fn kind(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
         return Some(kind);
     }
     let kinds: Vec<&str> = PROVIDERS.iter().map(|spec| spec.kind).filter(|kind| is_kind(kind)).collect();
-    reading.refuse(entry, &format!("expected one of {}", kinds.join(", ")));
+    reading.error(entry, &format!("expected one of {}", kinds.join(", ")));
     None
 }
 
 fn base_url(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
     let url = reading.text(entry)?;
-    let fitting = checked_url(&url);
-    if fitting.is_none() {
-        reading.refuse(entry, URL_EXPECTED);
+    let valid = checked_url(&url);
+    if valid.is_none() {
+        reading.error(entry, URL_EXPECTED);
     }
-    fitting
+    valid
 }
 
-/// Behind the name of what holds another.
 pub const URL_EXPECTED: &str = "expected a URL such as https://host/v1 or http://localhost:8080/v1";
 
-/// The URL without spaces around it and slashes behind it, if requests can be sent there.
+/// A valid http or https URL, without surrounding spaces and trailing slashes.
 pub fn checked_url(url: &str) -> Option<String> {
     let url = url.trim().trim_end_matches('/');
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
@@ -134,21 +142,21 @@ pub fn checked_url(url: &str) -> Option<String> {
     (has_host && is_clean && port.is_none_or(|port| port.parse::<u16>().is_ok())).then(|| url.to_owned())
 }
 
-/// Capital letters only: a key that was pasted here has others, and is not taken for a name and shown.
+/// Upper-case letters only: a key pasted here by mistake is not taken for a name and shown.
 fn key_variable(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
     let name = reading.text(entry)?;
     let is_fine = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     if name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_') && name.chars().all(is_fine) {
         return Some(name);
     }
-    reading.refuse(entry, "expected the name of a variable in capital letters, such as WORK_API_KEY, not a key");
+    reading.error(entry, "expected the name of a variable in upper-case letters, such as WORK_API_KEY, not a key");
     None
 }
 
-/// A project's file names no command: it would run at a moment when nobody looks.
+/// Not from a project's file: the command would run without being shown.
 fn key_command(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
     if reading.is_project {
-        reading.refuse(entry, "a project may not name a command here: it belongs into your own configuration");
+        reading.error(entry, "a project cannot set this: set it in your own configuration");
         return None;
     }
     reading.text(entry)
@@ -157,14 +165,14 @@ fn key_command(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<String> {
 fn headers(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     for inner in reading.table(entry) {
-        // A token of RFC 9110, and what may stand behind it.
+        // A token of RFC 9110.
         let is_name = !inner.name.is_empty()
             && inner.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
         match inner.value.get_ref() {
             DeValue::String(text) if is_name && !text.chars().any(|c| c.is_control() && c != '\t') => {
                 headers.push((inner.name.to_owned(), text.clone().into_owned()));
             }
-            _ => reading.refuse(&inner, "expected a header: its name, and a text in quotes on one line"),
+            _ => reading.error(&inner, "expected a header: a name, and a string of one line"),
         }
     }
     headers
@@ -172,7 +180,7 @@ fn headers(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, String)
 
 fn models(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFacts)> {
     let Some(list) = entry.value.get_ref().as_array() else {
-        reading.refuse(entry, "expected a list of names or of tables with a name");
+        reading.error(entry, "expected a list of names or of tables with a name");
         return Vec::new();
     };
     let mut models: Vec<(String, ModelFacts)> = Vec::new();
@@ -185,12 +193,12 @@ fn models(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFac
         };
         match model {
             Some((name, _)) if models.iter().any(|(other, _)| *other == name) => {
-                reading.refuse(&inner, "this model stands in the list twice");
+                reading.error(&inner, "duplicate model");
             }
             Some((name, facts)) if !name.is_empty() && !name.contains(|c: char| c.is_control()) => {
                 models.push((name, facts));
             }
-            _ => reading.refuse(&inner, "expected a model's name"),
+            _ => reading.error(&inner, "expected the name of a model"),
         }
     }
     models
@@ -208,12 +216,12 @@ fn model(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<(String, ModelF
             "cached_price" => cached = dollars(reading, &inner),
             "written_price" => written = dollars(reading, &inner),
             "output_price" => output = dollars(reading, &inner),
-            _ => reading.unknown(&inner, MODEL.into_iter()),
+            _ => reading.unknown(&inner, MODEL_KEYS.iter().map(|(key, _)| *key)),
         }
     }
     let is_priced = [input, cached, written, output].iter().any(Option::is_some);
     let input = input.unwrap_or_default();
-    // Where nothing is said about the cache, its tokens cost what all others do.
+    // Tokens of the cache have the input price by default.
     let (cached, written) = (cached.unwrap_or(input), written.unwrap_or(input));
     facts.prices = is_priced.then(|| Prices { input, cached, written, output: output.unwrap_or_default() });
     Some((name?, facts))
@@ -221,19 +229,19 @@ fn model(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<(String, ModelF
 
 fn tokens(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<u64> {
     let number = value_of(entry.value.get_ref()).number();
-    let tokens = number.filter(|number| (1.0..=MOST_TOKENS).contains(number) && number.fract() == 0.0);
+    let tokens = number.filter(|number| (1.0..=MAX_TOKENS).contains(number) && number.fract() == 0.0);
     if tokens.is_none() {
-        reading.refuse(entry, "expected a whole number of tokens");
+        reading.error(entry, "expected a whole number of tokens");
     }
     tokens.map(|number| number as u64)
 }
 
-/// Dollars for a million tokens are thousands of billionths for one.
+/// Billionths of a dollar per token, from dollars per million tokens.
 fn dollars(reading: &mut Reading<'_>, entry: &Entry<'_>) -> Option<u64> {
     let number = value_of(entry.value.get_ref()).number();
-    let dollars = number.filter(|number| (0.0..=MOST_DOLLARS).contains(number));
+    let dollars = number.filter(|number| (0.0..=MAX_DOLLARS).contains(number));
     if dollars.is_none() {
-        reading.refuse(entry, "expected a price: US dollars for a million tokens");
+        reading.error(entry, "expected a price: US dollars per million tokens");
     }
     dollars.map(|dollars| (dollars * 1000.0).round() as u64)
 }
@@ -243,17 +251,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_has_a_scheme_a_host_and_at_most_a_port_and_a_path() {
-        let fine = [
+    fn a_url_has_a_scheme_and_a_host() {
+        let valid = [
             ("https://host/v1/", "https://host/v1"),
             (" http://localhost:8080/v1 ", "http://localhost:8080/v1"),
             ("http://[::1]:80", "http://[::1]:80"),
             ("https://user:word@host/x?a=b", "https://user:word@host/x?a=b"),
         ];
-        for (given, kept) in fine {
-            assert_eq!(checked_url(given).as_deref(), Some(kept));
+        for (given, expected) in valid {
+            assert_eq!(checked_url(given).as_deref(), Some(expected));
         }
-        for wrong in [
+        for invalid in [
             "",
             "host/v1",
             "ftp://host",
@@ -267,7 +275,7 @@ mod tests {
             "http://:80",
             "file:///etc/passwd",
         ] {
-            assert_eq!(checked_url(wrong), None, "{wrong}");
+            assert_eq!(checked_url(invalid), None, "{invalid}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Every setting that is one value: one row each, from which files, variables, the command line, `config show` and the
-//! nearest name for a misspelled key all come.
+//! Every setting that is a single value, one row each. Configuration files, variables, options, `config show`, the help
+//! topics and suggestions for misspelled keys are all derived from this table.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,277 +7,274 @@ use std::time::Duration;
 
 use super::source::Value;
 use crate::cli::arguments::Arguments;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, TeamSettings};
 use crate::domain::thinking::Thinking;
-use crate::team::coordinator::settings::{Aggregation, Strategy};
 
-/// What the settings are written into.
+/// The values of all settings.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// `provider/model`, if somebody named one.
+pub struct Values {
+    /// `provider/model`, before it is looked up in the catalog.
     pub model: Option<String>,
-    /// Nothing is kept.
     pub ephemeral: bool,
-    /// Everything else.
     pub config: Config,
 }
 
-/// One setting.
 pub struct Setting {
-    /// Where it stands in a file, the table before the dot.
+    /// Key in a file, with its table: `limits.retries`.
     pub key: &'static str,
-    /// What it is, in half a line.
     pub about: &'static str,
-    /// The option of the command line, if there is one, and what was said with it.
-    pub flag: Option<(&'static str, Said)>,
-    /// Which files may set it.
+    pub flag: Option<(&'static str, FlagValue)>,
     pub files: Files,
-    /// Its form, and the place where it goes.
-    pub slot: Slot,
+    pub kind: Kind,
 }
 
-/// What the command line says of a setting.
-pub type Said = fn(&Arguments) -> Option<OsString>;
+/// The value that the command line gives to a setting.
+pub type FlagValue = fn(&Arguments) -> Option<OsString>;
 
-/// Which files may set something.
+/// Which files may contain a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// The person's own, and a project's that is trusted.
+    /// The user's file, and the file of a trusted project.
     All,
-    /// Only the person's own: a project must not decide what is written where.
-    Own,
-    /// None: it is meant for one start.
+    /// Only the user's file: a project must not decide what is written where.
+    User,
+    /// None: it applies to one run.
     None,
 }
 
-/// A setting's form, and the place where it goes. Numbers come with the least and the most that is taken.
-pub enum Slot {
-    /// `provider/model`.
+/// The type of a setting and the field that holds it. Numbers have a minimum.
+pub enum Kind {
     Model,
-    /// Keep nothing.
     Ephemeral,
-    /// An amount of thinking.
     Thinking(fn(&mut Config) -> &mut Thinking),
-    /// A file or directory.
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
-    /// True or false.
-    Truth(fn(&mut Config) -> &mut bool),
-    /// A whole number.
+    Bool(fn(&mut Config) -> &mut bool),
     Count(fn(&mut Config) -> &mut u32, u32),
-    /// A whole number, of things in memory.
-    Size(fn(&mut Config) -> &mut usize, usize),
-    /// Seconds, in a file as a number.
+    Size(fn(&mut Config) -> &mut usize, u32),
+    /// Seconds, fractions included.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
     /// One of a few names.
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
-    /// A part of a whole.
-    Share(fn(&mut Config) -> &mut f64),
+    /// A number from 0 to 1.
+    Fraction(fn(&mut Config) -> &mut f64),
 }
 
-/// More than this is no limit any more, and below it no sum overflows: a year.
-const MOST_SECONDS: f64 = 365.0 * 86_400.0;
-/// The most that is counted.
-const MOST_COUNT: u32 = 1_000_000_000;
+/// A year: below it no sum of durations overflows.
+const MAX_SECONDS: f64 = 365.0 * 86_400.0;
+const MAX_COUNT: u32 = 1_000_000_000;
 
-/// All settings, as `config show` lists them.
+/// All settings, in the order of `config show`.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "model",
-        about: "Which model new agents talk to",
-        flag: Some(("--model", |said| said.model.clone().map(Into::into))),
+        about: "Model of new agents",
+        flag: Some(("--model", |arguments| arguments.model.clone().map(Into::into))),
         files: Files::All,
-        slot: Slot::Model,
+        kind: Kind::Model,
     },
     Setting {
         key: "thinking",
         about: "How much new agents think",
         flag: None,
         files: Files::All,
-        slot: Slot::Thinking(|config| &mut config.thinking),
+        kind: Kind::Thinking(|config| &mut config.thinking),
     },
     Setting {
         key: "data_dir",
-        about: "Where conversations are kept",
-        flag: Some(("--data-dir", |said| said.data_dir.clone().map(Into::into))),
-        files: Files::Own,
-        slot: Slot::Path(|config| &mut config.data_directory),
+        about: "Directory of the stored conversations",
+        flag: Some(("--data-dir", |arguments| arguments.data_dir.clone().map(Into::into))),
+        files: Files::User,
+        kind: Kind::Path(|config| &mut config.data_directory),
     },
     Setting {
         key: "ephemeral",
-        about: "Whether nothing is kept",
-        flag: Some(("--ephemeral", |said| said.ephemeral.then(|| "true".into()))),
+        about: "Store nothing",
+        flag: Some(("--ephemeral", |arguments| arguments.ephemeral.then(|| "true".into()))),
         files: Files::None,
-        slot: Slot::Ephemeral,
+        kind: Kind::Ephemeral,
     },
     Setting {
         key: "trace",
-        about: "Where every turn of the loop is written down",
-        flag: Some(("--trace", |said| said.trace.clone().map(Into::into))),
-        files: Files::Own,
-        slot: Slot::Path(|config| &mut config.trace),
+        about: "File for a line of JSON about every turn of the event loop",
+        flag: Some(("--trace", |arguments| arguments.trace.clone().map(Into::into))),
+        files: Files::User,
+        kind: Kind::Path(|config| &mut config.trace),
+    },
+    Setting {
+        key: "trace_stable",
+        about: "Write only what is the same in every run of a script to the trace",
+        flag: Some(("--trace-stable", |arguments| arguments.trace_stable.then(|| "true".into()))),
+        files: Files::User,
+        kind: Kind::Bool(|config| &mut config.trace_stable),
     },
     Setting {
         key: "working_limit",
-        about: "How many agents may work at once, 0 for all",
-        flag: Some(("--working-limit", |said| said.working_limit.clone().map(Into::into))),
+        about: "Maximum number of agents that work at the same time; 0 for no limit",
+        flag: Some(("--working-limit", |arguments| arguments.working_limit.clone().map(Into::into))),
         files: Files::All,
-        slot: Slot::Size(|config| &mut config.working_limit, 0),
+        kind: Kind::Size(|config| &mut config.working_limit, 0),
     },
     Setting {
         key: "follow_forks",
-        about: "Whether a child that is forked is shown at once",
-        flag: Some(("--stay", |said| said.stay.then(|| "false".into()))),
+        about: "Switch to a child when it is forked",
+        flag: Some(("--stay", |arguments| arguments.stay.then(|| "false".into()))),
         files: Files::All,
-        slot: Slot::Truth(|config| &mut config.follows_forks),
+        kind: Kind::Bool(|config| &mut config.follows_forks),
     },
-    limit(
+    setting(
         "limits.stall_timeout",
-        "A reply of which no byte came for so long is given up",
-        Slot::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
+        "Abort a reply after this long without data",
+        Kind::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
     ),
-    limit(
+    setting(
         "limits.tool_iterations",
-        "Rounds of tools for one message",
-        Slot::Count(|config| &mut config.settings.tool_iterations, 0),
+        "Maximum number of rounds of tool calls for one message",
+        Kind::Count(|config| &mut config.settings.tool_iterations, 0),
     ),
-    limit(
+    setting(
         "limits.bash_timeout",
-        "How long a command of a model may run, if it does not say",
-        Slot::Seconds(|config| &mut config.settings.bash_timeout, 1.0),
+        "Time limit of a bash command, if the model sets none",
+        Kind::Seconds(|config| &mut config.settings.bash_timeout, 1.0),
     ),
-    limit(
+    setting(
         "limits.key_timeout",
-        "How long a command that prints a key may run",
-        Slot::Seconds(|config| &mut config.settings.key_timeout, 1.0),
+        "Time limit of an api_key_command",
+        Kind::Seconds(|config| &mut config.settings.key_timeout, 1.0),
     ),
-    limit(
+    setting(
         "limits.output_cap",
-        "Bytes of a tool's output that a model is shown",
-        Slot::Size(|config| &mut config.settings.output_cap, 1024),
+        "Maximum number of bytes of a tool's output that a model gets",
+        Kind::Size(|config| &mut config.settings.output_cap, 1024),
     ),
-    limit(
+    setting(
         "limits.retries",
-        "How often a failed request is sent again",
-        Slot::Count(|config| &mut config.settings.retry.retries, 0),
+        "Number of retries of a failed request",
+        Kind::Count(|config| &mut config.settings.retry.retries, 0),
     ),
-    limit(
+    setting(
         "limits.retry_base",
-        "The first wait before that; each further one is twice as long",
-        Slot::Seconds(|config| &mut config.settings.retry.base, 0.0),
+        "Delay before the first retry; it doubles with each further one",
+        Kind::Seconds(|config| &mut config.settings.retry.base, 0.0),
     ),
-    limit("limits.retry_cap", "The longest such wait", Slot::Seconds(|config| &mut config.settings.retry.cap, 0.0)),
-    limit(
+    setting(
+        "limits.retry_cap",
+        "Maximum delay before a retry",
+        Kind::Seconds(|config| &mut config.settings.retry.cap, 0.0),
+    ),
+    setting(
         "limits.retry_jitter",
-        "The largest share of a wait that is added at random",
-        Slot::Share(|config| &mut config.settings.retry.jitter),
+        "Maximum fraction of a delay that is added at random",
+        Kind::Fraction(|config| &mut config.settings.retry.jitter),
     ),
-    limit(
+    setting(
         "limits.checkpoint_every",
-        "The most often that a streaming reply is stored",
-        Slot::Seconds(|config| &mut config.settings.checkpoint_every, 0.0),
+        "Minimum interval between two writes of a streaming reply to the store",
+        Kind::Seconds(|config| &mut config.settings.checkpoint_every, 0.0),
     ),
-    limit(
+    setting(
         "limits.bytes_per_turn",
-        "Bytes of one reply that are read in one turn of the loop",
-        Slot::Size(|config| &mut config.settings.bytes_per_turn, 1024),
+        "Maximum number of bytes read from one reply in a turn of the event loop",
+        Kind::Size(|config| &mut config.settings.bytes_per_turn, 1024),
     ),
-    limit(
+    setting(
         "limits.exit_patience",
-        "How long tools may take to end when the program is left",
-        Slot::Seconds(|config| &mut config.settings.exit_patience, 0.0),
+        "Time that running tools get to end when the program exits",
+        Kind::Seconds(|config| &mut config.settings.exit_patience, 0.0),
     ),
-    limit(
+    setting(
         "team.strategy",
-        "In which order several agents work on one task",
-        Slot::Name(|config| &mut config.team.strategy, || Strategy::ALL.map(Strategy::name).to_vec()),
+        "Order in which several agents work on one task",
+        Kind::Name(|config| &mut config.team.strategy, || TeamSettings::STRATEGIES.to_vec()),
     ),
-    limit(
+    setting(
         "team.aggregation",
-        "How their answers become one",
-        Slot::Name(|config| &mut config.team.aggregation, || Aggregation::ALL.map(Aggregation::name).to_vec()),
+        "How their answers are combined",
+        Kind::Name(|config| &mut config.team.aggregation, || TeamSettings::AGGREGATIONS.to_vec()),
     ),
-    limit(
+    setting(
         "team.agent_timeout",
-        "How long each of them may take",
-        Slot::Seconds(|config| &mut config.team.agent_timeout, 0.001),
+        "Time limit of each of them, retries included",
+        Kind::Seconds(|config| &mut config.team.agent_timeout, 0.001),
     ),
-    limit(
+    setting(
         "team.agent_retries",
-        "How often what has failed is tried again",
-        Slot::Count(|config| &mut config.team.retries, 0),
+        "Number of retries after a failed attempt",
+        Kind::Count(|config| &mut config.team.retries, 0),
     ),
 ];
 
-const fn limit(key: &'static str, about: &'static str, slot: Slot) -> Setting {
-    Setting { key, about, flag: None, files: Files::All, slot }
+const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting {
+    Setting { key, about, flag: None, files: Files::All, kind }
 }
 
 impl Setting {
-    /// The variable that sets it: `limits.retry_cap` is `POLYLOGUE_RETRY_CAP`.
+    /// The variable that sets it: `POLYLOGUE_RETRY_CAP` for `limits.retry_cap`.
     pub fn variable(&self) -> String {
         let name = self.key.rsplit('.').next().unwrap_or(self.key);
         format!("POLYLOGUE_{}", name.to_ascii_uppercase())
     }
 
-    /// Writes the value into its place, or says what is expected there instead.
-    pub fn set(&self, wanted: &mut Wanted, value: &Value, home: Option<&Path>) -> Result<(), String> {
-        let expected = || self.slot.expected();
-        let config = &mut wanted.config;
-        match &self.slot {
-            Slot::Model => wanted.model = Some(model(value).ok_or_else(expected)?),
-            Slot::Ephemeral => wanted.ephemeral = value.truth().ok_or_else(expected)?,
-            Slot::Thinking(place) => *place(config) = thinking(value).ok_or_else(expected)?,
-            Slot::Path(place) => *place(config) = Some(value.path(home).ok_or_else(expected)?),
-            Slot::Truth(place) => *place(config) = value.truth().ok_or_else(expected)?,
-            Slot::Count(place, least) => *place(config) = whole(value, *least).ok_or_else(expected)?,
-            Slot::Size(place, least) => {
-                let least = u32::try_from(*least).unwrap_or(MOST_COUNT);
-                *place(config) = whole(value, least).ok_or_else(expected)? as usize;
-            }
-            Slot::Seconds(place, least) => {
-                let seconds = value.number().filter(|seconds| (*least..=MOST_SECONDS).contains(seconds));
-                *place(config) = Duration::from_secs_f64(seconds.ok_or_else(expected)?);
-            }
-            Slot::Name(place, names) => *place(config) = name(value, &names()).ok_or_else(expected)?,
-            Slot::Share(place) => {
-                *place(config) = value.number().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(expected)?;
-            }
-        }
-        Ok(())
+    /// Stores the value.
+    ///
+    /// # Errors
+    /// The value is invalid; the message says what is expected.
+    pub fn set(&self, values: &mut Values, value: &Value, home: Option<&Path>) -> Result<(), String> {
+        self.try_set(values, value, home).ok_or_else(|| self.kind.expected())
     }
 
-    /// The value as a file would have it; none where nothing is set.
-    pub fn shown(&self, wanted: &Wanted) -> Option<String> {
-        let mut copy = wanted.config.clone();
+    fn try_set(&self, values: &mut Values, value: &Value, home: Option<&Path>) -> Option<()> {
+        let config = &mut values.config;
+        match &self.kind {
+            Kind::Model => values.model = Some(model(value)?),
+            Kind::Ephemeral => values.ephemeral = value.boolean()?,
+            Kind::Thinking(field) => *field(config) = thinking(value)?,
+            Kind::Path(field) => *field(config) = Some(value.path(home)?),
+            Kind::Bool(field) => *field(config) = value.boolean()?,
+            Kind::Count(field, min) => *field(config) = whole(value, *min)?,
+            Kind::Size(field, min) => *field(config) = whole(value, *min)? as usize,
+            Kind::Seconds(field, min) => {
+                let seconds = value.number().filter(|seconds| (*min..=MAX_SECONDS).contains(seconds))?;
+                *field(config) = Duration::from_secs_f64(seconds);
+            }
+            Kind::Name(field, names) => *field(config) = name(value, &names())?,
+            Kind::Fraction(field) => {
+                *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
+            }
+        }
+        Some(())
+    }
+
+    /// The value as a file contains it; `None` if it is not set.
+    pub fn shown(&self, values: &Values) -> Option<String> {
+        let mut copy = values.config.clone();
         let config = &mut copy;
-        Some(match &self.slot {
-            Slot::Model => format!("{:?}", wanted.model.as_ref()?),
-            Slot::Ephemeral => wanted.ephemeral.to_string(),
-            Slot::Thinking(place) => format!("{:?}", place(config).to_string()),
-            Slot::Path(place) => format!("{:?}", place(config).as_ref()?),
-            Slot::Truth(place) => place(config).to_string(),
-            Slot::Count(place, _) => place(config).to_string(),
-            Slot::Size(place, _) => place(config).to_string(),
-            Slot::Seconds(place, _) => place(config).as_secs_f64().to_string(),
-            Slot::Name(place, _) => format!("{:?}", place(config)),
-            Slot::Share(place) => place(config).to_string(),
+        Some(match &self.kind {
+            Kind::Model => format!("{:?}", values.model.as_ref()?),
+            Kind::Ephemeral => values.ephemeral.to_string(),
+            Kind::Thinking(field) => format!("{:?}", field(config).to_string()),
+            Kind::Path(field) => format!("{:?}", field(config).as_ref()?),
+            Kind::Bool(field) => field(config).to_string(),
+            Kind::Count(field, _) => field(config).to_string(),
+            Kind::Size(field, _) => field(config).to_string(),
+            Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
+            Kind::Name(field, _) => format!("{:?}", field(config)),
+            Kind::Fraction(field) => field(config).to_string(),
         })
     }
 }
 
-impl Slot {
-    /// What a value must be, behind "expected".
+impl Kind {
+    /// A description of valid values, to follow "expected".
     pub fn expected(&self) -> String {
         match self {
             Self::Model => "\"provider/model\"".into(),
             Self::Thinking(_) => "off, low, medium, high, default or a number of tokens".into(),
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),
-            Self::Truth(_) | Self::Ephemeral => "true or false".into(),
-            Self::Count(_, least) => format!("a whole number from {least} to {MOST_COUNT}"),
-            Self::Size(_, least) => format!("a whole number from {least} to {MOST_COUNT}"),
-            Self::Seconds(_, least) => format!("a number of seconds from {least} to {MOST_SECONDS}"),
-            Self::Name(_, names) => names().join(" or "),
-            Self::Share(_) => "a number from 0 to 1".into(),
+            Self::Bool(_) | Self::Ephemeral => "true or false".into(),
+            Self::Count(_, min) | Self::Size(_, min) => format!("a whole number from {min} to {MAX_COUNT}"),
+            Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
+            Self::Name(_, names) => format!("one of {}", names().join(", ")),
+            Self::Fraction(_) => "a number from 0 to 1".into(),
         }
     }
 }
@@ -293,15 +290,15 @@ fn thinking(value: &Value) -> Option<Thinking> {
     }
 }
 
-/// A hyphen does for an underscore, as on the command line.
+/// A hyphen is accepted for an underscore, as on the command line.
 fn name(value: &Value, names: &[&'static str]) -> Option<&'static str> {
     let typed = value.text()?.replace('-', "_");
     names.iter().copied().find(|name| *name == typed)
 }
 
-fn whole(value: &Value, least: u32) -> Option<u32> {
+fn whole(value: &Value, min: u32) -> Option<u32> {
     let number = value.number().filter(|number| number.fract() == 0.0)?;
-    (f64::from(least)..=f64::from(MOST_COUNT)).contains(&number).then_some(number as u32)
+    (f64::from(min)..=f64::from(MAX_COUNT)).contains(&number).then_some(number as u32)
 }
 
 #[cfg(test)]
@@ -309,29 +306,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_and_no_variable_stands_twice() {
-        for (place, setting) in SETTINGS.iter().enumerate() {
-            let first = |same: &dyn Fn(&Setting) -> bool| SETTINGS.iter().position(same);
-            assert_eq!(first(&|other| other.key == setting.key), Some(place), "{}", setting.key);
-            assert_eq!(first(&|other| other.variable() == setting.variable()), Some(place), "{}", setting.key);
+    fn keys_and_variables_are_unique() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            let first = |is_same: &dyn Fn(&Setting) -> bool| SETTINGS.iter().position(is_same);
+            assert_eq!(first(&|other| other.key == setting.key), Some(index), "{}", setting.key);
+            assert_eq!(first(&|other| other.variable() == setting.variable()), Some(index), "{}", setting.key);
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_changes_nothing() {
-        let wrong = [
+    fn an_invalid_value_is_rejected_and_changes_nothing() {
+        let invalid = [
             Value::Other,
             Value::Number(-1.0),
             Value::Number(f64::NAN),
             Value::Number(1e12),
-            Value::Words("a b".into()),
+            Value::Untyped("a b".into()),
             Value::Text(String::new()),
         ];
-        for setting in SETTINGS.iter().filter(|setting| !matches!(setting.slot, Slot::Path(_))) {
-            for value in &wrong {
-                let mut wanted = Wanted::default();
-                assert!(setting.set(&mut wanted, value, None).is_err(), "{} takes {value:?}", setting.key);
-                assert_eq!(setting.shown(&wanted), setting.shown(&Wanted::default()), "{}", setting.key);
+        for setting in SETTINGS.iter().filter(|setting| !matches!(setting.kind, Kind::Path(_))) {
+            for value in &invalid {
+                let mut values = Values::default();
+                assert!(setting.set(&mut values, value, None).is_err(), "{} takes {value:?}", setting.key);
+                assert_eq!(setting.shown(&values), setting.shown(&Values::default()), "{}", setting.key);
             }
         }
     }

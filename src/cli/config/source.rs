@@ -1,34 +1,31 @@
-//! Where a value comes from, and the value as it stood there.
+//! The source of a value, and the value as that source has it.
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Where a value comes from. What stands later wins.
+/// Where a value comes from; later variants take precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Nobody said anything.
     Default,
-    /// The person's own file.
-    User(Place),
-    /// The project's file, which the person trusts.
-    Project(Place),
-    /// A variable of the environment.
+    /// The user's file.
+    User(Location),
+    /// The file of a trusted project.
+    Project(Location),
+    /// An environment variable.
     Variable(String),
-    /// The command line.
+    /// An option of the command line.
     Flag(&'static str),
 }
 
-/// A line of a file, from 1.
+/// A line of a file, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The file as it was found.
+pub struct Location {
     pub file: PathBuf,
-    /// The line.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }
@@ -38,44 +35,39 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::User(place) | Self::Project(place) => place.fmt(f),
+            Self::User(location) | Self::Project(location) => location.fmt(f),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(name) => f.write_str(name),
         }
     }
 }
 
-/// A value before it is known whether it fits. Files know types; variables and the command line are words.
+/// A value before it is checked against its setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Anything, from a variable or the command line.
-    Words(OsString),
-    /// Text in quotes.
+    /// The text of a variable or an option, which can be of any type.
+    Untyped(OsString),
     Text(String),
-    /// A number.
     Number(f64),
-    /// `true` or `false`.
-    Truth(bool),
-    /// What no setting is: a list, a table, a date.
+    Bool(bool),
+    /// A type that no setting has: a list, a table, a date.
     Other,
 }
 
 impl Value {
-    /// A number, where it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Words(words) => words.to_str()?.trim().parse().ok(),
+            Self::Untyped(text) => text.to_str()?.trim().parse().ok(),
             _ => None,
         }
         .filter(|number: &f64| number.is_finite())
     }
 
-    /// True or false, where it is one of them.
-    pub fn truth(&self) -> Option<bool> {
+    pub fn boolean(&self) -> Option<bool> {
         match self {
-            Self::Truth(truth) => Some(*truth),
-            Self::Words(words) => match words.to_str()?.trim().to_ascii_lowercase().as_str() {
+            Self::Bool(value) => Some(*value),
+            Self::Untyped(text) => match text.to_str()?.trim().to_ascii_lowercase().as_str() {
                 "1" | "true" | "yes" | "on" => Some(true),
                 "0" | "false" | "no" | "off" => Some(false),
                 _ => None,
@@ -84,29 +76,28 @@ impl Value {
         }
     }
 
-    /// Text, where it is not empty.
+    /// Text that is not empty.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.as_str()),
-            Self::Words(words) => words.to_str(),
+            Self::Untyped(text) => text.to_str(),
             _ => None,
         }
         .filter(|text| !text.is_empty())
     }
 
-    /// A path, where it is not empty. A file's begins at the root or at the person's home, so that it means the same
-    /// wherever the program is started.
-    pub fn path(&self, home: Option<&std::path::Path>) -> Option<PathBuf> {
+    /// A path that is not empty. In a file it is absolute, so that it does not depend on the working directory.
+    pub fn path(&self, home: Option<&Path>) -> Option<PathBuf> {
         match self {
-            Self::Words(words) => (!words.is_empty()).then(|| PathBuf::from(words)),
+            Self::Untyped(text) => (!text.is_empty()).then(|| PathBuf::from(text)),
             Self::Text(text) => absolute(text, home),
             _ => None,
         }
     }
 }
 
-/// The path that a file names, if it begins at the root or at the person's home (`~/`).
-pub fn absolute(text: &str, home: Option<&std::path::Path>) -> Option<PathBuf> {
+/// A path that begins with `/` or `~/`.
+pub fn absolute(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     match text.strip_prefix("~/") {
         Some(below) => home.map(|home| home.join(below)),
         None if text == "~" => home.map(PathBuf::from),

@@ -1,5 +1,5 @@
-//! `polylogue doctor`: looks whether everything is there and works, and says what to do where it does not. A line each:
-//! `ok`, `warn` (it works, but), `fail` (it will not). No key is ever shown.
+//! `polylogue doctor`: checks everything that polylogue needs, and says how to fix what is missing. Each check prints a line
+//! that begins with `ok`, `warn` or `fail`. No key is ever shown.
 
 mod provider;
 mod system;
@@ -7,16 +7,14 @@ mod system;
 use std::path::Path;
 
 use crate::cli::arguments::Arguments;
-use crate::cli::config::{self, Loaded, Surroundings};
+use crate::cli::config::{self, Loaded, ProcessEnvironment};
 use crate::store;
 
-/// What was found.
 #[derive(Debug, Default)]
 struct Report {
     lines: Vec<(Verdict, &'static str, String)>,
 }
 
-/// How it is with a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Ok,
@@ -25,30 +23,30 @@ enum Verdict {
 }
 
 impl Report {
-    fn add(&mut self, verdict: Verdict, what: &'static str, words: impl Into<String>) {
-        self.lines.push((verdict, what, words.into()));
+    fn add(&mut self, verdict: Verdict, subject: &'static str, message: impl Into<String>) {
+        self.lines.push((verdict, subject, message.into()));
     }
 
-    fn ok(&mut self, what: &'static str, words: impl Into<String>) {
-        self.add(Verdict::Ok, what, words);
+    fn ok(&mut self, subject: &'static str, message: impl Into<String>) {
+        self.add(Verdict::Ok, subject, message);
     }
 
-    fn warn(&mut self, what: &'static str, words: impl Into<String>) {
-        self.add(Verdict::Warn, what, words);
+    fn warn(&mut self, subject: &'static str, message: impl Into<String>) {
+        self.add(Verdict::Warn, subject, message);
     }
 
-    fn fail(&mut self, what: &'static str, words: impl Into<String>) {
-        self.add(Verdict::Fail, what, words);
+    fn fail(&mut self, subject: &'static str, message: impl Into<String>) {
+        self.add(Verdict::Fail, subject, message);
     }
 
     fn text(&self) -> String {
-        let row = |(verdict, what, words): &(Verdict, &str, String)| {
+        let row = |(verdict, subject, message): &(Verdict, &str, String)| {
             let verdict = match verdict {
                 Verdict::Ok => "ok",
                 Verdict::Warn => "warn",
                 Verdict::Fail => "fail",
             };
-            format!("{verdict:<5} {what:<14} {}\n", words.replace('\n', " "))
+            format!("{verdict:<5} {subject:<14} {}\n", message.replace('\n', " "))
         };
         self.lines.iter().map(row).collect()
     }
@@ -58,72 +56,75 @@ impl Report {
     }
 }
 
-/// Looks at everything and says what it saw. True if nothing will fail.
-pub fn run(arguments: &Arguments, around: &Surroundings, is_offline: bool) -> bool {
-    let loaded = config::load(arguments, around);
+/// Prints all checks. Returns whether none failed.
+pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) -> bool {
+    let loaded = config::load(arguments, env);
     let mut report = Report::default();
     configuration(&mut report, &loaded);
-    provider::look(&mut report, &loaded, is_offline);
+    provider::check(&mut report, &loaded, is_offline);
     match loaded.config().data_directory.as_deref() {
-        Some(directory) => keeping(&mut report, directory),
-        None => report.ok("store", "nothing is kept (--ephemeral)"),
+        Some(directory) => store(&mut report, directory),
+        None => report.ok("store", "nothing is stored (--ephemeral)"),
     }
-    system::look(&mut report, around);
+    system::check(&mut report, env);
     config::show::print(&report.text());
     !report.has_failed()
 }
 
 fn configuration(report: &mut Report, loaded: &Loaded) {
-    for error in &loaded.complaints.errors {
+    for error in &loaded.diagnostics.errors {
         error.message.lines().for_each(|line| report.fail("configuration", line));
     }
-    for words in &loaded.complaints.warnings {
-        report.warn("configuration", words);
+    for warning in &loaded.diagnostics.warnings {
+        report.warn("configuration", warning);
     }
-    if loaded.complaints.errors.is_empty() {
-        report.ok("configuration", format!("new agents talk to {}", loaded.config().endpoint.full_name()));
+    if loaded.diagnostics.errors.is_empty() {
+        report.ok("configuration", format!("valid; model of new agents: {}", loaded.config().endpoint.full_name()));
     }
 }
 
-/// Below this many free bytes a person should make room.
-const FEW_BYTES: u64 = 100 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 100 * 1024 * 1024;
 
-fn keeping(report: &mut Report, directory: &Path) {
-    let place = directory.display();
+fn store(report: &mut Report, directory: &Path) {
+    let path = directory.display();
     match store::health(directory) {
-        Ok(None) => report.ok("store", format!("there is none in {place} yet: the first start makes it")),
-        Ok(Some(found)) if !found.damage.is_empty() => {
-            let words = found.damage.join("; ");
-            report.fail("store", format!("{place} is damaged ({words}): keep a copy; sqlite3 FILE .recover saves it"));
+        Ok(None) => report.ok("store", format!("{path} does not exist yet; the first start creates it")),
+        Ok(Some(health)) if !health.damage.is_empty() => {
+            let damage = health.damage.join("; ");
+            report.fail(
+                "store",
+                format!("{path} is damaged ({damage}): make a copy, then recover it with sqlite3 FILE .recover"),
+            );
         }
-        Ok(Some(found)) if found.version > found.current => {
-            let words = format!("{place} was written by a newer polylogue (schema {}): use that", found.version);
-            report.fail("store", words);
+        Ok(Some(health)) if health.version > health.current => {
+            let message =
+                format!("{path} was written by a newer polylogue (schema {}): use that version", health.version);
+            report.fail("store", message);
         }
-        Ok(Some(found)) => {
-            let older = if found.version < found.current { ", the next start brings it up to date" } else { "" };
-            report.ok("store", format!("{place}: whole, schema {}{older}", found.version));
+        Ok(Some(health)) => {
+            let upgrade = if health.version < health.current { ", upgraded by the next start" } else { "" };
+            report.ok("store", format!("{path}: no damage, schema {}{upgrade}", health.version));
         }
         Err(error) => report.fail("store", error.message),
     }
     if let Some(process) = store::holder(directory) {
-        let words = format!("process {process} holds it: another can only look at it (--read-only)");
-        report.warn("store", words);
+        report.warn("store", format!("in use by process {process}: others can only view it (--read-only)"));
     }
     free_space(report, directory);
 }
 
 fn free_space(report: &mut Report, directory: &Path) {
-    let there = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
-    match rustix::fs::statvfs(there) {
+    let existing = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+    match rustix::fs::statvfs(existing) {
         Ok(volume) => {
             let free = volume.f_bavail.saturating_mul(volume.f_frsize);
-            let words = format!("{} MB are free on its disk", free / 1_000_000);
-            match free < FEW_BYTES {
-                true => report.warn("store", format!("only {words}: make room, or choose another with --data-dir")),
-                false => report.ok("store", words),
+            let message = format!("{} MB free", free / 1_000_000);
+            match free < MIN_FREE_BYTES {
+                true => report
+                    .warn("store", format!("only {message}: free some space, or use another disk with --data-dir")),
+                false => report.ok("store", message),
             }
         }
-        Err(error) => report.warn("store", format!("nobody tells how much is free on its disk: {error}")),
+        Err(error) => report.warn("store", format!("free space is unknown: {error}")),
     }
 }

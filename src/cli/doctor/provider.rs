@@ -1,7 +1,7 @@
-//! Each provider: is there a key, is somebody there, and does he take the key?
+//! Checks each provider: whether it has a key, answers and accepts the key.
 //!
-//! A real request for the list of models, which all services have beside their conversations and which costs nothing.
-//! Its headers are those of a real conversation, so that every protocol shows its key in its own way.
+//! The check is a request for the list of models, which is free of charge. It has the headers of a conversation, because every
+//! protocol sends its key in its own way.
 
 use std::time::Duration;
 
@@ -9,123 +9,118 @@ use super::{Report, Verdict};
 use crate::base::error::Result;
 use crate::base::id::MessageId;
 use crate::cli::config::Loaded;
-use crate::cli::config::catalog::{KeySource, Known};
+use crate::cli::config::catalog::{KeySource, KnownProvider};
 use crate::cli::config::show::public_url;
 use crate::domain::endpoint::Catalog;
 use crate::domain::message::{Body, Message};
 use crate::domain::thinking::Thinking;
 use crate::net;
-use crate::provider::{self, Conversation, Opening};
+use crate::provider::{self, Conversation, ProviderRequest};
 
-/// How long one provider may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A request that can be made on a thread of its own: nothing in it is shared.
 #[derive(PartialEq)]
-struct Question {
+struct ModelsRequest {
     url: String,
     headers: Vec<(String, String)>,
 }
 
-/// Looks at all of them at once.
-pub fn look(report: &mut Report, loaded: &Loaded, is_offline: bool) {
+pub fn check(report: &mut Report, loaded: &Loaded, is_offline: bool) {
     if loaded.providers.is_empty() {
-        report.warn("providers", loaded.config().hint.clone().unwrap_or_else(|| "there are none but echo".into()));
+        report.warn("providers", loaded.config().hint.clone().unwrap_or_else(|| "only the built-in echo".into()));
     }
-    let questions: Vec<Result<Question>> = loaded.providers.iter().map(question).collect();
-    let asked: Vec<&Question> = questions.iter().flatten().filter(|_| !is_offline).collect();
-    let answers = answers(&asked);
-    for (known, question) in loaded.providers.iter().zip(&questions) {
+    let requests: Vec<Result<ModelsRequest>> = loaded.providers.iter().map(models_request).collect();
+    let sent: Vec<&ModelsRequest> = requests.iter().flatten().filter(|_| !is_offline).collect();
+    let responses = responses(&sent);
+    for (known, request) in loaded.providers.iter().zip(&requests) {
         key(report, known);
-        let place = format!("{} ({})", known.entry.name, public_url(&known.entry.base_url));
-        let answer = question.as_ref().map(|question| answers.iter().find(|(asked, _)| *asked == question));
-        match answer {
-            Err(error) => report.fail("provider", format!("{place}: {error}")),
-            Ok(None) => report.ok("provider", format!("{place}: not asked (--offline)")),
-            Ok(Some((_, Err(error)))) => report.fail("provider", format!("{place}: {error}")),
+        let name = format!("{} ({})", known.entry.name, public_url(&known.entry.base_url));
+        let response = request.as_ref().map(|request| responses.iter().find(|(sent, _)| *sent == request));
+        match response {
+            Err(error) => report.fail("provider", format!("{name}: {error}")),
+            Ok(None) => report.ok("provider", format!("{name}: not contacted (--offline)")),
+            Ok(Some((_, Err(error)))) => report.fail("provider", format!("{name}: {error}")),
             Ok(Some((_, Ok(status)))) => {
-                let (verdict, words) = meaning(*status, known);
-                report.add(verdict, "provider", format!("{place}: {words}"));
+                let (verdict, message) = verdict_of(*status, known);
+                report.add(verdict, "provider", format!("{name}: {message}"));
             }
         }
     }
 }
 
-/// Asks all of them at once, and who speaks two protocols once.
-fn answers<'a>(questions: &[&'a Question]) -> Vec<(&'a Question, Result<u32>)> {
-    let is_first = |(at, question): &(usize, &&Question)| !questions[..*at].contains(question);
-    let different = questions.iter().enumerate().filter(is_first).map(|(_, question)| *question);
+/// Sends all requests at the same time; equal ones are sent once.
+fn responses<'a>(requests: &[&'a ModelsRequest]) -> Vec<(&'a ModelsRequest, Result<u32>)> {
+    let is_first = |(index, request): &(usize, &&ModelsRequest)| !requests[..*index].contains(request);
+    let different = requests.iter().enumerate().filter(is_first).map(|(_, request)| *request);
     std::thread::scope(|scope| {
-        let ask = |question: &'a Question| scope.spawn(|| net::probe(&question.url, &question.headers, PATIENCE));
-        let asked: Vec<_> = different.map(|question| (question, ask(question))).collect();
-        let answer =
-            |(question, asked): (_, std::thread::ScopedJoinHandle<Result<u32>>)| Some((question, asked.join().ok()?));
-        asked.into_iter().filter_map(answer).collect()
+        let send = |request: &'a ModelsRequest| scope.spawn(|| net::probe(&request.url, &request.headers, TIMEOUT));
+        let threads: Vec<_> = different.map(|request| (request, send(request))).collect();
+        threads.into_iter().filter_map(|(request, thread)| Some((request, thread.join().ok()?))).collect()
     })
 }
 
-fn key(report: &mut Report, known: &Known) {
+fn key(report: &mut Report, known: &KnownProvider) {
     let name = &known.entry.name;
     match &known.key {
         KeySource::Variable(variable) if known.has_key() => {
             report.ok("key", format!("{name}: from {variable}"));
         }
         KeySource::Variable(variable) => report.fail("key", format!("{name}: {variable} is not set: export it")),
-        KeySource::Command => report.ok("key", format!("{name}: from a command, which is run when a key is needed")),
-        KeySource::None => report.ok("key", format!("{name}: none, as for a server that needs none")),
+        KeySource::Command => {
+            report.ok("key", format!("{name}: from api_key_command, which runs when a key is needed"))
+        }
+        KeySource::None => report.ok("key", format!("{name}: none (for a server without keys)")),
     }
 }
 
-fn question(known: &Known) -> Result<Question> {
+fn models_request(known: &KnownProvider) -> Result<ModelsRequest> {
     let model = known.entry.models.first().map_or("any", |(model, _)| model);
     let endpoint = Catalog(vec![known.entry.clone()]).find(&format!("{}/{model}", known.entry.name))?;
-    let said = Message { id: MessageId(1), body: Body::User("hello".into()), created_at: 0 };
+    let message = Message { id: MessageId(1), body: Body::User("hello".into()), created_at: 0 };
     let conversation = Conversation {
         endpoint: &endpoint,
         key: endpoint.key.as_ref(),
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "",
-        messages: &[&said],
+        messages: &[&message],
         tools: &[],
     };
-    let opening = provider::find(&endpoint.kind).map(|spec| (spec.open)(&conversation)).transpose()?;
-    let Some(Opening::Http(request)) = opening else {
-        return Ok(Question { url: endpoint.base_url.clone(), headers: Vec::new() });
+    let request = provider::find(&endpoint.kind).map(|spec| (spec.build_request)(&conversation)).transpose()?;
+    let Some(ProviderRequest::Http(request)) = request else {
+        return Ok(ModelsRequest { url: endpoint.base_url.clone(), headers: Vec::new() });
     };
     let mut headers = request.headers;
     headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type") && !name.eq_ignore_ascii_case("accept"));
-    Ok(Question { url: list_of_models(&endpoint.base_url), headers })
+    Ok(ModelsRequest { url: models_url(&endpoint.base_url), headers })
 }
 
-/// The list stands beside the conversations; a query stays at the end.
-fn list_of_models(base_url: &str) -> String {
+/// The URL of the list of models, with the query of the base URL.
+fn models_url(base_url: &str) -> String {
     let (address, query) = base_url.split_at(base_url.find('?').unwrap_or(base_url.len()));
     let address = address.trim_end_matches('/');
     format!("{}/models{query}", address.strip_suffix("/chat/completions").unwrap_or(address))
 }
 
-/// What a status says about key and URL.
-fn meaning(status: u32, known: &Known) -> (Verdict, String) {
-    let from = match &known.key {
+/// What a status means for key and URL.
+fn verdict_of(status: u32, known: &KnownProvider) -> (Verdict, String) {
+    let source = match &known.key {
         KeySource::Variable(variable) => variable.clone(),
-        KeySource::Command => "its command".into(),
+        KeySource::Command => "api_key_command".into(),
         KeySource::None => "api_key_env".into(),
     };
     let is_keyed = known.entry.key.is_some();
     match status {
-        200..=299 if is_keyed => (Verdict::Ok, "answers and takes the key".into()),
+        200..=299 if is_keyed => (Verdict::Ok, "accepts the key".into()),
         200..=299 => (Verdict::Ok, "answers".into()),
-        401 | 403 if is_keyed => (Verdict::Fail, format!("the key is wrong or expired (HTTP {status}): see {from}")),
-        401 | 403 if known.has_key() => (Verdict::Ok, format!("answers, and wants the key of {from}")),
-        401 | 403 => (Verdict::Fail, format!("wants a key (HTTP {status}): see api_key_env in the configuration")),
-        // This is how Google puts it.
-        400 if is_keyed => (Verdict::Fail, format!("the key or the base URL is wrong (HTTP 400): see {from}")),
-        404 | 405 => {
-            (Verdict::Warn, format!("answers, but has no list of models (HTTP {status}): is the base URL right?"))
-        }
-        429 => (Verdict::Warn, "asks to slow down (HTTP 429)".into()),
-        500.. => (Verdict::Warn, format!("is there, but not well (HTTP {status}): try again later")),
-        _ => (Verdict::Warn, format!("answers with HTTP {status}: is the base URL right?")),
+        401 | 403 if is_keyed => (Verdict::Fail, format!("rejects the key (HTTP {status}): check {source}")),
+        401 | 403 if known.has_key() => (Verdict::Ok, format!("answers and requires the key from {source}")),
+        401 | 403 => (Verdict::Fail, format!("requires a key (HTTP {status}): set api_key_env in the configuration")),
+        // Google responds like this to an invalid key.
+        400 if is_keyed => (Verdict::Fail, format!("rejects the key or the base URL (HTTP 400): check {source}")),
+        404 | 405 => (Verdict::Warn, format!("has no list of models (HTTP {status}): check the base URL")),
+        429 => (Verdict::Warn, "rate limit reached (HTTP 429)".into()),
+        500.. => (Verdict::Warn, format!("server error (HTTP {status}): try again later")),
+        _ => (Verdict::Warn, format!("unexpected response (HTTP {status}): check the base URL")),
     }
 }
 
@@ -134,13 +129,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_models_stands_beside_the_conversations() {
+    fn the_list_of_models_is_beside_the_conversations() {
         for (base, list) in [
             ("https://host/v1", "https://host/v1/models"),
             ("https://host/v1/chat/completions?a=b", "https://host/v1/models?a=b"),
             ("http://host", "http://host/models"),
         ] {
-            assert_eq!(list_of_models(base), list);
+            assert_eq!(models_url(base), list);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! `polylogue multi-agent`: several agents on one task, for scripts and for the shell. The answer goes to standard output,
-//! everything else to standard error; nobody is asked anything, and no terminal is needed.
+//! `polylogue multi-agent`: several agents on one task, for scripts and for the shell. The answer goes to standard output
+//! and notes to standard error; no terminal is needed, and calls that need approval are refused.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `files` | templates and workflows, built in and from files |
-//! | `plan` | what the command line asks for, checked whole before anything runs |
-//! | `run` | the run itself, in a house of its own |
-//! | `report` | what is written where, and the exit code |
+//! | `plan` | the task, its members and settings, checked before anything runs |
+//! | `run` | the run itself, in an event loop of its own |
+//! | `report` | the output and the exit code |
 //! | `show` | `list`, `show` and `status` |
 //!
 //! With `--json` each event is a line on standard output as it happens ([`crate::team::coordinator::event`]); the last one,
@@ -19,39 +19,41 @@ mod run;
 mod show;
 
 use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
-use super::config::{self, Surroundings};
+use super::config::{self, ProcessEnvironment};
 use crate::base::error::Result;
 use crate::team::coordinator::settings::Settings;
-use files::Shelf;
+use files::Definitions;
 use plan::Plan;
 
-/// Carries the subcommand out. Returns the code with which the program ends.
+/// Returns the exit code.
 ///
 /// # Errors
-/// It cannot begin.
-pub fn run(command: &MultiAgentCommand, arguments: &Arguments, around: &Surroundings) -> Result<u8> {
-    let loaded = config::load(&all_of(command, arguments), around);
-    let shelf = Shelf::of(&loaded);
-    let usual = Settings::of(&loaded.config().team);
+/// The subcommand cannot begin.
+pub fn run(command: &MultiAgentCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
+    let loaded = config::load(&with_options(command, arguments), env);
+    let definitions = Definitions::load(&loaded);
+    let defaults = Settings::of(&loaded.config().team);
     match command {
-        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &shelf, usual)?, loaded, run.manner.json),
-        MultiAgentCommand::RunWorkflow(run) => {
-            run::run(Plan::of_workflow(run, &shelf, usual)?, loaded, run.manner.json)
+        MultiAgentCommand::Run(run) => {
+            run::run(Plan::of_members(run, &definitions, defaults)?, loaded, run.options.json)
         }
-        MultiAgentCommand::List => Ok(show::list(&shelf)),
-        MultiAgentCommand::Show { name } => show::show(name, &shelf),
+        MultiAgentCommand::RunWorkflow(run) => {
+            run::run(Plan::of_workflow(run, &definitions, defaults)?, loaded, run.options.json)
+        }
+        MultiAgentCommand::List => Ok(show::list(&definitions)),
+        MultiAgentCommand::Show { name } => show::show(name, &definitions),
         MultiAgentCommand::Status { json } => show::status(loaded, *json),
     }
 }
 
-/// An option may stand before the word and behind it.
-fn all_of(command: &MultiAgentCommand, arguments: &Arguments) -> Arguments {
+/// These options are accepted before and after the subcommand.
+fn with_options(command: &MultiAgentCommand, arguments: &Arguments) -> Arguments {
     let mut all = arguments.clone();
-    if let MultiAgentCommand::Run(TeamRun { manner, .. }) | MultiAgentCommand::RunWorkflow(WorkflowRun { manner, .. }) =
-        command
+    if let MultiAgentCommand::Run(TeamRun { options, .. })
+    | MultiAgentCommand::RunWorkflow(WorkflowRun { options, .. }) = command
     {
-        all.ephemeral |= manner.ephemeral;
-        all.working_limit = manner.working_limit.clone().or(all.working_limit);
+        all.ephemeral |= options.ephemeral;
+        all.working_limit = options.working_limit.clone().or(all.working_limit);
     }
     all
 }

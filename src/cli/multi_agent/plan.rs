@@ -1,14 +1,11 @@
-//! What the command line asks for: who works on which task, and how. Everything is looked at before anything runs.
+//! The plan of a run: task, members and settings, checked before anything runs.
 //!
-//! The command line wins over the template or the workflow, and that over the configuration.
+//! The command line overrides the template or workflow, which overrides the configuration.
 
-use std::io::stdin;
-use std::os::fd::AsFd as _;
-
-use super::files::Shelf;
+use super::files::Definitions;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::arguments::{Manner, TaskWords, TeamRun, WorkflowRun};
-use crate::cli::print::inlet::{self, Inlet, Whole};
+use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
+use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Catalog;
 use crate::team::coordinator::member::{self, Member};
@@ -16,26 +13,20 @@ use crate::team::coordinator::settings::{Aggregation, Settings};
 use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
-/// Members where nobody says how many: the fewest with which every strategy and every aggregation has something to do.
-const USUAL_COUNT: usize = 3;
+/// The default number of members: the fewest with which all strategies and aggregations differ.
+const DEFAULT_COUNT: usize = 3;
 
-/// Who works on what, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The task.
     pub task: String,
-    /// Who works on it.
     pub work: Work,
-    /// How it is run.
     pub settings: Settings,
 }
 
-/// Who works on a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// These, as the strategy of the settings says.
+    /// Members that work in the order of the strategy.
     Members(Vec<Member>),
-    /// The steps of this, as they depend on one another.
     Workflow(Workflow),
 }
 
@@ -43,11 +34,12 @@ impl Plan {
     /// The plan of `run`.
     ///
     /// # Errors
-    /// It cannot be carried out, or standard input, which is to say the task, cannot be read.
-    pub fn of_members(run: &TeamRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
-        let template = run.template.as_deref().map(|name| shelf.template(name)).transpose()?;
-        let strategy = run.strategy.as_deref().map(str::parse).transpose().map_err(|error| of("--strategy", error))?;
-        let mut settings = settings(&run.manner, template.and_then(|template| template.aggregation), usual)?;
+    /// The plan is invalid, or standard input cannot be read.
+    pub fn of_members(run: &TeamRun, definitions: &Definitions, defaults: Settings) -> Result<Self> {
+        let template = run.template.as_deref().map(|name| definitions.template(name)).transpose()?;
+        let strategy =
+            run.strategy.as_deref().map(str::parse).transpose().map_err(|error: Error| error.context("--strategy"))?;
+        let mut settings = settings(&run.options, template.and_then(|template| template.aggregation), defaults)?;
         settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(settings.strategy);
         let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
         Self { task: String::new(), work, settings }.with_task(&run.task, None)
@@ -57,22 +49,21 @@ impl Plan {
     ///
     /// # Errors
     /// As above.
-    pub fn of_workflow(run: &WorkflowRun, shelf: &Shelf, usual: Settings) -> Result<Self> {
-        let workflow = shelf.workflow(&run.name)?;
-        let settings = settings(&run.manner, workflow.aggregation, usual)?;
-        let usual = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
-        Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(usual))
+    pub fn of_workflow(run: &WorkflowRun, definitions: &Definitions, defaults: Settings) -> Result<Self> {
+        let workflow = definitions.workflow(&run.name)?;
+        let settings = settings(&run.options, workflow.aggregation, defaults)?;
+        let default_task = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
+        Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(default_task))
     }
 
-    /// The task is looked at last: standard input may have to be waited for.
-    fn with_task(mut self, task: &TaskWords, usual: Option<String>) -> Result<Self> {
+    /// Reads the task last, since standard input may have to be waited for.
+    fn with_task(mut self, task: &TaskText, default: Option<String>) -> Result<Self> {
         self.settings.check()?;
         member::check(&self.members())?;
-        self.task = said(task)?.or(usual).ok_or_else(nothing)?;
+        self.task = read_task(task)?.or(default).ok_or_else(no_task)?;
         Ok(self)
     }
 
-    /// Who works on it, in order.
     pub fn members(&self) -> Vec<Member> {
         match &self.work {
             Work::Members(members) => members.clone(),
@@ -80,77 +71,71 @@ impl Plan {
         }
     }
 
-    /// Whether all models can be had.
-    ///
     /// # Errors
-    /// One is not configured; the words say whose it is.
+    /// The model of a member or of the judge is not configured.
     pub fn check_models(&self, catalog: &Catalog) -> Result<()> {
         let members = self.members();
         let of_members = members.iter().filter_map(|member| Some((member.name.as_str(), member.model.as_deref()?)));
         let of_judge = self.settings.judge.as_deref().map(|model| ("--judge", model));
-        for (whose, model) in of_members.chain(of_judge) {
-            catalog.find(model).map_err(|error| of(whose, error))?;
+        for (owner, model) in of_members.chain(of_judge) {
+            catalog.find(model).map_err(|error| error.context(owner))?;
         }
         Ok(())
     }
 }
 
-/// What the flags say of how all runs are done; `own` is what a template or a workflow says, `usual` what is configured.
-fn settings(manner: &Manner, own: Option<Aggregation>, usual: Settings) -> Result<Settings> {
-    let aggregation = manner.aggregation.as_deref().map(str::parse).transpose();
-    let aggregation = aggregation.map_err(|error| of("--aggregation", error))?;
-    let retries = manner.retries.unwrap_or(usual.retry.retries);
+/// `aggregation` is that of the template or workflow, `defaults` are the configured settings.
+fn settings(options: &RunOptions, aggregation: Option<Aggregation>, defaults: Settings) -> Result<Settings> {
+    let option = options.aggregation.as_deref().map(str::parse).transpose();
+    let option = option.map_err(|error: Error| error.context("--aggregation"))?;
+    let retries = options.retries.unwrap_or(defaults.retry.retries);
     Ok(Settings {
-        aggregation: aggregation.or(own).unwrap_or(usual.aggregation),
-        agent_timeout: manner.timeout.unwrap_or(usual.agent_timeout),
-        retry: RetryPolicy { retries, ..usual.retry },
-        judge: manner.judge.clone(),
-        ..usual
+        aggregation: option.or(aggregation).unwrap_or(defaults.aggregation),
+        agent_timeout: options.timeout.unwrap_or(defaults.agent_timeout),
+        retry: RetryPolicy { retries, ..defaults.retry },
+        judge: options.judge.clone(),
+        ..defaults
     })
 }
 
 fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usize>) -> Result<Vec<Member>> {
     match (template, agents) {
         (Some(template), _) => Ok(template.members.clone()),
-        (None, Some(list)) => Member::list(list).map_err(|error| of("--agents", error)),
-        (None, None) => Member::numbered(count.unwrap_or(USUAL_COUNT)).map_err(|error| of("--count", error)),
+        (None, Some(list)) => Member::list(list).map_err(|error| error.context("--agents")),
+        (None, None) => Member::numbered(count.unwrap_or(DEFAULT_COUNT)).map_err(|error| error.context("--count")),
     }
 }
 
-/// The task that is said: the words, in which `-` stands for standard input.
-fn said(TaskWords { words, task }: &TaskWords) -> Result<Option<String>> {
+/// The task of the command line; `-` stands for standard input.
+fn read_task(TaskText { words, task }: &TaskText) -> Result<Option<String>> {
     let given: Vec<&str> = words.iter().chain(task).map(String::as_str).collect();
-    let spoken: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
-    let mut parts: Vec<String> = (!spoken.is_empty()).then(|| spoken.join(" ")).into_iter().collect();
-    if spoken.len() < given.len() {
-        parts.push(input()?.trim_end_matches(['\n', '\r']).to_owned());
+    let typed: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
+    let mut parts: Vec<String> = (!typed.is_empty()).then(|| typed.join(" ")).into_iter().collect();
+    if typed.len() < given.len() {
+        parts.push(read_input()?.trim_end_matches(['\n', '\r']).to_owned());
     }
     parts.retain(|part| !part.trim().is_empty());
     match (given.is_empty(), parts.is_empty()) {
         (true, _) => Ok(None),
-        (false, true) => Err(nothing()),
+        (false, true) => Err(no_task()),
         (false, false) => Ok(Some(parts.join("\n\n"))),
     }
 }
 
-/// All that standard input says.
-fn input() -> Result<String> {
-    let refuse = |words: String| Error::new(ErrorKind::Usage, words);
-    match Inlet::on(stdin().as_fd()).map_err(std::io::Error::from)?.read_whole(None)? {
-        Whole::All(bytes) => String::from_utf8(bytes).map_err(|_| refuse("standard input is not UTF-8".into())),
-        Whole::TooMuch | Whole::TooLate => {
-            Err(refuse(format!("standard input is longer than {} MiB", inlet::MOST >> 20)))
+fn read_input() -> Result<String> {
+    let refuse = |message: String| Error::new(ErrorKind::Usage, message);
+    match Input::of_process()?.read_whole(None)? {
+        WholeInput::Complete(bytes) => {
+            String::from_utf8(bytes).map_err(|_| refuse("standard input is not valid UTF-8".into()))
+        }
+        WholeInput::TooLong | WholeInput::TimedOut => {
+            Err(refuse(format!("standard input is longer than {} MiB", MAX_BYTES >> 20)))
         }
     }
 }
 
-fn of(what: &str, error: Error) -> Error {
-    error.context(what)
-}
-
-fn nothing() -> Error {
-    let words = "what is the task? say --task TEXT, or its words at the end, or - to read it from standard input";
-    Error::new(ErrorKind::Usage, words)
+fn no_task() -> Error {
+    Error::new(ErrorKind::Usage, "no task: pass --task TEXT, the text as an argument, or - to read standard input")
 }
 
 #[cfg(test)]
@@ -163,16 +148,16 @@ mod tests {
     use crate::team::coordinator::template::built_in;
 
     fn plan(words: &str) -> Result<Plan> {
-        let shelf = Shelf::built_in();
+        let definitions = Definitions::built_in();
         let words = ["polylogue", "multi-agent"].into_iter().chain(words.split(' '));
         let arguments =
             Arguments::try_parse_from(words).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
         match arguments?.command {
             Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
-                Plan::of_members(&run, &shelf, Settings::default())
+                Plan::of_members(&run, &definitions, Settings::default())
             }
             Some(Command::MultiAgent(MultiAgentCommand::RunWorkflow(run))) => {
-                Plan::of_workflow(&run, &shelf, Settings::default())
+                Plan::of_workflow(&run, &definitions, Settings::default())
             }
             other => panic!("{other:?}"),
         }
@@ -213,27 +198,27 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_refused_with_words_that_say_what() {
         for (words, told) in [
-            ("run", "what is the task?"),
+            ("run", "no task"),
             ("run --task", "a value is required"),
             ("run --task do more", "cannot be used with"),
             ("run do --count 3 --template testing", "cannot be used with"),
             ("run do --count 3 --agents a", "cannot be used with"),
             ("run do --agents a --template testing", "cannot be used with"),
             ("run do --count 0", "--count: a task needs at least one member"),
-            ("run do --count 101", "--count: a task has at most 100"),
+            ("run do --count 101", "--count: too many members: a task has at most 100"),
             ("run do --count x", "invalid value 'x'"),
-            ("run do --agents a,,b", "--agents: a member has no name"),
-            ("run do --agents a,a", "--agents: there are two members"),
+            ("run do --agents a,,b", "--agents: missing member name"),
+            ("run do --agents a,a", "--agents: duplicate member name"),
             ("run do --template testin", "did you mean testing?"),
-            ("run do --strategy paralel", "--strategy: there is no strategy \"paralel\" - did you mean parallel?"),
-            ("run do --aggregation vot", "--aggregation: there is no aggregation \"vot\" - did you mean vote?"),
-            ("run do --judge echo", "a judge picks for select_best"),
+            ("run do --strategy paralel", "--strategy: unknown strategy \"paralel\": did you mean parallel?"),
+            ("run do --aggregation vot", "--aggregation: unknown aggregation \"vot\": did you mean vote?"),
+            ("run do --judge echo", "a judge needs the aggregation select_best"),
             ("run do --timeout 0", "a number of seconds above 0"),
             ("run do --timeout x", "a number of seconds above 0"),
             ("run do --retries -1", "--retries"),
             ("run do --aggregatio vote", "--aggregation"),
             ("run-workflow", "<NAME>"),
-            ("run-workflow none", "there is no workflow \"none\""),
+            ("run-workflow none", "unknown workflow \"none\""),
             ("run-workflow ./none.toml", "./none.toml: there is no such file"),
             ("list all", "unexpected argument 'all'"),
             ("statsu", "status"),

@@ -1,4 +1,4 @@
-//! `list`, `show` and `status`: what there is to run, what stands in it, and what was run.
+//! `list`, `show` and `status`: definitions, their contents, and past runs.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,43 +6,45 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::files::{Shelf, is_path};
+use super::files::{Definitions, is_path};
 use crate::base::error::{Error, Result};
 use crate::base::text::{sanitise, truncate};
 use crate::cli::code;
 use crate::cli::config::Loaded;
-use crate::cli::config::show::{complain_of, print};
+use crate::cli::config::show::{print, print_errors};
 use crate::store::{RunRow, Store};
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::unknown;
 use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
-/// Runs that are listed.
-const NEWEST: usize = 20;
+/// How many runs `status` lists.
+const MAX_RUNS: usize = 20;
 
-/// Lists templates and workflows; what is wrong with files goes to the standard error.
-pub fn list(shelf: &Shelf) -> u8 {
+/// Lists templates and workflows; errors of invalid files go to standard error.
+pub fn list(definitions: &Definitions) -> u8 {
     let mut out = String::from("templates (polylogue multi-agent run --template NAME TASK)\n");
-    for one in &shelf.templates {
-        let members: Vec<&str> = one.members.iter().map(|member| member.name.as_str()).collect();
-        let how = [one.strategy.map(|how| how.name()), one.aggregation.map(|how| how.name())];
+    for template in &definitions.templates {
+        let members: Vec<&str> = template.members.iter().map(|member| member.name.as_str()).collect();
+        let how = [template.strategy.map(|how| how.name()), template.aggregation.map(|how| how.name())];
         let how = how.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        row(&mut out, &one.name, &one.description, &[&members.join(", "), &how], shelf.source_of_template(&one.name));
+        let file = definitions.file_of_template(&template.name);
+        row(&mut out, &template.name, &template.description, &[&members.join(", "), &how], file);
     }
     out.push_str("\nworkflows (polylogue multi-agent run-workflow NAME TASK)\n");
-    for one in &shelf.workflows {
-        row(&mut out, &one.name, &one.description, &[&layers(one)], shelf.source_of_workflow(&one.name));
+    for workflow in &definitions.workflows {
+        let file = definitions.file_of_workflow(&workflow.name);
+        row(&mut out, &workflow.name, &workflow.description, &[&layers(workflow)], file);
     }
-    if shelf.workflows.is_empty() {
-        out.push_str("  none: workflows/NAME.toml beside your configuration is one\n");
+    if definitions.workflows.is_empty() {
+        out.push_str("  none: to add one, write workflows/NAME.toml next to your configuration\n");
     }
     print(&out);
-    if complain_of(shelf.faults().map(|fault| fault.message.as_str())) { code::USAGE } else { code::DONE }
+    if print_errors(definitions.errors().map(|error| error.message.as_str())) { code::USAGE } else { code::DONE }
 }
 
 fn row(out: &mut String, name: &str, about: &str, more: &[&str], source: Option<&Path>) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "  {name:<16} {}", truncate(about, 60));
     let source = source.map(|path| path.display().to_string());
     for line in more.iter().copied().chain(source.as_deref()).filter(|line| !line.is_empty()) {
@@ -50,44 +52,44 @@ fn row(out: &mut String, name: &str, about: &str, more: &[&str], source: Option<
     }
 }
 
-/// Which steps work at once, and in which order.
+/// The order of the steps; those between commas run at the same time.
 fn layers(workflow: &Workflow) -> String {
     let name = |at: usize| workflow.steps[at].member.name.as_str();
     let layer = |layer: Vec<usize>| layer.into_iter().map(name).collect::<Vec<_>>().join(", ");
     workflow.layers().into_iter().map(layer).collect::<Vec<_>>().join(" -> ")
 }
 
-/// Prints a template or a workflow as a file would have it.
-pub fn show(name: &str, shelf: &Shelf) -> Result<u8> {
-    if let Some(template) = shelf.templates.iter().find(|one| one.name == name) {
-        print(&template_file(template, shelf.source_of_template(name)));
-    } else if is_path(name) || shelf.workflows.iter().any(|one| one.name == name) {
-        print(&workflow_file(&shelf.workflow(name)?, shelf.source_of_workflow(name)));
+/// Prints a template or a workflow as a file.
+pub fn show(name: &str, definitions: &Definitions) -> Result<u8> {
+    if let Some(template) = definitions.templates.iter().find(|template| template.name == name) {
+        print(&template_file(template, definitions.file_of_template(name)));
+    } else if is_path(name) || definitions.workflows.iter().any(|workflow| workflow.name == name) {
+        print(&workflow_file(&definitions.workflow(name)?, definitions.file_of_workflow(name)));
     } else {
-        return Err(neither(name, shelf));
+        return Err(not_found(name, definitions));
     }
     Ok(code::DONE)
 }
 
-fn neither(name: &str, shelf: &Shelf) -> Error {
-    let names = shelf.templates.iter().map(|one| one.name.as_str());
-    let names = names.chain(shelf.workflows.iter().map(|one| one.name.as_str()));
-    shelf.explained(name, unknown("template or workflow", name, name, names))
+fn not_found(name: &str, definitions: &Definitions) -> Error {
+    let names = definitions.templates.iter().map(|template| template.name.as_str());
+    let names = names.chain(definitions.workflows.iter().map(|workflow| workflow.name.as_str()));
+    definitions.with_file_errors(name, unknown("template or workflow", name, name, names))
 }
 
-/// Lists the newest runs that are kept, also while another polylogue holds the store.
+/// Lists the newest stored runs, even while another process holds the store.
 pub fn status(loaded: Loaded, is_json: bool) -> Result<u8> {
     let directory = loaded.into_config()?.data_directory;
-    let runs = match directory.filter(|directory| Store::is_in_place(directory)) {
-        Some(directory) => Store::open_read_only(&directory)?.runs(NEWEST)?,
+    let runs = match directory.filter(|directory| Store::exists(directory)) {
+        Some(directory) => Store::open_read_only(&directory)?.runs(MAX_RUNS)?,
         None => Vec::new(),
     };
     if is_json {
         let lines: String = runs.iter().map(|run| run_object(run).to_string() + "\n").collect();
-        // As it is: what reads this is no terminal. Whoever closed the pipe has read enough.
+        // An error means that the reader has gone.
         let _ = std::io::stdout().write_all(lines.as_bytes());
     } else if runs.is_empty() {
-        print("no runs are kept\n");
+        print("no stored runs\n");
     } else {
         print(&runs.iter().map(run_line).collect::<String>());
     }
@@ -171,7 +173,7 @@ fn entry(out: &mut String, key: &str, value: Option<&str>) {
     }
 }
 
-/// A text as TOML has it: what JSON escapes, TOML does likewise.
+/// A TOML string. Every JSON string is one.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -182,7 +184,7 @@ mod tests {
     use crate::team::coordinator::template::built_in;
 
     #[test]
-    fn what_is_shown_of_a_template_reads_back_as_the_same() {
+    fn a_template_survives_a_round_trip() {
         for template in built_in() {
             let file = template_file(&template, None);
             assert_eq!(Template::parse("x.toml", "x", &file), Ok(template), "{file}");
@@ -190,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_workflow_reads_back_as_the_same() {
+    fn a_workflow_survives_a_round_trip() {
         let text = "description = \"both \\\"ways\\\"\"\naggregation = \"merge\"\n\
             [[steps]]\nname = \"a\"\nagent = \"testing/validator\"\nprompt = \"line\\nline\"\ncritical = true\n\
             [[steps]]\nname = \"b\"\nmodel = \"echo\"\n\
             [[steps]]\nname = \"c\"\ndepends_on = [\"a\", \"b\"]\n";
-        let workflow = Workflow::parse("w.toml", "w", text, &built_in()).expect("it is one");
+        let workflow = Workflow::parse("w.toml", "w", text, &built_in()).expect("a valid workflow");
         let file = workflow_file(&workflow, Some(Path::new("w.toml")));
         assert!(file.starts_with("# a, b -> c\n# w.toml\n"), "{file}");
         assert_eq!(Workflow::parse("x.toml", "x", &file, &[]), Ok(workflow), "{file}");

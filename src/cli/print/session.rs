@@ -1,114 +1,105 @@
-//! A run: prompt and lines go to the agent, what it does goes to the desk, until it is at rest and nothing more will be
-//! said to it. In whose loop the agent works is the business of a [`Host`].
+//! A run: sends the prompt and the input lines to the agent and writes its output, until the agent is at rest and the
+//! input has ended. A [`Host`] knows in which process the agent works.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use super::desk::{Desk, Ending};
-use super::inlet::{Lines, Said};
-use super::streams::LAST_PATIENCE;
+use super::output::{Ending, PrintOutput};
 use crate::base::error::Result;
+use crate::cli::code;
+use crate::cli::stdio::input::{InputLine, InputLines};
+use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::reactor::{Signal, Signals};
 use crate::repl::Turn;
 
-/// Turns that may wait before no further line is read.
-const MOST_QUEUED: usize = 64;
+/// No further line is read while this many turns wait.
+const MAX_QUEUED: usize = 64;
 
-/// Where the agent works: a house of our own, or a server.
+/// Where the agent works: in this process, or in a server.
 pub trait Host {
-    /// Watches a descriptor of the run, from now on for this, as [`crate::repl::Repl::watch_external`] does.
+    /// Polls a descriptor of the run, like [`crate::repl::Repl::watch_external`].
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The descriptor cannot be polled.
     fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()>;
 
-    /// The descriptors of the run of which there was news. Empties.
-    fn take_news(&mut self) -> Vec<RawFd>;
+    /// Takes the descriptors of the run that were reported by the poll.
+    fn take_ready(&mut self) -> Vec<RawFd>;
 
-    /// One turn of the loop, no longer than this; tells the desk what the agent did. Whether the loop goes on.
+    /// One turn of the event loop, which waits no longer than `limit`; writes what the agent did.
     ///
     /// # Errors
-    /// The kernel refuses to poll, or the server is lost.
-    fn turn(&mut self, limit: Option<Duration>, desk: &mut Desk) -> Result<Turn>;
+    /// The poll fails, or the server is lost.
+    fn turn(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<Turn>;
 
-    /// A turn for the agent, behind those that wait.
+    /// Sends a prompt, which is queued while the agent works.
     ///
     /// # Errors
-    /// It cannot be spoken to.
+    /// The agent is gone, or its queue is full.
     fn send(&mut self, text: &str) -> Result<()>;
 
-    /// The turn that is under way ends here; the next one follows.
+    /// Interrupts the current turn; the next one follows.
     ///
     /// # Errors
     /// The agent is gone.
     fn interrupt(&mut self) -> Result<()>;
 
-    /// How many turns wait.
     fn queued(&self) -> usize;
 
-    /// Whether everything that was said is done, or nothing more can be.
+    /// Whether there is work left.
     ///
     /// # Errors
     /// The agent is gone.
     fn progress(&mut self) -> Result<Progress>;
 
-    /// Cuts what still goes on of the run, and tells the desk the rest. What to say instead of [`Ending::Done`], if not all
-    /// is well.
+    /// Interrupts what is still running and writes the rest of the output. Returns the ending that replaces
+    /// [`Ending::Done`] if something is lost.
     ///
     /// # Errors
-    /// The kernel refuses to poll.
-    fn leave(&mut self, desk: &mut Desk) -> Result<Option<Ending>>;
+    /// The poll fails.
+    fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>>;
 
     /// The id of the agent.
     fn agent(&self) -> String;
 
-    /// Requests to models that were made for the run.
+    /// The number of requests that were made to models.
     fn requests(&self) -> u32;
 }
 
-/// How far the agent is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It works.
     Working,
-    /// Nothing is left to do.
     AtRest,
-    /// It cannot go on.
+    /// The agent cannot continue.
     Stuck(Ending),
 }
 
-/// What a run is given.
 pub struct Run<'a> {
-    /// Where the agent works.
     pub host: &'a mut dyn Host,
-    /// Where it is written to.
-    pub desk: Desk,
-    /// Turns that are read while it goes on.
-    pub lines: Option<Lines>,
-    /// What asks to leave.
+    pub output: PrintOutput,
+    /// Turns that are read from standard input during the run.
+    pub lines: Option<InputLines>,
     pub signals: Signals,
-    /// When it has to end.
     pub deadline: Option<Instant>,
 }
 
 impl Run<'_> {
-    /// Says the prompt, if there is one, and goes on until everything is done. Returns the code with which the program
-    /// ends.
+    /// Sends the prompt, if there is one, and continues until all turns are over. Returns the exit code.
     ///
     /// # Errors
-    /// The kernel refuses to poll.
+    /// The poll fails.
     pub fn run(mut self, prompt: Option<&str>) -> Result<u8> {
         self.host.watch(self.signals.fd(), true, false)?;
-        let ending = self.go_on(prompt).unwrap_or_else(|error| Ending::Failed(error.into()));
-        self.end(&ending)
+        let ending = self.run_turns(prompt).unwrap_or_else(|error| Ending::Failed(error.into()));
+        self.finish(&ending)
     }
 
-    fn go_on(&mut self, prompt: Option<&str>) -> Result<Ending> {
+    fn run_turns(&mut self, prompt: Option<&str>) -> Result<Ending> {
         if let Some(prompt) = prompt {
             self.host.send(prompt)?;
         }
         loop {
-            self.say_lines()?;
+            self.send_lines()?;
             if let Some(ending) = self.ending()? {
                 return Ok(ending);
             }
@@ -118,136 +109,134 @@ impl Run<'_> {
         }
     }
 
-    /// Whether it is time to end, apart from signals.
+    /// The ending, if the run is over; signals are handled by [`Run::turn`].
     fn ending(&mut self) -> Result<Option<Ending>> {
-        if let Some(trouble) = self.desk.trouble() {
-            return Ok(Some(trouble));
+        if let Some(error) = self.output.write_error() {
+            return Ok(Some(error));
         }
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(Some(Ending::Limit("--timeout: the time is over".into())));
+            return Ok(Some(Ending::Limit("reached the limit of --timeout".into())));
         }
         Ok(match self.host.progress()? {
             Progress::Working => None,
-            Progress::AtRest => self.lines.as_ref().is_none_or(Lines::is_over).then_some(Ending::Done),
+            Progress::AtRest => self.lines.as_ref().is_none_or(InputLines::is_over).then_some(Ending::Done),
             Progress::Stuck(ending) => Some(ending),
         })
     }
 
-    /// One turn of the loop, and what it brought.
+    /// One turn of the event loop.
     fn turn(&mut self) -> Result<Option<Ending>> {
         self.watch()?;
-        let is_reading = self.reads() && self.lines.as_ref().is_some_and(|lines| lines.inlet.is_always_ready());
-        let limit = if is_reading { Some(Duration::ZERO) } else { self.left() };
-        if self.host.turn(limit, &mut self.desk)? == Turn::Exit {
+        let is_always_ready =
+            self.is_reading() && self.lines.as_ref().is_some_and(|lines| lines.input.is_always_ready());
+        let limit = if is_always_ready { Some(Duration::ZERO) } else { self.time_left() };
+        if self.host.turn(limit, &mut self.output)? == Turn::Exit {
             return Ok(Some(Ending::Signal(rustix::process::Signal::TERM.as_raw())));
         }
-        if let Some(number) = self.hear()? {
+        if let Some(number) = self.handle_ready()? {
             return Ok(Some(Ending::Signal(number)));
         }
-        if is_reading {
+        if is_always_ready {
             self.read_lines()?;
         }
         Ok(None)
     }
 
-    /// The time until it has to end.
-    fn left(&self) -> Option<Duration> {
+    fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Asks the poll for what is wanted next.
     fn watch(&mut self) -> Result<()> {
-        let watched: Vec<(RawFd, bool)> = self.desk.streams.watched().collect();
+        let watched: Vec<(RawFd, bool)> = self.output.streams.watched().collect();
         for (fd, writable) in watched {
             self.host.watch(fd, true, writable)?;
         }
-        let reads = self.reads();
-        if let Some(fd) = self.lines.as_ref().and_then(|lines| lines.inlet.watched()) {
-            self.host.watch(fd, reads, false)?;
+        let is_reading = self.is_reading();
+        if let Some(fd) = self.lines.as_ref().and_then(|lines| lines.input.watched()) {
+            self.host.watch(fd, is_reading, false)?;
         }
         Ok(())
     }
 
-    /// Whether further lines are read: not while many turns wait already.
-    fn reads(&self) -> bool {
-        self.lines.is_some() && self.host.queued() < MOST_QUEUED
+    /// Whether further lines are read: not while many turns wait.
+    fn is_reading(&self) -> bool {
+        self.lines.is_some() && self.host.queued() < MAX_QUEUED
     }
 
-    /// Serves the descriptors of which the poll had news. Returns the signal that asks to leave.
-    fn hear(&mut self) -> Result<Option<i32>> {
-        let mut asked = None;
-        for fd in self.host.take_news() {
+    /// Handles the descriptors that the poll reported. Returns the signal that ends the run.
+    fn handle_ready(&mut self) -> Result<Option<i32>> {
+        let mut signal = None;
+        for fd in self.host.take_ready() {
             if fd == self.signals.fd() {
-                let leave = |signal| match signal {
-                    Signal::Leave(number) => Some(number),
-                    Signal::HangUp => Some(rustix::process::Signal::HUP.as_raw()),
+                let number = |signal| match signal {
+                    Signal::Terminate(number) => Some(number),
+                    Signal::Hangup => Some(rustix::process::Signal::HUP.as_raw()),
                     _ => None,
                 };
-                asked = asked.or(self.signals.take().into_iter().find_map(leave));
+                signal = signal.or(self.signals.take().into_iter().find_map(number));
                 self.host.watch(fd, true, false)?;
-            } else if self.lines.as_ref().is_some_and(|lines| lines.inlet.watched() == Some(fd)) {
+            } else if self.lines.as_ref().is_some_and(|lines| lines.input.watched() == Some(fd)) {
                 self.read_lines()?;
             } else {
-                self.desk.streams.on_news(fd);
+                self.output.streams.on_ready(fd);
             }
         }
-        Ok(asked)
+        Ok(signal)
     }
 
-    /// Reads what is there and says it.
     fn read_lines(&mut self) -> Result<()> {
         let Some(lines) = &mut self.lines else { return Ok(()) };
-        let before = lines.inlet.watched();
-        lines.inlet.read_some()?;
-        if let Some(fd) = before.filter(|_| lines.inlet.watched().is_none()) {
+        let before = lines.input.watched();
+        lines.input.read_available()?;
+        if let Some(fd) = before.filter(|_| lines.input.watched().is_none()) {
             self.host.watch(fd, false, false)?;
         }
-        self.say_lines()
+        self.send_lines()
     }
 
-    /// Says what was read, as far as not too many turns wait already.
-    fn say_lines(&mut self) -> Result<()> {
-        while self.reads()
-            && let Some(line) = self.lines.as_mut().and_then(Lines::next)
+    /// Sends the lines that were read, unless too many turns wait.
+    fn send_lines(&mut self) -> Result<()> {
+        while self.is_reading()
+            && let Some(line) = self.lines.as_mut().and_then(InputLines::next)
         {
-            let done = match line {
-                Ok(Said::User(text)) => self.host.send(&text),
-                Ok(Said::Interrupt) => self.host.interrupt(),
-                Err(words) => {
-                    self.desk.say(&words);
+            let sent = match line {
+                Ok(InputLine::User { text }) => self.host.send(&text),
+                Ok(InputLine::Interrupt) => self.host.interrupt(),
+                Err(message) => {
+                    self.output.note(&message);
                     Ok(())
                 }
             };
-            done.map_err(|error| error.context("a line of standard input"))?;
+            sent.map_err(|error| error.context("standard input"))?;
         }
         Ok(())
     }
 
-    /// Cuts what still goes on, writes the last words, and waits until they are taken.
-    fn end(mut self, ending: &Ending) -> Result<u8> {
-        let loss = self.host.leave(&mut self.desk)?.or_else(|| self.desk.shortfall());
+    /// Interrupts what is still running, writes the result, and waits until it is read.
+    fn finish(mut self, ending: &Ending) -> Result<u8> {
+        let loss = self.host.leave(&mut self.output)?.or_else(|| self.output.missed());
         let ending = loss.as_ref().filter(|_| *ending == Ending::Done).unwrap_or(ending);
-        let mut code = self.desk.conclude(ending, &self.host.agent(), self.host.requests());
-        let patience = Instant::now() + LAST_PATIENCE;
-        self.deadline = if *ending == Ending::Done { self.deadline } else { Some(patience) };
-        while self.desk.streams.is_waiting() {
+        let mut exit_code = self.output.finish(ending, &self.host.agent(), self.host.requests());
+        let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
+        self.deadline = if *ending == Ending::Done { self.deadline } else { Some(give_up) };
+        while self.output.streams.is_waiting() {
             self.watch()?;
-            if self.left().is_some_and(|left| left.is_zero()) {
+            if self.time_left().is_some_and(|left| left.is_zero()) {
                 break;
             }
-            self.host.turn(self.left(), &mut self.desk)?;
-            if let Some(number) = self.hear()? {
-                return Ok(crate::cli::code::of_signal(number));
+            self.host.turn(self.time_left(), &mut self.output)?;
+            if let Some(number) = self.handle_ready()? {
+                return Ok(code::of_signal(number));
             }
         }
-        self.desk.streams.flush();
+        self.output.streams.flush();
         if *ending == Ending::Done {
-            if let Some(trouble) = self.desk.trouble() {
-                code = self.desk.code(&trouble);
-            } else if self.desk.streams.is_waiting() {
-                code = crate::cli::code::LIMIT;
+            if let Some(error) = self.output.write_error() {
+                exit_code = self.output.exit_code(&error);
+            } else if self.output.streams.is_waiting() {
+                exit_code = code::LIMIT;
             }
         }
-        Ok(code)
+        Ok(exit_code)
     }
 }

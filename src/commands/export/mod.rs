@@ -30,7 +30,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         _ => (arguments.ends_with(".json"), arguments),
     };
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, is_json));
-    let (messages, damaged) = context.store.whole_log(context.current)?;
+    let (messages, damaged) = context.store.full_log(context.current)?;
     let text =
         if is_json { json::of(context, &messages, &damaged) } else { markdown::of(context, &messages, &damaged) };
     let is = if messages.len() == 1 { "is" } else { "are" };

@@ -24,17 +24,17 @@ fn entry(name: &str, tools: &[&str]) -> EnvironmentEntry {
     EnvironmentEntry { name: name.into(), tools, ..EnvironmentEntry::default() }
 }
 
-fn meaning(text: &str, entries: &[EnvironmentEntry]) -> Result<Meaning, String> {
-    let names = Names { entries, tools: TOOLS };
-    text.parse::<Spec>().and_then(|spec| names.meaning(&spec)).map_err(|error| error.message)
+fn meaning(text: &str, entries: &[EnvironmentEntry]) -> Result<ResolvedSpec, String> {
+    let names = EnvironmentNames { entries, tools: TOOLS };
+    text.parse::<EnvironmentSpec>().and_then(|spec| names.resolve(&spec)).map_err(|error| error.message)
 }
 
 #[test]
 fn what_can_be_read_is_printed_as_it_was_written() {
     for text in ["coding", "readonly+bash", "chat+grep@/a", "worktree@~/x y", "coding@../c++@home", "a-b+c_d"] {
-        assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<EnvironmentSpec>().unwrap().to_string(), text);
     }
-    assert_eq!("coding@../c++@home".parse::<Spec>().unwrap().directory.as_deref(), Some("../c++@home"));
+    assert_eq!("coding@../c++@home".parse::<EnvironmentSpec>().unwrap().directory.as_deref(), Some("../c++@home"));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn what_cannot_be_read_is_refused_at_its_character() {
         ("coding@a\nb", 8),
         ("äö+?", 4),
     ] {
-        let words = text.parse::<Spec>().unwrap_err().message;
+        let words = text.parse::<EnvironmentSpec>().unwrap_err().message;
         assert!(words.starts_with(&format!("character {at}: ")), "{text:?}: {words}");
     }
 }
@@ -134,7 +134,7 @@ fn environments_that_make_no_sense_are_refused_in_words() {
 #[test]
 fn the_list_shows_what_can_be_had_and_what_cannot() {
     let mine = [entry("review", &["readonly", "bash"]), entry("coding", &["bash"]), entry("odd", &["odd"])];
-    let list = Names { entries: &mine, tools: TOOLS }.list();
+    let list = EnvironmentNames { entries: &mine, tools: TOOLS }.list();
     let about = |at: usize| list[BUILT_IN.len() + at].1.as_str();
     assert_eq!(about(0), "readonly+bash");
     assert!(about(1).contains("the name means something else"));
@@ -151,5 +151,5 @@ fn environments_that_are_part_of_many_others_are_looked_into_once() {
         mine.extend(["a", "b"].map(|side| entry(&format!("{side}{n}"), &below)));
     }
     assert_eq!(meaning("top", &mine).unwrap().tools, ["bash"]);
-    assert!(Names { entries: &mine, tools: TOOLS }.faults().is_empty());
+    assert!(EnvironmentNames { entries: &mine, tools: TOOLS }.faults().is_empty());
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 const W: u16 = 10;
-const ALL: Reader = Reader::Everybody;
+const ALL: Reader = Reader::Shared;
 
 fn shown(scrollback: &mut Scrollback, height: u16) -> Vec<String> {
     scrollback.visible(ALL, W, height).into_iter().map(|row| row.text).collect()

@@ -9,7 +9,7 @@ use crate::base::text;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// Who talk with the agent: they share one place, on whatever screens.
-    Everybody,
+    Shared,
     /// Somebody who only watches, by the number of their terminal.
     Watcher(u64),
 }

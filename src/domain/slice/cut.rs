@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::{Piece, Spec, SpecError, compact::compact, summary};
+use super::{ResolvedSegment, SliceSpec, SpecError, compact::compact, summary};
 use crate::domain::message::{Body, Message};
 use crate::domain::tool::ToolResult;
 
@@ -17,16 +17,16 @@ use crate::domain::tool::ToolResult;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
     /// In order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CutPart>,
     /// Ranges that grew, each as it was and as it is.
     pub widened: Vec<(Range<usize>, Range<usize>)>,
 }
 
 /// A part of what a child is to know.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum CutPart {
     /// Messages.
-    Rows(Vec<Body>),
+    Messages(Vec<Body>),
     /// A summary that a model has to write first.
     Summary {
         /// What the model is told.
@@ -39,21 +39,21 @@ pub enum Part {
 impl Cut {
     /// What models have to be told for the summaries, in order. Empties.
     pub fn take_requests(&mut self) -> Vec<String> {
-        let request = |part: &mut Part| match part {
-            Part::Summary { request, .. } => Some(std::mem::take(request)),
-            Part::Rows(_) => None,
+        let request = |part: &mut CutPart| match part {
+            CutPart::Summary { request, .. } => Some(std::mem::take(request)),
+            CutPart::Messages(_) => None,
         };
         self.parts.iter_mut().filter_map(request).collect()
     }
 
     /// The messages, with the summaries in their places: as many as there are such parts, in order.
-    pub fn into_rows(self, summaries: Vec<String>) -> Vec<Body> {
+    pub fn into_messages(self, summaries: Vec<String>) -> Vec<Body> {
         let mut summaries = summaries.into_iter();
         let mut rows = Vec::new();
         for part in self.parts {
             match part {
-                Part::Rows(more) => rows.extend(more),
-                Part::Summary { heading, .. } => {
+                CutPart::Messages(more) => rows.extend(more),
+                CutPart::Summary { heading, .. } => {
                     let summary = summaries.next().expect("a summary for each part that wants one");
                     rows.push(Body::User(format!("{heading}\n\n{summary}")));
                 }
@@ -63,7 +63,7 @@ impl Cut {
     }
 }
 
-impl Spec {
+impl SliceSpec {
     /// Cuts a conversation.
     ///
     /// # Errors
@@ -73,13 +73,13 @@ impl Spec {
         let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };
         for piece in pieces {
             let part = match piece {
-                Piece::Take(range) => Part::Rows(cut.copy(rows, range, Body::clone)),
-                Piece::Compact(range) => Part::Rows(cut.copy(rows, range, compacted)),
-                Piece::Inject(text) => Part::Rows(vec![Body::User(text.to_owned())]),
-                Piece::Summarize(range, goal) => {
+                ResolvedSegment::Take(range) => CutPart::Messages(cut.copy(rows, range, Body::clone)),
+                ResolvedSegment::Compact(range) => CutPart::Messages(cut.copy(rows, range, compacted)),
+                ResolvedSegment::Inject(text) => CutPart::Messages(vec![Body::User(text.to_owned())]),
+                ResolvedSegment::Summarize(range, goal) => {
                     let range = cut.widen(rows, range);
                     let request = summary::request(&rows[range.clone()], goal);
-                    Part::Summary { request, heading: summary::heading(&range, goal) }
+                    CutPart::Summary { request, heading: summary::heading(&range, goal) }
                 }
             };
             cut.parts.push(part);
@@ -162,11 +162,11 @@ mod tests {
     fn cut(kinds: &str, spec: &str) -> Cut {
         let log = log(kinds);
         let rows: Vec<&Message> = log.iter().collect();
-        Spec::parse(spec).unwrap().cut(&rows).unwrap()
+        SliceSpec::parse(spec).unwrap().cut(&rows).unwrap()
     }
 
     fn kinds(cut: Cut) -> String {
-        let rows = cut.into_rows(vec!["short".into(); 9]);
+        let rows = cut.into_messages(vec!["short".into(); 9]);
         let kind = |body: &Body| match body {
             Body::User(text) if text.starts_with('[') => 's',
             Body::User(_) => 'u',
@@ -207,13 +207,13 @@ mod tests {
     }
 
     fn kinds_of_heading(cut: &Cut) -> &str {
-        let [Part::Summary { heading, .. }] = cut.parts.as_slice() else { panic!("one summary") };
+        let [CutPart::Summary { heading, .. }] = cut.parts.as_slice() else { panic!("one summary") };
         heading
     }
 
     #[test]
     fn only_results_are_made_short() {
-        let Part::Rows(rows) = &cut("ucr", "compact::").parts[0] else { panic!("rows") };
+        let CutPart::Messages(rows) = &cut("ucr", "compact::").parts[0] else { panic!("rows") };
         let whole = log("ucr");
         assert_eq!((&rows[0], &rows[1]), (&whole[0].body, &whole[1].body));
         let Body::ToolResult(result) = &rows[2] else { panic!("a result") };
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_request_for_a_summary_holds_the_part_its_goal_and_nothing_else() {
         let cut = cut("uaucr", "summarize:1:3:'it''s late'");
-        let [Part::Summary { request, heading }] = cut.parts.as_slice() else { panic!("one summary") };
+        let [CutPart::Summary { request, heading }] = cut.parts.as_slice() else { panic!("one summary") };
         assert!(request.contains("for this: it's late\n") && heading.contains("made for: it's late"), "{request}");
         assert!(request.contains("[assistant]\n1\n\n[person]\n2\n\n=== END"), "{request}");
         assert!(!request.contains("[person]\n0"), "{request}");

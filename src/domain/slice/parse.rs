@@ -1,6 +1,6 @@
 //! From a text to segments. One pass, no going back: a fault is at the character where reading stopped.
 
-use super::{Bound, Fault, Place, Point, Segment, Span};
+use super::{Bound, Fault, Point, Position, Segment, Span};
 
 /// Reads the whole text.
 pub(super) fn segments(source: &str) -> Result<Vec<Segment>, Fault> {
@@ -58,7 +58,7 @@ impl Reader {
     }
 
     fn span(&mut self) -> Result<Span, Fault> {
-        let at = Place(self.at);
+        let at = Position(self.at);
         let from = self.bound()?;
         self.expect(':', "a range is written a:b")?;
         let to_at = self.at;
@@ -85,7 +85,7 @@ impl Reader {
             (true, false) => return Err((at, "the end is reached by leaving the bound out".into())),
             (true, true) => return Err((at, "a share is counted from the start only".into())),
         };
-        Ok(Some(Bound { point, at: Place(at) }))
+        Ok(Some(Bound { point, at: Position(at) }))
     }
 
     /// The number whose digits stand here; none if it is too large.

@@ -1,7 +1,7 @@
 //! What a model is told when it is to summarise a part of a conversation, and how the summary stands in the child's.
 //!
 //! The part is told as one text of a person and not as a conversation: then it needs no tools to be valid for a provider,
-//! no model goes on with it instead of summarising it, and what was sealed for another model stays out.
+//! no model goes on with it instead of summarising it, and signatures of another model are left out.
 
 use std::ops::Range;
 

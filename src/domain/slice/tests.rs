@@ -23,9 +23,9 @@ fn every_form_is_read_and_printed_in_its_shortest_way() {
         ("inject:''''", "inject:''''"),
         ("0:2,summarize:2:8,inject:'go on',-1:", "0:2,summarize:2:8,inject:'go on',-1:"),
     ] {
-        let spec = Spec::parse(written).unwrap_or_else(|error| panic!("{written}: {error}"));
+        let spec = SliceSpec::parse(written).unwrap_or_else(|error| panic!("{written}: {error}"));
         assert_eq!(spec.to_string(), printed, "{written}");
-        assert_eq!(Spec::parse(printed).unwrap(), spec, "{written}");
+        assert_eq!(SliceSpec::parse(printed).unwrap(), spec, "{written}");
     }
 }
 
@@ -77,17 +77,19 @@ fn whatever_is_not_a_spec_is_refused_at_the_character() {
         ("語:2", 0),
         ("inject:'語','", 11),
     ] {
-        let error = Spec::parse(written).expect_err(written);
+        let error = SliceSpec::parse(written).expect_err(written);
         assert_eq!(error.at, at, "{written}: {error}");
     }
 }
 
 fn ranges(spec: &str, length: usize) -> Result<Vec<(usize, usize)>, usize> {
-    let spec = Spec::parse(spec).expect("a spec");
+    let spec = SliceSpec::parse(spec).expect("a spec");
     let pieces = spec.resolve(length).map_err(|(at, _)| at)?;
-    let range = |piece: Piece| match piece {
-        Piece::Take(range) | Piece::Compact(range) | Piece::Summarize(range, _) => (range.start, range.end),
-        Piece::Inject(_) => (0, 0),
+    let range = |piece: ResolvedSegment| match piece {
+        ResolvedSegment::Take(range) | ResolvedSegment::Compact(range) | ResolvedSegment::Summarize(range, _) => {
+            (range.start, range.end)
+        }
+        ResolvedSegment::Inject(_) => (0, 0),
     };
     Ok(pieces.into_iter().map(range).collect())
 }
@@ -124,7 +126,7 @@ fn bounds_are_places_in_a_conversation_or_point_at_what_is_not_there() {
 
 #[test]
 fn an_error_stands_under_its_character_however_wide_those_before_it_are() {
-    let shown = |spec: &str| Spec::parse(spec).unwrap_err().to_string();
+    let shown = |spec: &str| SliceSpec::parse(spec).unwrap_err().to_string();
     assert_eq!(shown("1:2,,"), "1:2,,\n    ^ a segment is missing here");
     assert_eq!(shown("inject:'語語'x"), "inject:'語語'x\n             ^ a comma or the end belongs here");
     assert_eq!(shown("inject:'a\n\tb\u{1b}'x"), "inject:'a␊␉b␛'x\n              ^ a comma or the end belongs here");
@@ -134,7 +136,7 @@ fn an_error_stands_under_its_character_however_wide_those_before_it_are() {
 #[test]
 fn a_long_spec_is_shown_around_the_character() {
     let long = format!("{}x{}", "0:1,".repeat(100), ",0:1".repeat(100));
-    let error = Spec::parse(&long).unwrap_err().to_string();
+    let error = SliceSpec::parse(&long).unwrap_err().to_string();
     let (spec, caret) = error.split_once('\n').expect("two lines");
     assert!(spec.starts_with('…') && spec.ends_with('…') && text::width(spec) <= 72, "{error}");
     let column = caret.find('^').expect("a caret");
@@ -156,11 +158,11 @@ impl Dice {
             2 => Point::FromEnd(1 + self.below(20)),
             _ => Point::Percent(self.below(101)),
         };
-        Some(Bound { point, at: Place(0) })
+        Some(Bound { point, at: Position(0) })
     }
 
     fn span(&mut self) -> Span {
-        let span = Span { from: self.bound(), to: self.bound(), at: Place(0) };
+        let span = Span { from: self.bound(), to: self.bound(), at: Position(0) };
         if span.is_reversed() { Span { from: span.to, to: span.from, ..span } } else { span }
     }
 
@@ -186,13 +188,16 @@ fn whatever_can_be_meant_is_printed_so_that_it_is_read_again() {
     let mut dice = Dice(7);
     for _ in 0..5000 {
         let segments: Vec<Segment> = (0..1 + dice.below(5)).map(|_| dice.segment()).collect();
-        let spec = Spec { source: String::new(), segments };
+        let spec = SliceSpec { source: String::new(), segments };
         let printed = spec.to_string();
-        let read = Spec::parse(&printed).unwrap_or_else(|error| panic!("{error}"));
+        let read = SliceSpec::parse(&printed).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(read, spec, "{printed}");
         let length = dice.below(25);
         for piece in read.resolve(length).into_iter().flatten() {
-            if let Piece::Take(range) | Piece::Compact(range) | Piece::Summarize(range, _) = piece {
+            if let ResolvedSegment::Take(range)
+            | ResolvedSegment::Compact(range)
+            | ResolvedSegment::Summarize(range, _) = piece
+            {
                 assert!(range.start <= range.end && range.end <= length, "{printed} of {length}");
             }
         }
@@ -207,10 +212,10 @@ fn whatever_is_typed_is_read_as_printed_or_refused_at_a_place_in_it() {
     let mut read = 0;
     for _ in 0..20_000 {
         let typed: String = (0..dice.below(9)).map(|_| letters[dice.below(letters.len())]).collect();
-        match Spec::parse(&typed) {
+        match SliceSpec::parse(&typed) {
             Ok(spec) => {
                 read += 1;
-                assert_eq!(Spec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{typed}");
+                assert_eq!(SliceSpec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{typed}");
             }
             Err(error) => assert!(error.at <= typed.chars().count() && error.to_string().lines().count() == 2),
         }

@@ -1,30 +1,30 @@
-//! Turns become messages of content blocks.
+//! From turns to messages of content blocks.
 //!
 //! ```text
 //!   User(text)               -> user [text]
 //!   Assistant(text, calls)   -> assistant [thinking.. text.. tool_use..]   user [tool_result.. ]
-//!                                                                              and the text that follows
+//!                                                                              and the user's next text
 //! ```
 //!
-//! The API wants roles that alternate, a person first and last, the results of all calls at the beginning of the very
-//! next message, no text without a word, and no thinking at the end of a reply.
+//! The API requires roles that alternate with the user first and last, the results of all calls at the beginning of the
+//! next message, no blank text, and no thinking at the end of a reply.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::domain::message::Seal;
+use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
 
-/// Stands in a block at which the cached prefix may end.
+/// Marks a block as the end of a cached prefix.
 pub(super) const CACHED: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-/// Said where a conversation ends with a reply: newer models answer only a person ("This model does not support
-/// assistant message prefill").
-const GO_ON: &str = "[go on]";
+/// Appended to a conversation that ends with a reply, which newer models reject ("This model does not support assistant
+/// message prefill").
+const CONTINUE: &str = "[continue]";
 
-/// How many messages of the user are marked as the end of a cached prefix. The API takes four marks in all.
+/// Messages of the user that are marked as the end of a cached prefix. The API allows four marks in all.
 const MARKS: usize = 2;
 
 /// One message: its role, and its blocks without their closing braces.
@@ -33,15 +33,15 @@ struct Row {
     blocks: Vec<String>,
 }
 
-/// The messages as JSON texts. Seals go out only where the model thinks.
-pub(super) fn messages(turns: &[Turn<'_>], with_seals: bool) -> Vec<String> {
+/// The messages as JSON texts. Signatures are sent only where the model thinks.
+pub(super) fn messages(turns: &[Turn<'_>], with_signatures: bool) -> Vec<String> {
     let mut rows: Vec<Row> = Vec::new();
     for turn in turns {
         match turn {
             Turn::User(text) => push_user(&mut rows, vec![text_block(text)]),
-            Turn::Assistant { text, calls, seals } => {
-                let seals = if with_seals { seals.as_slice() } else { &[] };
-                rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, seals) });
+            Turn::Assistant { text, calls, signatures } => {
+                let signatures = if with_signatures { signatures.as_slice() } else { &[] };
+                rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, signatures) });
                 if !calls.is_empty() {
                     push_user(&mut rows, calls.iter().map(result_block).collect());
                 }
@@ -49,7 +49,7 @@ pub(super) fn messages(turns: &[Turn<'_>], with_seals: bool) -> Vec<String> {
         }
     }
     if rows.last().is_some_and(|row| row.role == "assistant") {
-        push_user(&mut rows, vec![text_block(GO_ON)]);
+        push_user(&mut rows, vec![text_block(CONTINUE)]);
     }
     for row in rows.iter_mut().rev().filter(|row| row.role == "user").take(MARKS) {
         row.blocks.last_mut().expect("no message is empty").push_str(CACHED);
@@ -57,18 +57,18 @@ pub(super) fn messages(turns: &[Turn<'_>], with_seals: bool) -> Vec<String> {
     rows.iter().map(|row| format!("{{\"role\":{:?},\"content\":[{}}}]}}", row.role, row.blocks.join("},"))).collect()
 }
 
-/// Whether a budget for thinking can be named. It cannot in the middle of rounds of tools that began without thinking:
+/// Whether a thinking budget is allowed. It is not within rounds of tools that began without thinking:
 /// "When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost
 /// set of `tool_use` and `tool_result` blocks)".
 pub(super) fn may_think(turns: &[Turn<'_>]) -> bool {
-    let is_said = |turn: &Turn| matches!(turn, Turn::User(_));
-    // Words behind results stand in one message with them, and do not begin anew.
-    let end = turns.len() - usize::from(turns.last().is_some_and(is_said));
-    let rounds = turns[..end].iter().rev().take_while(|turn| !is_said(turn));
+    let is_user = |turn: &Turn| matches!(turn, Turn::User(_));
+    // Text after results is in one message with them and does not begin a new round.
+    let end = turns.len() - usize::from(turns.last().is_some_and(is_user));
+    let rounds = turns[..end].iter().rev().take_while(|turn| !is_user(turn));
     match rounds.last() {
-        Some(Turn::Assistant { calls, seals, .. }) if !calls.is_empty() => {
-            seals.first().is_some_and(|seal| seal.text == 0 && seal.calls == 0 && is_thinking(&seal.json))
-        }
+        Some(Turn::Assistant { calls, signatures, .. }) if !calls.is_empty() => signatures
+            .first()
+            .is_some_and(|signature| signature.text == 0 && signature.calls == 0 && is_thinking(&signature.json)),
         _ => true,
     }
 }
@@ -89,22 +89,23 @@ fn push_user(rows: &mut Vec<Row>, blocks: Vec<String>) {
     }
 }
 
-/// The pieces of a reply in their order. Each seal keeps its place; what is left of them at the end is left out.
-fn reply_blocks(text: &str, calls: &[Call<'_>], seals: &[&Seal]) -> Vec<String> {
+/// The blocks of a reply, with each signature at its position. Signatures at the end are left out.
+fn reply_blocks(text: &str, calls: &[Call<'_>], signatures: &[&Signature]) -> Vec<String> {
     let (mut blocks, mut held) = (Vec::new(), Vec::new());
-    let (mut said, mut made) = (0, 0);
-    for seal in seals.iter().filter(|seal| is_thinking(&seal.json)) {
-        let (to, until) = (floor(text, seal.text).max(said), seal.calls.min(calls.len()).max(made));
-        push_piece(&mut blocks, &mut held, &text[said..to], &calls[made..until]);
-        (said, made) = (to, until);
-        let open = seal.json.trim_end().strip_suffix('}').expect("an object ends with its brace");
+    let (mut text_done, mut calls_done) = (0, 0);
+    for signature in signatures.iter().filter(|signature| is_thinking(&signature.json)) {
+        let (text_end, calls_end) =
+            (text.floor_char_boundary(signature.text).max(text_done), signature.calls.min(calls.len()).max(calls_done));
+        push_piece(&mut blocks, &mut held, &text[text_done..text_end], &calls[calls_done..calls_end]);
+        (text_done, calls_done) = (text_end, calls_end);
+        let open = signature.json.trim_end().strip_suffix('}').expect("an object ends with its brace");
         held.push(open.to_owned());
     }
-    push_piece(&mut blocks, &mut held, &text[said..], &calls[made..]);
+    push_piece(&mut blocks, &mut held, &text[text_done..], &calls[calls_done..]);
     blocks
 }
 
-/// What stands between two seals, behind those that were held back until something follows them.
+/// Appends text and calls between two signatures, after the signatures that were held back until a block follows.
 fn push_piece(blocks: &mut Vec<String>, held: &mut Vec<String>, text: &str, calls: &[Call<'_>]) {
     let text = (!text.trim().is_empty()).then(|| text_block(text));
     for block in text.into_iter().chain(calls.iter().map(call_block)) {
@@ -113,15 +114,10 @@ fn push_piece(blocks: &mut Vec<String>, held: &mut Vec<String>, text: &str, call
     }
 }
 
-/// The place in a text, or the nearest one before it that cuts no character.
-fn floor(text: &str, place: usize) -> usize {
-    (0..=place.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-/// A sealed block as the API takes it back.
+/// A signed block in the form that the API accepts.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Sealed {
+enum SignedBlock {
     Thinking {
         #[serde(rename = "thinking")]
         _thinking: String,
@@ -132,10 +128,10 @@ enum Sealed {
     },
 }
 
-fn is_thinking(seal: &str) -> bool {
-    match serde_json::from_str(seal) {
-        Ok(Sealed::Thinking { signature: sealed, .. } | Sealed::RedactedThinking { data: sealed }) => {
-            !sealed.is_empty()
+fn is_thinking(signature: &str) -> bool {
+    match serde_json::from_str(signature) {
+        Ok(SignedBlock::Thinking { signature, .. } | SignedBlock::RedactedThinking { data: signature }) => {
+            !signature.is_empty()
         }
         Err(_) => false,
     }
@@ -152,8 +148,8 @@ fn call_block(call: &Call<'_>) -> String {
 
 fn result_block(call: &Call<'_>) -> String {
     let mut block = format!("{{\"type\":\"tool_result\",\"tool_use_id\":{}", json(&call.id));
-    if !call.answer().trim().is_empty() {
-        block.push_str(&format!(",\"content\":{}", json(call.answer())));
+    if !call.result_text().trim().is_empty() {
+        block.push_str(&format!(",\"content\":{}", json(call.result_text())));
     }
     if call.is_error() {
         block.push_str(",\"is_error\":true");

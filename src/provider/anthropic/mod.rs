@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `request` | conversation -> request |
 //! | `blocks` | turns -> messages of content blocks, as the API wants them |
-//! | `thinking` | which model takes which amount of thinking, and how it is said |
-//! | `wire` | the events as they stand in the stream |
-//! | `reply` | events -> ours: texts, seals, calls, usage, bounds |
+//! | `thinking` | which model supports which thinking levels, and how they are sent |
+//! | `wire` | the events of the stream |
+//! | `reply` | events -> ours: texts, signatures, calls, usage, limits |
 
-use crate::provider::answer::Answer;
+use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod blocks;
@@ -31,6 +31,6 @@ pub const ANTHROPIC: ProviderSpec = ProviderSpec {
         model: "claude-sonnet-5",
     }),
     check_thinking: thinking::check,
-    open: request::open,
-    decoder: || Box::new(Answer::<reply::Reply>::default()),
+    build_request: request::build,
+    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
 };

@@ -1,4 +1,4 @@
-//! Events of one message become ours: texts, sealed thinking, calls with indexes of our own, usage; all of it bounded.
+//! From the events of one message to ours: text, signed thinking, calls with our own indexes, usage; all of it limited.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use serde::Serialize;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::answer::{IsWhole, Read, cut, silence};
 use crate::provider::anthropic::wire::{Block, Delta, Event, Message, WireUsage};
-use crate::provider::bounds::{self, Said};
-use crate::provider::refusal;
+use crate::provider::error_object;
+use crate::provider::limits::{self, ReplySize};
 use crate::provider::request::json;
+use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
 
-/// The most blocks that are open at once; the API has one.
+/// Open blocks at the same time; the API has one.
 const MAX_OPEN: usize = 1024;
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// A message has begun.
+    /// Whether a message has begun.
     has_begun: bool,
-    /// Blocks that have begun and not ended, by their index in the message.
+    /// Unfinished blocks, by their index in the message.
     open: BTreeMap<u64, Open>,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: usize,
-    said: Said,
+    size: ReplySize,
     finish: Option<Finish>,
     counted: Usage,
 }
 
-/// A block that has begun.
+/// An unfinished block.
 #[derive(Debug)]
 enum Open {
     Text,
@@ -45,47 +45,47 @@ enum Open {
         input: String,
         length: usize,
     },
-    /// What this program does not ask for: search results and the like.
+    /// Types that are never requested, such as search results.
     Other,
 }
 
-/// A block of thinking as it goes back.
+/// A block of thinking, as it is sent back.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Seal<'a> {
+enum SignedThinking<'a> {
     Thinking { thinking: &'a str, signature: &'a str },
     RedactedThinking { data: &'a str },
 }
 
-impl Read for Reply {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+impl ReplyParser for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(false);
         }
-        let Ok(event) = serde_json::from_str::<Event>(data) else { return Err(refusal::of_event(data)) };
+        let Ok(event) = serde_json::from_str::<Event>(data) else { return Err(error_object::of_event(data)) };
         let kind = if event.r#type.0.is_empty() { name.to_owned() } else { event.r#type.0.clone().into_owned() };
         match kind.as_str() {
-            "error" => return Err(refusal::of_event(data)),
+            "error" => return Err(error_object::of_event(data)),
             "message_start" => self.begin(event.message.unwrap_or_default(), out),
             "content_block_start" => self.open(event.index, event.content_block.unwrap_or_default(), out)?,
             "content_block_delta" => self.go_on(event.index, event.delta.unwrap_or_default(), out)?,
             "content_block_stop" => self.close_block(event.index.unwrap_or(0), out),
             "message_delta" => self.stop(&event.delta.unwrap_or_default().stop_reason.0, event.usage, out),
             "message_stop" if self.has_begun || self.finish.is_some() => return Ok(true),
-            "message_stop" => return Err(silence()),
-            // Proxies answer with their own objects, and there will be events that nobody has thought of yet.
-            "" => return Err(refusal::of_event(data)),
+            "message_stop" => return Err(empty_reply()),
+            // An object without a type comes from a proxy. Unknown types are skipped.
+            "" => return Err(error_object::of_event(data)),
             _ => {}
         }
         Ok(false)
     }
 
-    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match serde_json::from_str::<Message>(body) {
             Ok(message) if message.r#type.0 == "message" => self.take_whole(message, out),
-            Err(error) if error.is_eof() && body.starts_with('{') => Err(cut()),
-            _ => Err(refusal::of_body(body)),
+            Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
+            _ => Err(error_object::of_body(body)),
         }
     }
 
@@ -101,7 +101,7 @@ impl Read for Reply {
         while let Some((index, _)) = self.open.first_key_value() {
             self.close_block(*index, out);
         }
-        bounds::close(self.finish, self.calls > 0, out);
+        limits::close(self.finish, self.calls > 0, out);
     }
 }
 
@@ -126,7 +126,7 @@ impl Reply {
         self.has_begun = true;
         self.close_block(index, out);
         if self.open.len() == MAX_OPEN {
-            return Err(bounds::too_much("more than 1024 blocks side by side"));
+            return Err(limits::exceeded("more than 1024 open blocks in one reply"));
         }
         let open = match &*block.r#type.0 {
             "text" => Open::Text,
@@ -135,18 +135,18 @@ impl Reply {
             "tool_use" => self.begin_call(&block, out)?,
             _ => Open::Other,
         };
-        self.said.count(block.data.0.len())?;
+        self.size.add(block.data.0.len())?;
         self.open.insert(index, open);
-        // What a block begins with is as good as its first delta.
+        // The first content of a block counts as a delta.
         let Block { text, thinking, signature, .. } = block;
         self.go_on(Some(index), Delta { text, thinking, signature, ..Delta::default() }, out)
     }
 
-    /// The input of a call comes in pieces; what stands there at first counts only if no piece follows.
+    /// The input of a call comes in deltas; the one in the start event counts only if no delta follows.
     fn begin_call(&mut self, block: &Block<'_>, out: &mut Vec<StreamEvent>) -> Result<Open> {
-        bounds::another_call(self.calls)?;
+        limits::another_call(self.calls)?;
         let (index, input) = (self.calls, block.input.0.clone().into_owned());
-        bounds::arguments(input.len())?;
+        limits::arguments(input.len())?;
         self.calls += 1;
         let (id, name) = (block.id.0.clone().into_owned(), block.name.0.clone().into_owned());
         out.push(StreamEvent::ToolCall { index, id, name, arguments: String::new() });
@@ -155,7 +155,7 @@ impl Reply {
 
     fn go_on(&mut self, index: Option<u64>, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.has_begun = true;
-        self.said.count(delta.text.0.len() + delta.thinking.0.len() + delta.signature.0.len())?;
+        self.size.add(delta.text.0.len() + delta.thinking.0.len() + delta.signature.0.len())?;
         match self.open.get_mut(&index.unwrap_or(0)) {
             Some(Open::Text) => push(StreamEvent::Text, delta.text.0.into_owned(), out),
             Some(Open::Thinking { text, signature }) => {
@@ -165,24 +165,24 @@ impl Reply {
             }
             Some(Open::Call { index, length, .. }) if !delta.partial_json.0.is_empty() => {
                 *length += delta.partial_json.0.len();
-                bounds::arguments(*length)?;
+                limits::arguments(*length)?;
                 push_arguments(*index, delta.partial_json.0.into_owned(), out);
             }
             Some(Open::Call { .. } | Open::Redacted { .. } | Open::Other) => {}
-            None => return Err(Error::new(ErrorKind::Protocol, "the server goes on with a block that never began")),
+            None => return Err(Error::new(ErrorKind::Protocol, "the server sent a delta for an unknown block")),
         }
         Ok(())
     }
 
-    /// The block is whole: its seal, or the arguments that did not come in pieces. Nothing if it is not open.
+    /// Ends a block: appends its signature, or the arguments that did not come in deltas. Does nothing if it is not open.
     fn close_block(&mut self, index: u64, out: &mut Vec<StreamEvent>) {
         match self.open.remove(&index) {
             Some(Open::Thinking { text, signature }) if !signature.is_empty() => {
-                let seal = Seal::Thinking { thinking: &text, signature: &signature };
-                out.push(StreamEvent::Sealed(json(&seal)));
+                let signature = SignedThinking::Thinking { thinking: &text, signature: &signature };
+                out.push(StreamEvent::Signature(json(&signature)));
             }
             Some(Open::Redacted { data }) if !data.is_empty() => {
-                out.push(StreamEvent::Sealed(json(&Seal::RedactedThinking { data: &data })));
+                out.push(StreamEvent::Signature(json(&SignedThinking::RedactedThinking { data: &data })));
             }
             Some(Open::Call { index, input, length: 0 }) => {
                 push_arguments(index, if input.is_empty() { "{}".to_owned() } else { input }, out);
@@ -196,12 +196,12 @@ impl Reply {
         self.finish = finish_of(reason).or(self.finish);
     }
 
-    /// Counts are cumulative, and what one event leaves out or has as zero another may have told.
+    /// Counts are cumulative, and a missing or zero count does not replace an earlier one.
     fn count(&mut self, usage: Option<WireUsage>, out: &mut Vec<StreamEvent>) {
         let usage = usage.unwrap_or_default();
         let before = self.counted;
         let plain = before.input - before.cached - before.written;
-        let most = |told: Option<u64>, known: u64| told.unwrap_or(0).min(MAX_TOKENS).max(known);
+        let most = |count: Option<u64>, known: u64| count.unwrap_or(0).min(MAX_TOKENS).max(known);
         let cached = most(usage.cache_read_input_tokens, before.cached);
         let written = most(usage.cache_creation_input_tokens, before.written);
         let input = most(usage.input_tokens, plain) + cached + written;
@@ -212,7 +212,7 @@ impl Reply {
     }
 }
 
-/// More tokens than this no server means.
+/// A greater count is an error of the server.
 const MAX_TOKENS: u64 = 1 << 40;
 
 fn push(event: fn(String) -> StreamEvent, text: String, out: &mut Vec<StreamEvent>) {
@@ -225,7 +225,7 @@ fn push_arguments(index: usize, arguments: String, out: &mut Vec<StreamEvent>) {
     out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
 }
 
-/// `None` while the model has not stopped. `pause_turn` is for tools of the server's own, which are never asked for.
+/// `None` while the model has not stopped. `pause_turn` is for server tools, which are never requested.
 fn finish_of(reason: &str) -> Option<Finish> {
     match reason {
         "" => None,
@@ -260,7 +260,7 @@ mod tests {
     const CALL: &str = r#"{"type":"tool_use","id":"a","name":"f","input":{}}"#;
 
     #[test]
-    fn text_thinking_and_seals_together_are_bounded() {
+    fn text_thinking_and_signatures_together_are_limited() {
         let megabyte = "x".repeat(1 << 20);
         for (block, field) in [("text", "text"), ("thinking", "thinking"), ("thinking", "signature")] {
             let mut reply = Reply::default();
@@ -276,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn arguments_calls_and_open_blocks_are_bounded() {
+    fn arguments_calls_and_open_blocks_are_limited() {
         let mut reply = Reply::default();
         take(&mut reply, &start(0, CALL)).unwrap();
-        let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(bounds::MAX_ARGUMENTS / 2 + 1)));
+        let half = delta(0, &format!(r#"{{"partial_json":"{}"}}"#, "x".repeat(limits::MAX_ARGUMENTS / 2 + 1)));
         assert!(take(&mut reply, &half).is_ok());
         assert!(is_refused(take(&mut reply, &half)));
-        let whole = format!(r#"{{"type":"tool_use","input":{{"a":"{}"}}}}"#, "x".repeat(bounds::MAX_ARGUMENTS));
+        let whole = format!(r#"{{"type":"tool_use","input":{{"a":"{}"}}}}"#, "x".repeat(limits::MAX_ARGUMENTS));
         assert!(is_refused(take(&mut Reply::default(), &start(0, &whole))));
 
         let mut reply = Reply::default();
-        assert!((0..bounds::MAX_CALLS).all(|_| take(&mut reply, &start(0, CALL)).is_ok()));
+        assert!((0..limits::MAX_CALLS).all(|_| take(&mut reply, &start(0, CALL)).is_ok()));
         assert!(is_refused(take(&mut reply, &start(0, CALL))));
 
         let mut reply = Reply::default();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_server_means_does_not_overflow() {
+    fn an_absurd_count_does_not_overflow() {
         let usage = format!(r#"{{"input_tokens":{0},"cache_read_input_tokens":{0},"output_tokens":{0}}}"#, u64::MAX);
         let mut reply = Reply::default();
         let out = take(&mut reply, &format!(r#"{{"type":"message_delta","usage":{usage}}}"#)).unwrap();

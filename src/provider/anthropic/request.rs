@@ -1,10 +1,9 @@
-//! A conversation becomes a Messages request.
+//! From a conversation to a Messages request.
 //!
-//! The keys stand in the order in which the API caches (tools, system, messages), with the messages last, so that a
-//! longer conversation's body begins with the bytes of a shorter one's. Where the cache may end is marked on the
-//! system prompt and on the last two messages of the user: the second to last is where the request before, a parent's
-//! too, had its last mark. Marks are no part of what is compared (platform.claude.com/docs/en/build-with-claude/
-//! prompt-caching).
+//! The keys are in the order in which the API caches (tools, system, messages), with the messages last, so that the body
+//! of a longer conversation begins with that of a shorter one. The end of the cached prefix is marked on the system
+//! prompt and on the last two messages of the user: the second to last had the last mark of the previous request, or of
+//! the parent. Marks do not count in the comparison (platform.claude.com/docs/en/build-with-claude/prompt-caching).
 
 use std::rc::Rc;
 
@@ -16,27 +15,25 @@ use crate::provider::anthropic::blocks::{self, CACHED};
 use crate::provider::anthropic::thinking::{self, Mode};
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Turn, turns};
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
-/// The version of the protocol, which never changed since.
+/// The version of the protocol.
 const VERSION: &str = "2023-06-01";
 
-/// What lets a request say what becomes of thinking that does not fit any more
+/// Allows a request to say what happens to thinking that does not match its prefix any more
 /// (platform.claude.com/docs/en/build-with-claude/preserved-thinking).
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = headers(endpoint, conversation.key)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
-/// The base URL may end with a version segment or without: other clients want it in the one way or in the other.
+/// The base URL may end with a version segment or without, because other clients require one or the other.
 fn url(endpoint: &Endpoint) -> Result<String> {
     request::url(endpoint, |address| match address.rsplit('/').next() {
         Some("messages") => address.to_owned(),
@@ -64,8 +61,8 @@ fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, Str
     request::headers(endpoint, headers)
 }
 
-/// Whether the request names what becomes of thinking that does not fit any more. A header of the person's own replaces
-/// ours, and without ours the field is refused.
+/// Whether the request says what happens to thinking that does not match its prefix any more. A configured header
+/// replaces ours, and without the beta in it the API rejects the field.
 fn controls_binding(endpoint: &Endpoint) -> bool {
     let mut own = endpoint.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("anthropic-beta"));
     thinking::binds(&endpoint.model) && own.all(|(_, value)| value.contains(BINDING))
@@ -75,7 +72,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let endpoint = conversation.endpoint;
     let turns = turns(conversation.messages, &endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut plan = thinking::plan(endpoint, conversation.thinking);
     if matches!(plan.mode, Mode::Budget(_)) && !blocks::may_think(&turns) {
@@ -96,8 +93,8 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     Ok(body.into_bytes().into())
 }
 
-/// Tools, marked as the end of the cached prefix if nothing else is. Where there are none, those that were called are
-/// declared all the same and forbidden: "Requests which include `tool_use` or `tool_result` blocks must define tools".
+/// The tools, marked as the end of the cached prefix if nothing else is. Without tools those that were called earlier are
+/// declared and forbidden: "Requests which include `tool_use` or `tool_result` blocks must define tools".
 fn push_tools(body: &mut String, tools: &[ToolDeclaration], turns: &[Turn<'_>], is_marked: bool) -> Result<()> {
     let mut rows = Vec::new();
     for tool in tools {

@@ -1,4 +1,4 @@
-//! Which Claude takes which amount of thinking, and how it is said.
+//! Which Claude supports which thinking levels, and how they are sent.
 //!
 //! The rules are those of platform.claude.com/docs/en/build-with-claude/extended-thinking, .../adaptive-thinking,
 //! .../effort and the migration guides of the models, as of autumn 2026:
@@ -6,35 +6,34 @@
 //! | models | thinking |
 //! |---|---|
 //! | before 3.7 | none |
-//! | 3.7 to 4.5 | off unless a budget is named |
-//! | 4.6 | off unless a budget or `adaptive` is named |
-//! | 4.7 and 4.8 | off unless `adaptive` is named; a budget is refused |
-//! | 5 | `adaptive` unless it is disabled; a budget is refused |
+//! | 3.7 to 4.5 | off unless a budget is set |
+//! | 4.6 | off unless a budget or `adaptive` is set |
+//! | 4.7 and 4.8 | off unless `adaptive` is set; a budget is rejected |
+//! | 5 | `adaptive` unless it is disabled; a budget is rejected |
 //! | Sonnet 5.5 | the same, but off is called `between_tools` |
-//! | Opus 5.5, Fable, Mythos | always; a budget, and to disable it, is refused |
+//! | Opus 5.5, Fable, Mythos | always; a budget and disabling it are rejected |
 //!
-//! From 4.7 on a model shows nothing of its thinking, nor of what it says between calls, unless it is asked to. From 5.1 on
-//! sealed thinking is bound to everything that stood before it, and other instructions, tools or messages there make a
-//! request fail (.../preserved-thinking): conversations here are cut, steered and given to other models, so these models are
-//! asked to leave out what does not fit any more.
+//! From 4.7 on a model shows its thinking and its text between calls only on request. From 5.1 on signed thinking is bound
+//! to everything before it, and a request with other instructions, tools or messages there fails (.../preserved-thinking).
+//! Conversations here may change, so these models are asked to drop thinking that does not match.
 //!
-//! A model of another maker that speaks this protocol is told a budget, and what it does unasked is not known.
+//! Models of other vendors get a budget; their default is not known.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::thinking::Thinking;
 
-/// The smallest budget that the API takes.
+/// The smallest budget that the API accepts.
 const MIN_BUDGET: u64 = 1024;
-/// Sealed thinking that does not fit what stands before it any more is left out by the API, and is no error.
+/// Makes the API drop signed thinking that does not match its prefix, instead of failing.
 const DROP_UNBOUND: &str = ",\"block_binding\":{\"prefix_mismatch_behavior\":\"drop_block\"}";
-/// Tokens for the answer itself, where the model has so many.
+/// Tokens for the reply without thinking, if the model has as many.
 const ANSWER: u64 = 32_000;
 
-/// What a model can be told.
+/// How thinking is set for a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// Nothing: it does not think.
+    /// It does not think.
     Never,
     /// A number of tokens.
     Budget,
@@ -42,64 +41,63 @@ enum Style {
     Either,
     /// An effort.
     Effort,
-    /// An effort; it thinks even if nothing is said, unless that is disabled.
+    /// An effort; it thinks by default and can be disabled.
     Usual,
-    /// The same, but disabled by another word.
+    /// As `Usual`, but disabled by another value.
     Between,
     /// An effort, and it cannot be disabled.
     Always,
-    /// Not known: another maker's.
+    /// A model of another vendor.
     Foreign,
 }
 
-/// What a request says of thinking.
+/// The thinking parameters of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nothing; whether the model may think all the same.
+    /// None; `thinks` if the model may think by default.
     Silent { thinks: bool },
-    /// That it is off, in the model's word.
+    /// Off, by this value.
     Off(&'static str),
     /// At most so many tokens.
     Budget(u64),
-    /// As the model sees fit; whether it must be asked to show that.
+    /// Adaptive; `is_hidden` if the model shows its thinking only on request.
     Adaptive { effort: Option<&'static str>, is_hidden: bool },
 }
 
-/// What a request says of its size.
+/// The size and thinking parameters of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Tokens of the reply, thinking included.
     pub max_tokens: u64,
-    /// What is said of thinking.
     pub mode: Mode,
 }
 
-/// Looks whether a model takes this amount.
+/// Checks a thinking level.
 ///
 /// # Errors
-/// The API would reject it.
+/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
-    let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
+    let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
     let style = style_of(model);
     match (style, thinking) {
-        (_, Thinking::Unsaid) | (Style::Never, Thinking::Off) => Ok(()),
-        (Style::Never, _) => refuse(format!("{model} cannot think")),
-        (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: say low, medium, high or default")),
+        (_, Thinking::Unspecified) | (Style::Never, Thinking::Off) => Ok(()),
+        (Style::Never, _) => refuse(format!("{model} does not support thinking")),
+        (Style::Always, Thinking::Off) => refuse(format!("{model} always thinks: use low, medium, high or default")),
         (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
-            refuse(format!("{model} takes low, medium or high, not a number of tokens"))
+            refuse(format!("{model} supports low, medium or high, not a number of tokens"))
         }
         (_, Thinking::Budget(tokens)) => {
             let most = usual_output(model) - 1;
             match (MIN_BUDGET..=most).contains(&u64::from(tokens)) {
                 true => Ok(()),
-                false => refuse(format!("{model} takes a number of tokens from {MIN_BUDGET} to {most}")),
+                false => refuse(format!("{model} supports a number of tokens from {MIN_BUDGET} to {most}")),
             }
         }
         _ => Ok(()),
     }
 }
 
-/// What a request to this model says, in the limits of what it can answer.
+/// The parameters for this model, within the size of its replies.
 pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
     let limit = endpoint.facts.max_output.unwrap_or_else(|| usual_output(&endpoint.model)).max(1);
     let style = style_of(&endpoint.model);
@@ -107,7 +105,7 @@ pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
         (Style::Budget | Style::Either | Style::Foreign, Thinking::Budget(tokens)) => Some(u64::from(tokens)),
         (Style::Budget | Style::Foreign, Thinking::Low) => Some(4_096),
         (Style::Budget | Style::Foreign, Thinking::Medium) => Some(12_000),
-        // More than 32,000 is for batches: networks do not wait so long (extended-thinking, "budgets").
+        // More than 32,000 needs batch requests because of network timeouts (extended-thinking, "budgets").
         (Style::Budget | Style::Foreign, Thinking::High) => Some(31_999),
         _ => None,
     };
@@ -115,7 +113,7 @@ pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
         return Plan { max_tokens: limit.min(ANSWER), mode: without_budget(style, thinking) };
     };
     let max_tokens = limit.min(budget + ANSWER);
-    // The answer needs room too: an eighth of a small model's reply.
+    // Leaves at least an eighth for the reply itself.
     let budget = budget.min(max_tokens - max_tokens / 8);
     let mode = match budget {
         MIN_BUDGET.. if budget < max_tokens => Mode::Budget(budget),
@@ -129,7 +127,7 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
         Thinking::Low => Some("low"),
         Thinking::Medium => Some("medium"),
         Thinking::High => Some("high"),
-        Thinking::Unsaid | Thinking::Off | Thinking::Budget(_) => None,
+        Thinking::Unspecified | Thinking::Off | Thinking::Budget(_) => None,
     };
     match (style, thinking) {
         (Style::Usual | Style::Foreign, Thinking::Off) => Mode::Off("disabled"),
@@ -142,12 +140,12 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
 }
 
 impl Mode {
-    /// Whether the reply may hold thinking: then the model is also given back what it thought.
+    /// Whether the reply may hold thinking; then earlier thinking is sent back.
     pub fn thinks(self) -> bool {
         !matches!(self, Mode::Silent { thinks: false } | Mode::Off(_))
     }
 
-    /// The fields of the body, each behind a comma; empty where nothing is said. `is_bound`: see [`binds`].
+    /// The fields of the body, each after a comma; may be empty. For `is_bound` see [`binds`].
     pub fn fields(self, is_bound: bool) -> String {
         match self {
             Mode::Silent { .. } => String::new(),
@@ -164,12 +162,12 @@ impl Mode {
     }
 }
 
-/// Whether a model's sealed thinking is bound to what stands before it.
+/// Whether a model's signed thinking is bound to its prefix.
 pub(super) fn binds(model: &str) -> bool {
     claude_in(model).and_then(version_of).is_some_and(|version| version >= (5, 1))
 }
 
-/// By family and version, wherever they stand in the name: resellers write things around it (`us.anthropic.claude-...`).
+/// By family and version, anywhere in the name, because resellers add to it (`us.anthropic.claude-...`).
 fn style_of(model: &str) -> Style {
     let Some(name) = claude_in(model) else { return Style::Foreign };
     if name.contains("fable") || name.contains("mythos") {
@@ -186,8 +184,7 @@ fn style_of(model: &str) -> Style {
     }
 }
 
-/// The most tokens of a reply, by the table of platform.claude.com/docs/en/about-claude/models/overview; for another
-/// maker's what all of them have.
+/// Maximum tokens of a reply (platform.claude.com/docs/en/about-claude/models/overview); a safe value for other vendors.
 fn usual_output(model: &str) -> u64 {
     let Some(name) = claude_in(model) else { return 8_192 };
     match version_of(name) {
@@ -224,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_and_version_are_found_in_every_maker_s_and_reseller_s_names() {
+    fn family_and_version_are_found_in_the_names_of_all_resellers() {
         let names = [
             ("claude-3-5-haiku-20241022", Style::Never),
             ("claude-3-opus-20240229", Style::Never),
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_would_reject_is_refused_before_it_is_sent() {
+    fn levels_that_the_api_rejects_are_refused() {
         let refused = [
             ("claude-3-5-haiku-latest", Thinking::Low),
             ("claude-haiku-4-5", Thinking::Budget(1023)),
@@ -270,14 +267,14 @@ mod tests {
             assert_eq!(check(model, thinking).unwrap_err().kind, ErrorKind::Usage, "{model} {thinking}");
         }
         for model in ["claude-3-haiku-20240307", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "kimi-k2"] {
-            assert_eq!((check(model, Thinking::Unsaid), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
+            assert_eq!((check(model, Thinking::Unspecified), check(model, Thinking::Off)), (Ok(()), Ok(())), "{model}");
         }
         assert_eq!(check("claude-opus-4-6", Thinking::Budget(1024)), Ok(()));
         assert_eq!(check("claude-fable-5", Thinking::High), Ok(()));
     }
 
     #[test]
-    fn a_budget_is_at_least_1024_and_leaves_room_for_an_answer() {
+    fn a_budget_is_at_least_1024_and_leaves_room_for_the_reply() {
         for max_output in [None, Some(0), Some(1), Some(1024), Some(1170), Some(2000), Some(64_000)] {
             for thinking in [Thinking::Low, Thinking::High, Thinking::Budget(1), Thinking::Budget(u32::MAX)] {
                 let mut endpoint = Endpoint { model: "claude-haiku-4-5".into(), ..Endpoint::echo() };
@@ -292,22 +289,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_depends_on_what_the_model_does_unasked() {
+    fn the_parameters_depend_on_the_default_of_the_model() {
         let unasked = Mode::Adaptive { effort: None, is_hidden: true };
         assert_eq!(mode("claude-opus-4-8", Thinking::Off), Mode::Silent { thinks: false });
-        assert_eq!(mode("claude-opus-4-8", Thinking::Unsaid), Mode::Silent { thinks: false });
+        assert_eq!(mode("claude-opus-4-8", Thinking::Unspecified), Mode::Silent { thinks: false });
         assert_eq!(mode("claude-opus-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-haiku-5-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-sonnet-5-5", Thinking::Off), Mode::Off("between_tools"));
-        assert_eq!(mode("claude-opus-5", Thinking::Unsaid), unasked);
+        assert_eq!(mode("claude-opus-5", Thinking::Unspecified), unasked);
         assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: Some("low"), is_hidden: false });
         assert_eq!(mode("claude-fable-5", Thinking::Off), unasked, "what was chosen for another model");
         assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), unasked);
-        assert_eq!(mode("kimi-k2", Thinking::Unsaid), Mode::Silent { thinks: true });
+        assert_eq!(mode("kimi-k2", Thinking::Unspecified), Mode::Silent { thinks: true });
     }
 
     #[test]
-    fn thinking_is_bound_to_what_stands_before_it_from_5_1_on() {
+    fn thinking_is_bound_to_its_prefix_from_5_1_on() {
         for model in ["claude-fable-5-1", "claude-opus-5-5", "anthropic/claude-haiku-5.5", "claude-sonnet-6"] {
             assert!(binds(model), "{model}");
         }

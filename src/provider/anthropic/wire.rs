@@ -1,6 +1,6 @@
-//! The objects of a Messages answer, as far as they matter, with text borrowed from the stream.
+//! The objects of a Messages answer, as far as they are used, with text borrowed from the stream.
 //!
-//! Like [`Text`] they are lenient: what is absent or `null` is as good as empty.
+//! Like [`Text`] they are lenient: absent values and `null` are read as empty.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Reads the directives of echo. What they mean is written in the module above.
+//! Parses the directives of echo, which the module above describes.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ const MAX_WAIT_MS: u64 = 3_600_000;
 
 /// One line of a segment.
 #[derive(Debug, PartialEq)]
-pub(super) enum Act {
-    Say(String),
+pub(super) enum Directive {
+    Text(String),
     Slow(Duration),
     Repeat(usize),
     Think(String),
@@ -29,8 +29,8 @@ pub(super) enum Ending {
     Hang,
 }
 
-/// A segment, or the complaint about its first directive that cannot be read.
-pub(super) type Segment = Result<Vec<Act>, String>;
+/// A segment, or an error message for its first invalid directive.
+pub(super) type Segment = Result<Vec<Directive>, String>;
 
 /// The form of each directive.
 const FORMS: &[(&str, &str)] = &[
@@ -45,7 +45,7 @@ const FORMS: &[(&str, &str)] = &[
     ("length", "!length"),
 ];
 
-/// The segments of a message; there is always a first one.
+/// The segments of a message; at least one.
 pub(super) fn segments(message: &str) -> Vec<Segment> {
     let mut segments = vec![Ok(Vec::new())];
     for line in message.lines() {
@@ -54,46 +54,46 @@ pub(super) fn segments(message: &str) -> Vec<Segment> {
             continue;
         }
         let Some(segment) = segments.last_mut() else { continue };
-        if let Ok(acts) = segment {
-            match act(line) {
-                Ok(act) => acts.push(act),
-                Err(complaint) => *segment = Err(complaint),
+        if let Ok(directives) = segment {
+            match parse(line) {
+                Ok(directive) => directives.push(directive),
+                Err(message) => *segment = Err(message),
             }
         }
     }
     segments
 }
 
-fn act(line: &str) -> Result<Act, String> {
-    let Some((word, rest)) = directive(line) else { return Ok(Act::Say(line.to_owned())) };
-    let act = match word {
-        "slow" => number(rest).filter(|&ms| ms <= MAX_WAIT_MS).map(|ms| Act::Slow(Duration::from_millis(ms))),
-        "repeat" => number(rest).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).map(Act::Repeat),
-        "think" => (!rest.is_empty()).then(|| Act::Think(rest.to_owned())),
+fn parse(line: &str) -> Result<Directive, String> {
+    let Some((word, rest)) = split(line) else { return Ok(Directive::Text(line.to_owned())) };
+    let directive = match word {
+        "slow" => number(rest).filter(|&ms| ms <= MAX_WAIT_MS).map(|ms| Directive::Slow(Duration::from_millis(ms))),
+        "repeat" => number(rest).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).map(Directive::Repeat),
+        "think" => (!rest.is_empty()).then(|| Directive::Think(rest.to_owned())),
         "tool" => tool(rest),
-        "fail" => fail(rest).map(|error| Act::Ending(Ending::Fail(error))),
-        "hang" => rest.is_empty().then_some(Act::Ending(Ending::Hang)),
-        "cut" => rest.is_empty().then_some(Act::Ending(Ending::Cut)),
-        "length" => rest.is_empty().then_some(Act::Ending(Ending::Length)),
+        "fail" => fail(rest).map(|error| Directive::Ending(Ending::Fail(error))),
+        "hang" => rest.is_empty().then_some(Directive::Ending(Ending::Hang)),
+        "cut" => rest.is_empty().then_some(Directive::Ending(Ending::Cut)),
+        "length" => rest.is_empty().then_some(Directive::Ending(Ending::Length)),
         _ => None,
     };
-    act.ok_or_else(|| complaint(word, line))
+    directive.ok_or_else(|| invalid(word, line))
 }
 
-/// The word and the rest of a line that is a directive: `!` and a letter. "!!!" is only loud.
-fn directive(line: &str) -> Option<(&str, &str)> {
+/// The word and the rest of a directive: `!` and a letter. "!!!" is text.
+fn split(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix('!').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     Some((word, rest.trim()))
 }
 
-fn complaint(word: &str, line: &str) -> String {
+fn invalid(word: &str, line: &str) -> String {
     let line = failure::excerpt(line);
     match FORMS.iter().find(|(name, _)| *name == word) {
-        Some((_, form)) => format!("I cannot read `{line}`. The right form is `{form}`."),
+        Some((_, form)) => format!("Invalid directive `{line}`. Usage: `{form}`."),
         None => {
             let forms: Vec<_> = FORMS.iter().map(|(_, form)| format!("`{form}`")).collect();
-            format!("I do not know `{line}`. I know {}.", forms.join(", "))
+            format!("Unknown directive `{line}`. Directives: {}.", forms.join(", "))
         }
     }
 }
@@ -102,10 +102,10 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// The JSON is passed on as written, so that a malformed call can be tried too.
-fn tool(rest: &str) -> Option<Act> {
+/// The JSON is not checked, so that a malformed call can be tried too.
+fn tool(rest: &str) -> Option<Directive> {
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
-    (!name.is_empty()).then(|| Act::Tool { name: name.to_owned(), arguments: arguments.trim().to_owned() })
+    (!name.is_empty()).then(|| Directive::Tool { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
 fn fail(rest: &str) -> Option<Error> {
@@ -118,16 +118,16 @@ fn fail(rest: &str) -> Option<Error> {
         None => (None, rest.trim()),
     };
     let status = what.parse().ok().filter(|status| (300..600).contains(status));
-    let by_name = || ErrorKind::OF_PROVIDERS.iter().find(|kind| kind.name() == what);
+    let by_name = || ErrorKind::PROVIDER_KINDS.iter().find(|kind| kind.name() == what);
     let mut error = match status {
         Some(status) => failure::of_status(status, None, message),
-        None => failure::of_kind(*by_name()?, "echo was told to fail", message),
+        None => failure::of_kind(*by_name()?, "simulated failure", message),
     };
     error.retry_after = wait;
     Some(error)
 }
 
 /// The error of `!cut`.
-pub(super) fn cut() -> Error {
-    Error::new(ErrorKind::Network, "stream cut: echo was told to break off")
+pub(super) fn incomplete() -> Error {
+    Error::new(ErrorKind::Network, "simulated disconnect")
 }

@@ -1,4 +1,4 @@
-//! What echo does with each directive.
+//! The replies to each directive.
 
 use super::*;
 use crate::base::error::ErrorKind;
@@ -17,14 +17,14 @@ fn script_of(bodies: Vec<Body>, tools: &[ToolDeclaration]) -> Vec<Step> {
     let conversation = Conversation {
         endpoint: &endpoint,
         key: None,
-        thinking: Thinking::Unsaid,
+        thinking: Thinking::Unspecified,
         system: "be brief",
         messages: &messages,
         tools,
     };
-    match open(&conversation).unwrap() {
-        Opening::Script(script) => script.steps.into(),
-        Opening::Http(_) => panic!("echo has no network"),
+    match build_request(&conversation).unwrap() {
+        ProviderRequest::Script(script) => script.steps.into(),
+        ProviderRequest::Http(_) => panic!("echo has no network"),
     }
 }
 
@@ -54,7 +54,7 @@ fn result(id: &str, content: &str) -> Body {
 }
 
 #[test]
-fn without_directives_it_repeats_word_by_word_at_once() {
+fn without_directives_it_repeats_the_message_word_by_word_at_once() {
     let steps = script_of(vec![Body::User("hello  you\nthere!\n".into())], &[]);
     assert!(steps.iter().all(|step| step.wait.is_zero()));
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
@@ -65,7 +65,7 @@ fn without_directives_it_repeats_word_by_word_at_once() {
 }
 
 #[test]
-fn slow_and_repeat_govern_what_follows_them() {
+fn slow_and_repeat_apply_to_the_text_after_them() {
     let steps = script_of(vec![Body::User("now\n!slow 250\n!repeat 3\ntick".into())], &[]);
     let waits: Vec<_> = steps.iter().map(|step| step.wait.as_millis()).collect();
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
@@ -108,7 +108,7 @@ fn a_new_user_message_begins_at_its_own_first_segment() {
 }
 
 #[test]
-fn with_tools_disabled_it_says_so_and_calls_none() {
+fn with_tools_disabled_a_call_is_an_error() {
     let steps = script_of(vec![Body::User("!tool bash {}".into())], &[]);
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
     assert!(text_in(&events).contains("disabled"));
@@ -116,7 +116,7 @@ fn with_tools_disabled_it_says_so_and_calls_none() {
 }
 
 #[test]
-fn it_fails_as_told_after_what_it_was_to_say() {
+fn it_fails_after_the_text_before_the_directive() {
     let events = reply_to("some text\n!fail 429 retry-after=7 too quick\nnever said");
     assert_eq!(text_in(&events), "some text");
     let Some(StreamEvent::Error(error)) = events.last() else { panic!("{events:?}") };
@@ -136,7 +136,7 @@ fn a_hanging_reply_has_no_end() {
 }
 
 #[test]
-fn a_cut_reply_has_its_text_and_a_network_error_wherever_the_line_stands() {
+fn a_cut_reply_has_its_text_and_a_network_error_wherever_the_directive_is() {
     for script in ["!cut\nsome text", "some text\n!cut"] {
         let events = reply_to(script);
         assert_eq!(text_in(&events), "some text");
@@ -145,14 +145,14 @@ fn a_cut_reply_has_its_text_and_a_network_error_wherever_the_line_stands() {
 }
 
 #[test]
-fn a_reply_at_the_length_limit_says_so_even_with_calls() {
+fn a_reply_at_the_length_limit_ends_so_even_with_calls() {
     let events = reply_to("!length\n!tool bash {}");
     assert!(events.contains(&StreamEvent::Finish(Finish::Length)));
     assert_eq!(events.last(), Some(&StreamEvent::Done));
 }
 
 #[test]
-fn a_directive_that_cannot_be_read_is_answered_with_the_right_form() {
+fn an_invalid_directive_gives_a_reply_with_its_usage() {
     let wrong = [
         ("!slow soon", "`!slow MS`"),
         ("!repeat 0", "`!repeat N`"),
@@ -172,7 +172,7 @@ fn a_directive_that_cannot_be_read_is_answered_with_the_right_form() {
 }
 
 #[test]
-fn a_repetition_without_measure_is_refused_in_words() {
+fn too_many_repetitions_give_an_error_reply() {
     let text = text_in(&reply_to("!repeat 18446744073709551615\ntwo words"));
     assert!(text.contains("too much"), "{text}");
 }

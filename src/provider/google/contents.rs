@@ -1,30 +1,29 @@
-//! Turns become the contents of a request: roles, parts, and each signature on the part that it came on.
+//! From turns to the contents of a request: roles, parts, and each signature on its own part.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::domain::message::Seal;
-use crate::provider::google::seal::Signature;
+use crate::domain::message::Signature;
+use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::turns::{Call, Turn};
 
-/// What stands in place of the signature of a call that another model made, as Google provides for it
+/// Replaces the signature of another model's call, as Google documents it
 /// (ai.google.dev/gemini-api/docs/thought-signatures, frequently asked questions).
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The last words to a model that spoke last: newer ones refuse a conversation that ends with a reply.
-const GO_ON: &str = "[go on]";
+/// Appended to a conversation that ends with a reply, which newer models reject.
+const CONTINUE: &str = "[continue]";
 
-/// Names are at most so long.
+/// Maximum length of a function name.
 const MAX_NAME: usize = 64;
 
-/// One turn as the protocol has it.
 #[derive(Debug, Serialize)]
 pub(super) struct Content<'a> {
     role: &'static str,
     parts: Vec<Part<'a>>,
 }
 
-/// One of text, call and answer.
+/// A text, a call or a result.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
@@ -35,7 +34,7 @@ struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<CallPart<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    function_response: Option<AnswerPart<'a>>,
+    function_response: Option<ResultPart<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<String>,
 }
@@ -48,13 +47,13 @@ struct CallPart<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct AnswerPart<'a> {
+struct ResultPart<'a> {
     id: &'a str,
     name: String,
     response: Outcome<'a>,
 }
 
-/// The two keys that the API gives a meaning to (ai.google.dev/api/caching#FunctionResponse).
+/// The two keys that the API documents (ai.google.dev/api/caching#FunctionResponse).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome<'a> {
@@ -62,28 +61,28 @@ enum Outcome<'a> {
     Error(&'a str),
 }
 
-/// The contents for these turns. A model that demands signatures gets a substitute on the first call of each reply since
-/// the person spoke last: so far it looks.
-pub(super) fn contents<'a>(turns: &'a [Turn<'a>], demands_signatures: bool) -> Vec<Content<'a>> {
+/// The contents for these turns. A model that requires signatures gets a substitute on the first call of each reply since
+/// the user's last message, because it validates only those.
+pub(super) fn contents<'a>(turns: &'a [Turn<'a>], requires_signatures: bool) -> Vec<Content<'a>> {
     let current = turns.iter().rposition(|turn| matches!(turn, Turn::User(_))).unwrap_or(0);
     let mut contents = Vec::new();
-    for (place, turn) in turns.iter().enumerate() {
+    for (index, turn) in turns.iter().enumerate() {
         match turn {
-            Turn::User(text) => contents.push(said_by("user", text)),
-            Turn::Assistant { text, calls, seals } => {
-                let mut parts = Writer { text, calls, parts: Vec::new() }.write(seals);
-                if demands_signatures && place > current {
+            Turn::User(text) => contents.push(text_content("user", text)),
+            Turn::Assistant { text, calls, signatures } => {
+                let mut parts = Writer { text, calls, parts: Vec::new() }.write(signatures);
+                if requires_signatures && index > current {
                     sign_first_call(&mut parts);
                 }
                 contents.push(Content { role: "model", parts });
                 if !calls.is_empty() {
-                    contents.push(Content { role: "user", parts: calls.iter().map(answer_part).collect() });
+                    contents.push(Content { role: "user", parts: calls.iter().map(result_part).collect() });
                 }
             }
         }
     }
     if contents.last().is_some_and(|last| last.role == "model") {
-        contents.push(said_by("user", GO_ON));
+        contents.push(text_content("user", CONTINUE));
     }
     contents
 }
@@ -102,7 +101,7 @@ pub(super) fn called<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
     names
 }
 
-fn said_by(role: &'static str, text: &str) -> Content<'static> {
+fn text_content(role: &'static str, text: &str) -> Content<'static> {
     Content { role, parts: vec![Part { text: Some(text.to_owned()), ..Part::default() }] }
 }
 
@@ -112,10 +111,11 @@ fn sign_first_call(parts: &mut [Part<'_>]) {
     }
 }
 
-fn answer_part<'a>(call: &'a Call<'a>) -> Part<'a> {
-    let response = if call.is_error() { Outcome::Error(call.answer()) } else { Outcome::Output(call.answer()) };
-    let answer = AnswerPart { id: &call.id, name: name_of(&call.name), response };
-    Part { function_response: Some(answer), ..Part::default() }
+fn result_part<'a>(call: &'a Call<'a>) -> Part<'a> {
+    let response =
+        if call.is_error() { Outcome::Error(call.result_text()) } else { Outcome::Output(call.result_text()) };
+    let result = ResultPart { id: &call.id, name: name_of(&call.name), response };
+    Part { function_response: Some(result), ..Part::default() }
 }
 
 /// A name begins with a letter or an underscore.
@@ -126,24 +126,23 @@ fn name_of(name: &str) -> String {
     }
 }
 
-/// Writes the parts of one reply, from its beginning to its end.
+/// Writes the parts of one reply.
 struct Writer<'a> {
-    /// What is not written yet.
+    /// The rest of the text.
     text: &'a str,
-    /// What is not written yet.
+    /// The rest of the calls.
     calls: &'a [Call<'a>],
     parts: Vec<Part<'a>>,
 }
 
 impl<'a> Writer<'a> {
-    /// Each seal says how much of text and calls stands before it. A log may say more than there is: what was cut away,
-    /// or was never run, is not there any more.
-    fn write(mut self, seals: &[&Seal]) -> Vec<Part<'a>> {
+    /// Each signature says how much text and how many calls are before it, which may be more than the log still has.
+    fn write(mut self, signatures: &[&Signature]) -> Vec<Part<'a>> {
         let (text, calls) = (self.text.len(), self.calls.len());
-        for seal in seals {
-            let Some(signature) = Signature::opened(seal) else { continue };
-            self.push_text(seal.text.saturating_sub(text - self.text.len()), None);
-            self.push_calls(seal.calls.saturating_sub(calls - self.calls.len()));
+        for stored in signatures {
+            let Some(signature) = ThoughtSignature::parse(stored) else { continue };
+            self.push_text(stored.text.saturating_sub(text - self.text.len()), None);
+            self.push_calls(stored.calls.saturating_sub(calls - self.calls.len()));
             self.push_signed(signature);
         }
         self.push_text(usize::MAX, None);
@@ -151,13 +150,13 @@ impl<'a> Writer<'a> {
         self.parts
     }
 
-    fn push_signed(&mut self, Signature { thought_signature, bytes, thought }: Signature) {
+    fn push_signed(&mut self, ThoughtSignature { thought_signature, bytes, thought }: ThoughtSignature) {
         match (bytes, thought) {
             (_, Some(thought)) => {
                 let thought_signature = Some(thought_signature);
                 self.parts.push(Part { text: Some(thought), thought: true, thought_signature, ..Part::default() });
             }
-            // Without its whole text a signature is on another part than the model put it on.
+            // A signature is valid only on its complete part.
             (Some(bytes), None) if self.text.is_char_boundary(bytes) => self.push_text(bytes, Some(thought_signature)),
             (Some(_), None) => {}
             (None, None) => {
@@ -170,10 +169,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The next so many bytes of the text, or a little less at a character's border.
     fn push_text(&mut self, bytes: usize, thought_signature: Option<String>) {
-        let end = (0..=bytes.min(self.text.len())).rev().find(|&end| self.text.is_char_boundary(end));
-        let (piece, rest) = self.text.split_at(end.unwrap_or(0));
+        let (piece, rest) = self.text.split_at(self.text.floor_char_boundary(bytes));
         self.text = rest;
         if !piece.is_empty() || thought_signature.is_some() {
             self.parts.push(Part { text: Some(piece.to_owned()), thought_signature, ..Part::default() });
@@ -202,27 +199,27 @@ mod tests {
     use crate::provider::request::json;
     use crate::provider::turns::turns;
 
-    /// What becomes of a reply with this text, two calls, and seals at these places.
-    fn reply(text: &str, seals: &[(usize, usize, &str)], demands_signatures: bool) -> String {
-        let seal =
-            |(text, calls, json): &(usize, usize, &str)| Seal { text: *text, calls: *calls, json: (*json).into() };
-        let seals = seals.iter().map(seal).collect();
+    /// The parts of a reply with this text, two calls, and signatures at these positions.
+    fn reply(text: &str, signatures: &[(usize, usize, &str)], requires_signatures: bool) -> String {
+        let signature =
+            |(text, calls, json): &(usize, usize, &str)| Signature { text: *text, calls: *calls, json: (*json).into() };
+        let signatures = signatures.iter().map(signature).collect();
         let call = |id: &str| ToolCall { id: id.into(), name: "f".into(), arguments: "{}".into() };
         let bodies = [
             Body::User("go".into()),
-            Body::Assistant(Reply { text: text.into(), seals, by: "google/m".into(), ..Reply::default() }),
+            Body::Assistant(Reply { text: text.into(), signatures, by: "google/m".into(), ..Reply::default() }),
             Body::ToolCall(call("a")),
             Body::ToolCall(call("b")),
         ];
         let log = bodies.map(|body| Message { id: MessageId(0), body, created_at: 0 });
         let turns = turns(&log.iter().collect::<Vec<_>>(), "google/m");
-        let reply = json(&contents(&turns, demands_signatures)[1].parts);
+        let reply = json(&contents(&turns, requires_signatures)[1].parts);
         reply.replace("\"args\":{}", "").replace("thoughtSignature", "sig").replace(",}", "}")
     }
 
     #[test]
     fn each_signature_goes_back_on_its_own_part() {
-        let seals = [
+        let signatures = [
             (0, 0, r#"{"thoughtSignature":"s","thought":"hm"}"#),
             (2, 0, r#"{"thoughtSignature":"t","bytes":3}"#),
             (5, 0, r#"{"thoughtSignature":"c"}"#),
@@ -233,11 +230,11 @@ mod tests {
             r#"{"functionCall":{"id":"a","name":"f"},"sig":"c"},{"functionCall":{"id":"b","name":"f"}},"#,
             r#"{"text":"","sig":"e"}]"#
         );
-        assert_eq!(reply("abcde", &seals, true), expected);
+        assert_eq!(reply("abcde", &signatures, true), expected);
     }
 
     #[test]
-    fn what_a_seal_says_beyond_the_reply_is_left_out() {
+    fn a_signature_beyond_the_reply_is_left_out() {
         let calls = r#"{"functionCall":{"id":"a","name":"f"}},{"functionCall":{"id":"b","name":"f"}}"#;
         for json in [r#"{"thoughtSignature":"x"}"#, r#"{"thoughtSignature":""}"#, "{}", "no JSON"] {
             let expected = format!("[{{\"text\":\"é\"}},{calls}]");

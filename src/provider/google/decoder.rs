@@ -1,56 +1,53 @@
-//! The pieces of a Gemini answer: chunks until the transfer ends, or (where no stream was asked for) a list of them.
+//! A Gemini response: chunks until the transfer ends, or a list of them.
 //!
-//! No event says that a stream is over. It is whole if the model has said why it stopped.
+//! There is no last event. The stream is complete if the reason for its end was received.
 
 use crate::base::error::{Error, Result};
 use crate::domain::stream::StreamEvent;
-use crate::provider::answer::{Answer, IsWhole, Read, cut};
-use crate::provider::google::refusal;
+use crate::provider::google::error_object;
 use crate::provider::google::reply::Reply;
 use crate::provider::google::wire::Chunk;
+use crate::provider::response::{IsComplete, ReplyParser, incomplete};
 
-/// Decodes one answer of the Gemini API.
-pub(super) type GeminiDecoder = Answer<Reply>;
-
-impl Read for Reply {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+impl ReplyParser for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         if data.is_empty() || data == "[DONE]" {
-            // `[DONE]` is no word of Google's, but gateways in front of it say it; the end of the transfer decides.
+            // Gateways send `[DONE]`, Google does not; the end of the transfer decides.
             return Ok(false);
         }
         match serde_json::from_str::<Chunk>(data) {
             Ok(chunk) if chunk.error.is_none() && name != "error" => self.take(chunk, out).map(|()| false),
-            _ => Err(refusal::of_event(data)),
+            _ => Err(error_object::of_event(data)),
         }
     }
 
-    /// Without `alt=sse`, as some gateways forget it, the chunks come as one list.
-    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// Some gateways drop `alt=sse`; then the chunks come as one list.
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         let chunks = match body.starts_with('[') {
             true => serde_json::from_str::<Vec<Chunk>>(body),
             false => serde_json::from_str::<Chunk>(body).map(|chunk| vec![chunk]),
         };
         let chunks = match chunks {
             Ok(chunks) => chunks,
-            Err(error) if error.is_eof() && body.starts_with(['{', '[']) => return Err(cut()),
-            Err(_) => return Err(refusal::of_body(body)),
+            Err(error) if error.is_eof() && body.starts_with(['{', '[']) => return Err(incomplete()),
+            Err(_) => return Err(error_object::of_body(body)),
         };
         for chunk in chunks {
             match chunk.error {
                 None => self.take(chunk, out)?,
-                Some(_) => return Err(refusal::of_body(body)),
+                Some(_) => return Err(error_object::of_body(body)),
             }
         }
         match (self.is_finished(), self.has_begun()) {
             (true, _) => Ok(()),
-            (false, true) => Err(cut()),
-            (false, false) => Err(refusal::of_body(body)),
+            (false, true) => Err(incomplete()),
+            (false, false) => Err(error_object::of_body(body)),
         }
     }
 
-    fn refusal(status: u16, body: &str) -> Error {
-        refusal::of_response(status, body)
+    fn error(status: u16, body: &str) -> Error {
+        error_object::of_response(status, body)
     }
 
     fn has_begun(&self) -> bool {

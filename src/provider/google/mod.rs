@@ -1,27 +1,28 @@
 //! The Gemini API, streaming: `models.streamGenerateContent` over server-sent events.
 //!
 //! The protocol is Google's (ai.google.dev/api/generate-content). A model's state of mind comes as signatures on parts
-//! of its reply; each is kept as a seal that remembers its part, and stands on the same part when it goes back.
+//! of its reply; each is stored with its part and sent back on the same part.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `request` | conversation -> request |
 //! | `contents` | turns -> the contents of a request, signatures in their places |
-//! | `thinking` | which model takes which amount of thinking, and how it is told |
+//! | `thinking` | which model supports which thinking levels, and how they are sent |
 //! | `decoder` | the pieces of an answer: events, or a whole answer |
-//! | `wire` | the chunks as they stand in the stream |
-//! | `reply` | chunks -> events: texts, calls, seals, bounds |
-//! | `seal` | a signature with the part that it stands on |
+//! | `wire` | the chunks of the stream |
+//! | `reply` | chunks -> events: texts, calls, signatures, limits |
+//! | `signature` | a signature with the part that it stands on |
 //! | `refusal` | Google's error objects |
 
+use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod contents;
 mod decoder;
-mod refusal;
+mod error_object;
 mod reply;
 mod request;
-mod seal;
+mod signature;
 mod thinking;
 mod wire;
 
@@ -37,6 +38,6 @@ pub const GOOGLE: ProviderSpec = ProviderSpec {
         model: "gemini-3.8-flash",
     }),
     check_thinking: thinking::check,
-    open: request::open,
-    decoder: || Box::new(decoder::GeminiDecoder::default()),
+    build_request: request::build,
+    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
 };

@@ -1,28 +1,28 @@
-//! Chunks of one reply become events: texts, thoughts, calls, seals before what they stand on; all of it bounded.
+//! From chunks of one reply to events: text, thoughts, calls, and signatures before their parts; all of it limited.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::bounds::{self, Said};
 use crate::provider::failure;
-use crate::provider::google::seal::Signature;
+use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::google::wire::{Candidate, Chunk, Feedback, FunctionCall, Part, WireUsage};
+use crate::provider::limits::{self, ReplySize};
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: usize,
-    said: Said,
+    size: ReplySize,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
 
 impl Reply {
-    /// Takes one chunk and appends what it adds.
+    /// Takes one chunk and appends the resulting events.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed or the model made a call that cannot be read, `Refused` if the request is blocked.
+    /// `Protocol` if a limit is exceeded or a call is invalid, `Refused` if the request is blocked.
     pub fn take(&mut self, chunk: Chunk, out: &mut Vec<StreamEvent>) -> Result<()> {
-        // Usage first: what a refused request has cost is cost all the same.
+        // Usage first: a refused request has a cost, too.
         if let Some(usage) = chunk.usage_metadata {
             self.take_usage(&usage, out);
         }
@@ -37,21 +37,21 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether any part of a reply came: text, thoughts or a call.
+    /// Whether any part of the reply was received: text, thoughts or a call.
     pub fn has_begun(&self) -> bool {
-        !self.said.is_nothing() || self.calls > 0
+        !self.size.is_zero() || self.calls > 0
     }
 
-    /// Whether the model has said why it stopped.
+    /// Whether the reason for the end was received.
     pub fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The reply is whole: gives why the model stopped, and `Done`.
+    /// Ends a complete reply: appends the reason for the end, and `Done`.
     ///
-    /// The finish is held back until here because some models named it with every chunk; and it is `STOP` with calls, too.
+    /// The reason is held back until here because some models send it with every chunk, and send `STOP` also with calls.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        bounds::close(self.finish, self.calls > 0, out);
+        limits::close(self.finish, self.calls > 0, out);
     }
 
     fn take_candidate(&mut self, candidate: Candidate, out: &mut Vec<StreamEvent>) -> Result<()> {
@@ -70,15 +70,15 @@ impl Reply {
     fn take_part(&mut self, part: Part, out: &mut Vec<StreamEvent>) -> Result<()> {
         let text = part.text.unwrap_or_default();
         let signature = part.thought_signature.unwrap_or_default();
-        self.said.count(text.len() + signature.len())?;
+        self.size.add(text.len() + signature.len())?;
         let is_thought = part.thought == Some(true);
-        let sealed = match &part.function_call {
+        let signature = match &part.function_call {
             _ if signature.is_empty() => None,
-            Some(_) => Some(Signature::on_call(signature)),
-            None if is_thought => Some(Signature::on_thought(signature, text.clone())),
-            None => Some(Signature::on_text(signature, text.len())),
+            Some(_) => Some(ThoughtSignature::on_call(signature)),
+            None if is_thought => Some(ThoughtSignature::on_thought(signature, text.clone())),
+            None => Some(ThoughtSignature::on_text(signature, text.len())),
         };
-        out.extend(sealed.map(|signature| StreamEvent::Sealed(signature.sealed())));
+        out.extend(signature.map(|signature| StreamEvent::Signature(signature.to_json())));
         if !text.is_empty() {
             out.push(if is_thought { StreamEvent::Thinking(text) } else { StreamEvent::Text(text) });
         }
@@ -86,11 +86,11 @@ impl Reply {
     }
 
     fn take_call(&mut self, call: FunctionCall, out: &mut Vec<StreamEvent>) -> Result<()> {
-        bounds::another_call(self.calls)?;
+        limits::another_call(self.calls)?;
         let arguments = call.args.map_or_else(|| "{}".to_owned(), |args| args.to_string());
-        bounds::arguments(arguments.len())?;
+        limits::arguments(arguments.len())?;
         let (id, name) = (call.id.unwrap_or_default(), call.name.unwrap_or_default());
-        self.said.count(id.len() + name.len())?;
+        self.size.add(id.len() + name.len())?;
         out.push(StreamEvent::ToolCall { index: self.calls, id, name, arguments });
         self.calls += 1;
         Ok(())
@@ -110,18 +110,18 @@ impl Reply {
     }
 }
 
-/// The request itself is not answered.
+/// The error of a blocked request.
 fn blocked(feedback: &Feedback) -> Option<Error> {
     let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
     let words = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());
-    Some(failure::of_kind(ErrorKind::Refused, "the provider's content filter refused", &words))
+    Some(failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &words))
 }
 
-/// What a `FinishReason` means; `None` while the model has not stopped.
+/// The meaning of a `FinishReason`; `None` while the model has not stopped.
 ///
 /// # Errors
-/// The reply is of no use: a call that nobody could read, or no reply at all for a reason that no one has written down.
-fn finish_of(reason: &str, has_begun: bool, words: &str) -> Result<Option<Finish>> {
+/// An invalid call, or no reply for an unknown reason.
+fn finish_of(reason: &str, has_begun: bool, message: &str) -> Result<Option<Finish>> {
     let what = match reason {
         "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),
         "STOP" => return Ok(Some(Finish::Stop)),
@@ -130,15 +130,13 @@ fn finish_of(reason: &str, has_begun: bool, words: &str) -> Result<Option<Finish
             return Ok(Some(Finish::ContentFilter));
         }
         reason if reason.starts_with("IMAGE_") => return Ok(Some(Finish::ContentFilter)),
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-            "the model made a tool call that cannot be read; try again"
-        }
-        "TOO_MANY_TOOL_CALLS" => "the model called tools too many times in a row",
-        "MISSING_THOUGHT_SIGNATURE" => "the provider misses the signature of a tool call",
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => "the model made an invalid tool call; try again",
+        "TOO_MANY_TOOL_CALLS" => "the model made too many consecutive tool calls",
+        "MISSING_THOUGHT_SIGNATURE" => "the provider reports that the signature of a tool call is missing",
         _ if has_begun => return Ok(Some(Finish::Stop)),
-        _ => "the provider ended the reply without a word",
+        _ => "the provider ended the reply for an unknown reason",
     };
-    Err(failure::of_kind(ErrorKind::Protocol, &format!("{what} ({})", failure::excerpt(reason)), words))
+    Err(failure::of_kind(ErrorKind::Protocol, &format!("{what} ({})", failure::excerpt(reason)), message))
 }
 
 #[cfg(test)]
@@ -163,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_stands_before_the_part_that_it_was_on() {
+    fn a_signature_comes_before_its_part() {
         let chunk = parts(
             r#"{"text":"é","thoughtSignature":"a"},{"thought":true,"text":"hm","thoughtSignature":"b"},
                {"functionCall":{"name":"f"},"thoughtSignature":"c"},{"text":"","thoughtSignature":"d"}"#,
         );
-        let sealed = |json: &str| StreamEvent::Sealed(json.into());
+        let signature = |json: &str| StreamEvent::Signature(json.into());
         let call = StreamEvent::ToolCall { index: 0, id: String::new(), name: "f".into(), arguments: "{}".into() };
         let expected = [
-            sealed(r#"{"thoughtSignature":"a","bytes":2}"#),
+            signature(r#"{"thoughtSignature":"a","bytes":2}"#),
             StreamEvent::Text("é".into()),
-            sealed(r#"{"thoughtSignature":"b","thought":"hm"}"#),
+            signature(r#"{"thoughtSignature":"b","thought":"hm"}"#),
             StreamEvent::Thinking("hm".into()),
-            sealed(r#"{"thoughtSignature":"c"}"#),
+            signature(r#"{"thoughtSignature":"c"}"#),
             call,
-            sealed(r#"{"thoughtSignature":"d","bytes":0}"#),
+            signature(r#"{"thoughtSignature":"d","bytes":0}"#),
             StreamEvent::Finish(Finish::ToolCalls),
             StreamEvent::Done,
         ];
@@ -202,16 +200,16 @@ mod tests {
     #[test]
     fn more_than_128_calls_or_16_mebibytes_are_an_error() {
         let call = r#"{"functionCall":{"name":"f","args":{}}}"#;
-        assert!(events(&[&parts(&vec![call; bounds::MAX_CALLS].join(","))]).is_ok());
+        assert!(events(&[&parts(&vec![call; limits::MAX_CALLS].join(","))]).is_ok());
         assert_eq!(
-            events(&[&parts(&vec![call; bounds::MAX_CALLS + 1].join(","))]).unwrap_err().kind,
+            events(&[&parts(&vec![call; limits::MAX_CALLS + 1].join(","))]).unwrap_err().kind,
             ErrorKind::Protocol
         );
         let text = parts(&format!("{{\"thought\":true,\"text\":\"{}\"}}", "x".repeat(1 << 20)));
         assert!(events(&vec![text.as_str(); 16]).is_ok());
         assert_eq!(events(&vec![text.as_str(); 17]).unwrap_err().kind, ErrorKind::Protocol);
         let long =
-            parts(&format!("{{\"functionCall\":{{\"args\":{{\"a\":\"{}\"}}}}}}", "x".repeat(bounds::MAX_ARGUMENTS)));
+            parts(&format!("{{\"functionCall\":{{\"args\":{{\"a\":\"{}\"}}}}}}", "x".repeat(limits::MAX_ARGUMENTS)));
         assert_eq!(events(&[&long]).unwrap_err().kind, ErrorKind::Protocol);
     }
 }

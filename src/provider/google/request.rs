@@ -1,7 +1,7 @@
-//! A conversation becomes a `streamGenerateContent` request.
+//! From a conversation to a `streamGenerateContent` request.
 //!
-//! The contents stand before everything that may vary from one request of a conversation to the next, so that a longer
-//! conversation's body begins with the bytes of a shorter one's: the provider caches by prefix.
+//! The contents come before everything that may change between requests, so that the body of a longer conversation begins
+//! with that of a shorter one, because the provider caches by prefix.
 
 use std::rc::Rc;
 
@@ -13,29 +13,27 @@ use crate::provider::google::contents::{called, contents};
 use crate::provider::google::thinking;
 use crate::provider::request::{self, json};
 use crate::provider::turns::turns;
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL, the model's
-/// name, a header of the endpoint or the amount of thinking cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL, model name, header
+/// or thinking level. No error repeats the value of a header.
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
     if let Some(key) = request::key(endpoint, conversation.key)? {
         headers.push(("x-goog-api-key", key.to_owned()));
     }
     let headers = request::headers(endpoint, headers)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
-/// `models/NAME:streamGenerateContent`, as server-sent events. The key never stands here: addresses are written into logs.
+/// `models/NAME:streamGenerateContent`, as server-sent events. The key is never in the URL, because URLs are logged.
 fn url(endpoint: &Endpoint) -> Result<String> {
     let model = endpoint.model.strip_prefix("models/").unwrap_or(&endpoint.model);
     if model.is_empty() {
-        let words = format!("say which model: {}/NAME", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, words));
+        let message = format!("no model given: use {}/NAME", endpoint.provider);
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     let model = segment_of(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;
@@ -43,7 +41,7 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     Ok(format!("{url}{separator}alt=sse"))
 }
 
-/// One segment of a path (RFC 3986, section 3.3): whatever the name holds, it stays within it.
+/// The name, escaped as one segment of a path (RFC 3986, section 3.3).
 fn segment_of(name: &str) -> String {
     let mut segment = String::new();
     for byte in name.bytes() {
@@ -59,7 +57,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let model = &conversation.endpoint.model;
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = String::from("{");
     if !conversation.system.trim().is_empty() {
@@ -67,7 +65,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
         body.push_str(&format!("\"systemInstruction\":{{\"parts\":[{{\"text\":{text}}}]}},"));
     }
     body.push_str("\"contents\":");
-    body.push_str(&json(&contents(&turns, thinking::demands_signatures(model))));
+    body.push_str(&json(&contents(&turns, thinking::requires_signatures(model))));
     if conversation.tools.is_empty() {
         push_forbidden(&mut body, &called(&turns));
     } else {
@@ -80,7 +78,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     Ok(body.into_bytes().into())
 }
 
-/// `parametersJsonSchema` takes JSON schema as it is, other than `parameters` (ai.google.dev/api/caching).
+/// `parametersJsonSchema` takes any JSON schema, unlike `parameters` (ai.google.dev/api/caching).
 fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
     let mut declarations = Vec::new();
     for tool in tools {
@@ -92,13 +90,13 @@ fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
     Ok(())
 }
 
-/// Where there are calls but no tools any more, the model is told so. A mode without declarations is refused ("Function
-/// calling config is set without function_declarations"), so what was called stays declared.
+/// Forbids calls in a conversation with earlier calls but no tools. A mode without declarations is rejected ("Function
+/// calling config is set without function_declarations"), so the tools that were called stay declared.
 fn push_forbidden(body: &mut String, names: &[String]) {
     if names.is_empty() {
         return;
     }
-    let declare = |name: &String| format!("{{\"name\":{},\"description\":\"Not to be called now.\"}}", json(name));
+    let declare = |name: &String| format!("{{\"name\":{},\"description\":\"Not available now.\"}}", json(name));
     push_declarations(body, &names.iter().map(declare).collect::<Vec<_>>());
     body.push_str(",\"toolConfig\":{\"functionCallingConfig\":{\"mode\":\"NONE\"}}");
 }

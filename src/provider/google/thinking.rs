@@ -1,6 +1,6 @@
-//! Which model takes which amount of thinking, and how it is told.
+//! Which model supports which thinking levels, and how they are sent.
 //!
-//! | models | told by | may be off |
+//! | models | parameter | may be off |
 //! |---|---|---|
 //! | 2.5 Pro | a budget of 128 to 32768 tokens | no |
 //! | 2.5 Flash | a budget of at most 24576 tokens | yes |
@@ -10,15 +10,15 @@
 //! | 3.7 Flash and later | a level: low, medium, high | no |
 //! | 2.0 and before | nothing: they do not think | yes |
 //!
-//! From ai.google.dev/gemini-api/docs/generate-content/thinking. A budget and a level together are refused, and a level
-//! by 2.5. A model of another name is told what was asked for: only it knows.
+//! From ai.google.dev/gemini-api/docs/generate-content/thinking. A budget and a level together are rejected, and a level
+//! by 2.5. Unknown models get the level as it was set.
 
 use serde::Serialize;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::thinking::Thinking;
 
-/// Tokens for a level on models that take a budget, as Google's own compatibility layer has them
+/// Tokens for a level on models with a budget, as in Google's compatibility layer
 /// (ai.google.dev/gemini-api/docs/openai).
 const BUDGETS: [u32; 3] = [1024, 8192, 24576];
 
@@ -26,7 +26,7 @@ const BUDGETS: [u32; 3] = [1024, 8192, 24576];
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThinkingConfig {
-    /// Summaries of the thoughts are shown.
+    /// Whether to send summaries of the thoughts.
     #[serde(skip_serializing_if = "Option::is_none")]
     include_thoughts: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,38 +35,41 @@ pub(super) struct ThinkingConfig {
     thinking_level: Option<&'static str>,
 }
 
-/// What a model lets itself be told, by its name.
+/// How thinking is set for a model, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// It does not think.
     Plain,
-    /// From, to, and whether it may be switched off.
+    /// A number of tokens, and whether it may be off.
     Budget { least: u32, most: u32, may_be_off: bool },
-    /// The lowest level, and whether there is a middle one.
+    /// The lowest level, and whether there is `medium`.
     Level { lowest: &'static str, has_medium: bool },
-    /// A name of no known pattern.
+    /// An unknown name.
     Unknown,
 }
 
-/// Looks whether a model can be told to think so much.
+/// Checks a thinking level.
 ///
 /// # Errors
-/// It would reject that; the words say what it takes.
+/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     config(model, thinking).map(|_| ())
 }
 
-/// What a model is told; `None` if nothing.
+/// The configuration for a model, if any.
 ///
 /// # Errors
 /// As for [`check`].
 pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingConfig>> {
     let family = family_of(model);
     let refuse = |takes: &str| {
-        Err(Error::new(ErrorKind::Usage, format!("{model} cannot be told to think {thinking}: it takes {takes}")))
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("{model} does not support thinking level {thinking}: it supports {takes}"),
+        ))
     };
     match family {
-        Family::Plain if matches!(thinking, Thinking::Unsaid | Thinking::Off) => Ok(None),
+        Family::Plain if matches!(thinking, Thinking::Unspecified | Thinking::Off) => Ok(None),
         Family::Plain => refuse("off only, because it does not think"),
         Family::Budget { least, most, may_be_off } => match budget(thinking, least, most, may_be_off) {
             Some(config) => Ok(config),
@@ -86,15 +89,15 @@ pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingC
     }
 }
 
-/// Whether the model refuses a call of its current turn that has no signature: Gemini 3 and later do.
-pub(super) fn demands_signatures(model: &str) -> bool {
+/// Whether the model rejects a call of the current turn without a signature: Gemini 3 and later do.
+pub(super) fn requires_signatures(model: &str) -> bool {
     matches!(family_of(model), Family::Level { .. })
 }
 
 fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option<Option<ThinkingConfig>> {
     let tokens = match thinking {
-        // Flash-Lite does not think by itself, and takes no wish for thoughts then.
-        Thinking::Unsaid => return Some((least < 512).then(shown)),
+        // Flash-Lite does not think by default and then rejects `includeThoughts`.
+        Thinking::Unspecified => return Some((least < 512).then(shown)),
         Thinking::Off if may_be_off => {
             return Some(Some(ThinkingConfig { thinking_budget: Some(0), ..ThinkingConfig::default() }));
         }
@@ -109,7 +112,7 @@ fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option
 
 fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<ThinkingConfig> {
     let level = match thinking {
-        Thinking::Unsaid => return Some(shown()),
+        Thinking::Unspecified => return Some(shown()),
         Thinking::Off if lowest == "minimal" => {
             return Some(ThinkingConfig { thinking_level: Some(lowest), ..ThinkingConfig::default() });
         }
@@ -124,7 +127,7 @@ fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<T
 fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
     let nothing = ThinkingConfig::default();
     match thinking {
-        Thinking::Unsaid => None,
+        Thinking::Unspecified => None,
         Thinking::Off => Some(ThinkingConfig { thinking_budget: Some(0), ..nothing }),
         Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }),
         Thinking::Low => Some(ThinkingConfig { thinking_level: Some("low"), ..shown() }),
@@ -137,7 +140,7 @@ fn shown() -> ThinkingConfig {
     ThinkingConfig { include_thoughts: Some(true), ..ThinkingConfig::default() }
 }
 
-/// `gemini-3.1-pro-preview`, `gemini-2.5-flash-lite`, `gemini-flash-latest`: the version counts, then the size.
+/// `gemini-3.1-pro-preview`, `gemini-2.5-flash-lite`, `gemini-flash-latest`: by version, then by size.
 fn family_of(model: &str) -> Family {
     let model = model.strip_prefix("models/").unwrap_or(model);
     let Some(rest) = model.strip_prefix("gemini-") else { return Family::Unknown };
@@ -169,9 +172,9 @@ fn version_of(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::thinking::Thinking::{Budget, High, Low, Medium, Off, Unsaid};
+    use crate::domain::thinking::Thinking::{Budget, High, Low, Medium, Off, Unspecified};
 
-    fn told(model: &str, thinking: Thinking) -> String {
+    fn config_of(model: &str, thinking: Thinking) -> String {
         match config(model, thinking) {
             Ok(config) => config.map(|config| serde_json::to_string(&config).unwrap()).unwrap_or_default(),
             Err(error) => error.message,
@@ -179,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn every_model_is_told_in_the_way_of_its_generation() {
+    fn every_model_gets_the_parameter_of_its_generation() {
         let cases = [
-            ("gemini-2.5-pro", Unsaid, r#"{"includeThoughts":true}"#),
+            ("gemini-2.5-pro", Unspecified, r#"{"includeThoughts":true}"#),
             ("gemini-2.5-pro", High, r#"{"includeThoughts":true,"thinkingBudget":24576}"#),
             ("gemini-2.5-pro", Budget(32768), r#"{"includeThoughts":true,"thinkingBudget":32768}"#),
             ("gemini-2.5-flash", Off, r#"{"thinkingBudget":0}"#),
-            ("gemini-2.5-flash-lite", Unsaid, ""),
+            ("gemini-2.5-flash-lite", Unspecified, ""),
             ("gemini-2.5-flash-lite", Low, r#"{"includeThoughts":true,"thinkingBudget":1024}"#),
             ("models/gemini-3.8-flash", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
             ("gemini-3-flash-preview", Off, r#"{"thinkingLevel":"minimal"}"#),
@@ -194,39 +197,43 @@ mod tests {
             ("gemini-pro-latest", Medium, r#"{"includeThoughts":true,"thinkingLevel":"medium"}"#),
             ("gemini-2.0-flash", Off, ""),
             ("gemma-4-31b-it", High, r#"{"includeThoughts":true,"thinkingLevel":"high"}"#),
-            ("gemma-4-31b-it", Unsaid, ""),
+            ("gemma-4-31b-it", Unspecified, ""),
         ];
         for (model, thinking, expected) in cases {
-            assert_eq!(told(model, thinking), expected, "{model} {thinking}");
+            assert_eq!(config_of(model, thinking), expected, "{model} {thinking}");
         }
     }
 
     #[test]
-    fn what_a_model_would_reject_is_refused_with_what_it_takes() {
+    fn an_unsupported_level_is_refused_with_the_supported_ones() {
         let cases = [
-            ("gemini-2.5-pro", Off, "it takes low, medium, high, or 128 to 32768"),
+            ("gemini-2.5-pro", Off, "it supports low, medium, high, or 128 to 32768"),
             ("gemini-2.5-pro", Budget(32769), "128 to 32768"),
-            ("gemini-2.5-flash", Budget(24577), "it takes off, low"),
+            ("gemini-2.5-flash", Budget(24577), "it supports off, low"),
             ("gemini-2.5-flash-lite", Budget(511), "512 to 24576"),
-            ("gemini-3.1-pro-preview", Off, "it takes low, medium or high"),
-            ("gemini-3-pro-preview", Medium, "it takes low or high"),
-            ("gemini-3.7-flash", Off, "it takes low, medium or high"),
-            ("gemini-3.8-flash", Budget(1000), "it takes low, medium or high"),
-            ("gemini-flash-latest", Off, "it takes low, medium or high"),
+            ("gemini-3.1-pro-preview", Off, "it supports low, medium or high"),
+            ("gemini-3-pro-preview", Medium, "it supports low or high"),
+            ("gemini-3.7-flash", Off, "it supports low, medium or high"),
+            ("gemini-3.8-flash", Budget(1000), "it supports low, medium or high"),
+            ("gemini-flash-latest", Off, "it supports low, medium or high"),
             ("gemini-2.0-flash", Low, "it does not think"),
         ];
-        for (model, thinking, words) in cases {
-            assert!(told(model, thinking).contains(words), "{model} {thinking}: {}", told(model, thinking));
+        for (model, thinking, expected) in cases {
+            assert!(
+                config_of(model, thinking).contains(expected),
+                "{model} {thinking}: {}",
+                config_of(model, thinking)
+            );
         }
     }
 
     #[test]
-    fn signatures_are_demanded_from_the_third_generation_on() {
+    fn signatures_are_required_from_gemini_3_on() {
         for model in ["gemini-3-pro-preview", "gemini-3.8-flash", "gemini-4-flash", "gemini-flash-latest"] {
-            assert!(demands_signatures(model), "{model}");
+            assert!(requires_signatures(model), "{model}");
         }
         for model in ["gemini-2.5-pro", "gemini-2.0-flash", "gemma-4-31b-it", "gemini-exp-1206"] {
-            assert!(!demands_signatures(model), "{model}");
+            assert!(!requires_signatures(model), "{model}");
         }
     }
 }

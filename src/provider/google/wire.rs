@@ -1,4 +1,4 @@
-//! The objects of a `GenerateContentResponse`, as far as they matter. What is absent or `null` is as good as empty.
+//! The objects of a `GenerateContentResponse`, as far as they are used. Absent values and `null` are read as empty.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

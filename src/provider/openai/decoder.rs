@@ -1,22 +1,19 @@
-//! The pieces of a Chat Completions answer: events of a stream until `[DONE]`, or a whole completion.
+//! A Chat Completions response: events of a stream until `[DONE]`, or a complete object.
 
 use crate::base::error::Result;
 use crate::domain::stream::StreamEvent;
-use crate::provider::answer::{Answer, IsWhole, Read, cut, silence};
+use crate::provider::error_object;
 use crate::provider::openai::reply::Reply;
 use crate::provider::openai::wire::Chunk;
-use crate::provider::refusal;
+use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
 
-/// Decodes one answer of a Chat Completions server.
-pub(super) type ChatDecoder = Answer<Reply>;
-
-impl Read for Reply {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+impl ReplyParser for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         match data {
             "" => return Ok(false),
             "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
-            "[DONE]" => return Err(silence()),
+            "[DONE]" => return Err(empty_reply()),
             _ => {}
         }
         match serde_json::from_str::<Chunk>(data) {
@@ -24,15 +21,15 @@ impl Read for Reply {
                 self.take(chunk, out)?;
                 Ok(false)
             }
-            _ => Err(refusal::of_event(data)),
+            _ => Err(error_object::of_event(data)),
         }
     }
 
-    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match serde_json::from_str::<Chunk>(body) {
             Ok(chunk) if chunk.choices.as_ref().is_some_and(|choices| !choices.is_empty()) => self.take(chunk, out),
-            Err(error) if error.is_eof() && body.starts_with('{') => Err(cut()),
-            _ => Err(refusal::of_body(body)),
+            Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
+            _ => Err(error_object::of_body(body)),
         }
     }
 
@@ -54,10 +51,11 @@ mod tests {
     use super::*;
     use crate::base::error::{Error, ErrorKind};
     use crate::domain::http::HttpHead;
-    use crate::provider::Decode;
+    use crate::provider::Decoder;
+    use crate::provider::response::ResponseDecoder;
 
     fn decode(head: HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-        let (mut decoder, mut out) = (ChatDecoder::default(), Vec::new());
+        let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
         decoder.head(&head);
         for piece in pieces {
             decoder.feed(piece, &mut out);
@@ -99,7 +97,7 @@ mod tests {
     #[test]
     fn an_endless_answer_that_is_no_stream_is_a_protocol_error() {
         let piece = vec![b' '; 1 << 20];
-        let (mut decoder, mut out) = (ChatDecoder::default(), Vec::new());
+        let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
         decoder.head(&ok());
         decoder.feed(b"{", &mut out);
         for _ in 0..33 {

@@ -7,9 +7,10 @@
 //! |---|---|
 //! | `request` | conversation -> request |
 //! | `decoder` | the pieces of an answer, and which of them is the last |
-//! | `wire` | the chunks as they stand in the stream |
-//! | `reply` | chunks -> events: texts, calls, bounds |
+//! | `wire` | the chunks of the stream |
+//! | `reply` | chunks -> events: texts, calls, limits |
 
+use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
@@ -29,6 +30,6 @@ pub const OPENAI: ProviderSpec = ProviderSpec {
         model: "gpt-5-mini",
     }),
     check_thinking: request::check_thinking,
-    open: request::open,
-    decoder: || Box::new(decoder::ChatDecoder::default()),
+    build_request: request::build,
+    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
 };

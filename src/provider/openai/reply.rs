@@ -1,23 +1,23 @@
-//! Chunks of one reply become events: texts, calls with indexes of our own, usage; all of it bounded.
+//! From chunks of one reply to events: text, calls with our own indexes, usage; all of it limited.
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::bounds::{self, Said};
+use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
 use crate::provider::text::Text;
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: Vec<Call>,
-    /// How many calls the agent has been told of.
+    /// How many calls were announced to the agent.
     announced: usize,
-    said: Said,
+    size: ReplySize,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
 
-/// A call that has begun.
+/// An unfinished call.
 #[derive(Debug, Default)]
 struct Call {
     wire_index: Option<u64>,
@@ -34,10 +34,10 @@ struct Call {
 }
 
 impl Reply {
-    /// Takes one chunk and appends what it adds.
+    /// Takes one chunk and appends the resulting events.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
+    /// `Protocol` if a limit is exceeded.
     pub fn take(&mut self, chunk: Chunk<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) == 0 {
@@ -50,29 +50,29 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether any part of a reply came: text, reasoning or a call.
+    /// Whether any part of the reply was received: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        !self.said.is_nothing() || !self.calls.is_empty()
+        !self.size.is_zero() || !self.calls.is_empty()
     }
 
-    /// Whether the model has said why it stopped.
+    /// Whether the reason for the end was received.
     pub fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The reply is whole: gives the calls that never got a name, why the model stopped, and `Done`.
+    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
     ///
-    /// The finish is held back until here because some servers go on after it, and some name the wrong one:
-    /// Ollama and older llama.cpp say `stop` where there are calls.
+    /// The reason is held back until here because some servers continue after it, and some send a wrong one: Ollama and
+    /// older llama.cpp send `stop` also with calls.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
         for call in &mut self.calls {
             call.announce(&mut self.announced, out);
         }
-        bounds::close(self.finish, !self.calls.is_empty(), out);
+        limits::close(self.finish, !self.calls.is_empty(), out);
     }
 
     fn take_choice(&mut self, choice: Choice<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
-        // A whole message at the end of a stream repeats what the deltas said.
+        // A complete message at the end of a stream repeats the deltas.
         let has_delta = choice.delta.is_some();
         let message = choice.message.filter(|_| !has_delta && !self.has_begun());
         if let Some(delta) = choice.delta.or(message) {
@@ -86,20 +86,20 @@ impl Reply {
 
     fn take_delta(&mut self, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let reasoning = if delta.reasoning_content.0.is_empty() { delta.reasoning } else { delta.reasoning_content };
-        self.say(reasoning, StreamEvent::Thinking, out)?;
-        self.say(delta.content, StreamEvent::Text, out)?;
-        self.say(delta.refusal, StreamEvent::Text, out)?;
+        self.push(reasoning, StreamEvent::Thinking, out)?;
+        self.push(delta.content, StreamEvent::Text, out)?;
+        self.push(delta.refusal, StreamEvent::Text, out)?;
         for call in delta.tool_calls.unwrap_or_default() {
             self.take_call(call, out)?;
         }
         Ok(())
     }
 
-    fn say(&mut self, text: Text<'_>, event: fn(String) -> StreamEvent, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn push(&mut self, text: Text<'_>, event: fn(String) -> StreamEvent, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.0.is_empty() {
             return Ok(());
         }
-        self.said.count(text.0.len())?;
+        self.size.add(text.0.len())?;
         out.push(event(text.0.into_owned()));
         Ok(())
     }
@@ -107,28 +107,28 @@ impl Reply {
     fn take_call(&mut self, delta: CallDelta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let function = delta.function.unwrap_or_default();
         let (id, name, arguments) = (&*delta.id.0, &*function.name.0, &*function.arguments.0);
-        let place = match self.place_of(delta.index, id, name) {
-            Some(place) => place,
+        let position = match self.find_call(delta.index, id, name) {
+            Some(position) => position,
             None => {
-                bounds::another_call(self.calls.len())?;
+                limits::another_call(self.calls.len())?;
                 self.calls.push(Call { wire_index: delta.index, ..Call::default() });
                 self.calls.len() - 1
             }
         };
-        self.calls[place].take((id, name, arguments), &mut self.announced, out)
+        self.calls[position].take((id, name, arguments), &mut self.announced, out)
     }
 
-    /// Which call a delta goes on with; `None` if it begins one.
+    /// The call that a delta continues; `None` if it begins one.
     ///
-    /// By its index; without one, the last call. A delta that names a call anew begins another one all the
-    /// same if its id differs, or if there is no id and the arguments before are complete: some servers give
-    /// index 0 to every call. A differing id alone does not: older vLLM makes up an id for every delta.
-    fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let place = match index {
+    /// By its index, or without one the last call. A delta with a name begins another call if its id differs, or if
+    /// there is no id and the arguments so far are complete, because some servers give index 0 to every call. A different
+    /// id alone does not: older vLLM sends a new id with every delta.
+    fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let position = match index {
             Some(_) => self.calls.iter().rposition(|call| call.wire_index == index)?,
             None => self.calls.len().checked_sub(1)?,
         };
-        let call = &self.calls[place];
+        let call = &self.calls[position];
         let is_new = if index.is_none() && !id.is_empty() && !call.id.is_empty() {
             id != call.id
         } else if name.is_empty() || call.name.is_empty() {
@@ -139,9 +139,9 @@ impl Reply {
             id != call.id
         };
         if !is_new {
-            return Some(place);
+            return Some(position);
         }
-        // With an id the call may be an earlier one.
+        // The id may be that of an earlier call.
         self.calls.iter().position(|call| !id.is_empty() && call.id == id && call.wire_index == index)
     }
 
@@ -155,7 +155,7 @@ impl Reply {
             output: usage.completion_tokens.unwrap_or(0),
             cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
         };
-        // Some servers repeat it in every chunk, or send zeros until they know.
+        // Some servers repeat the usage in every chunk, or send zeros at first.
         if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
             out.push(StreamEvent::Usage(usage));
         }
@@ -170,7 +170,7 @@ impl Call {
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
         self.length += arguments.len();
-        bounds::arguments(self.length)?;
+        limits::arguments(self.length)?;
         if self.id.is_empty() && self.index.is_none() {
             id.clone_into(&mut self.id);
         }
@@ -179,7 +179,7 @@ impl Call {
         }
         self.braces.follow(arguments);
         match self.index {
-            Some(index) => go_on(index, arguments, out),
+            Some(index) => continue_call(index, arguments, out),
             None => self.held.push_str(arguments),
         }
         if !self.name.is_empty() {
@@ -188,7 +188,7 @@ impl Call {
         Ok(())
     }
 
-    /// The first piece, with id and name; nothing if it was given before.
+    /// Appends the first event, with id and name, unless it was announced before.
     fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
         if self.index.is_none() {
             let index = *announced;
@@ -200,14 +200,14 @@ impl Call {
     }
 }
 
-fn go_on(index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
+fn continue_call(index: usize, arguments: &str, out: &mut Vec<StreamEvent>) {
     if !arguments.is_empty() {
         let arguments = arguments.to_owned();
         out.push(StreamEvent::ToolCall { index, id: String::new(), name: String::new(), arguments });
     }
 }
 
-/// Tells whether a JSON object is complete, looking at each byte once however it comes in pieces.
+/// Tells whether a JSON object that comes in pieces is complete. Each byte is read once.
 #[derive(Debug, Default)]
 struct Braces {
     depth: usize,
@@ -239,7 +239,7 @@ impl Braces {
     }
 }
 
-/// `None` while the model has not stopped. Reasons that no one has written down count as a plain stop.
+/// `None` while the model has not stopped. Unknown reasons count as a plain stop.
 fn finish_of(reason: &str) -> Option<Finish> {
     match reason {
         "" => None,
@@ -265,7 +265,7 @@ mod tests {
         Ok(out)
     }
 
-    /// The calls as `name(arguments)#id`. The agent takes an index that skips one for a broken invariant.
+    /// The calls as `name(arguments)#id`. Indexes must not skip a number.
     fn calls(deltas: &[&str]) -> Vec<String> {
         let mut calls: Vec<(String, String, String)> = Vec::new();
         for event in events(deltas).unwrap() {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_made_up_for_every_delta_begins_no_new_call() {
+    fn a_new_id_with_every_delta_begins_no_new_call() {
         let deltas = [
             r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}"#,
             r#"{"index":0,"id":"b","function":{"arguments":"}"}}"#,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_never_gets_a_name_stands_behind_those_that_have_one() {
+    fn a_call_without_a_name_comes_after_those_with_one() {
         let deltas = [
             r#"{"index":0,"id":"a","function":{"name":"","arguments":"[]"}}"#,
             r#"{"index":1,"id":"b","function":{"name":"f","arguments":"{"}}"#,
@@ -329,13 +329,13 @@ mod tests {
     #[test]
     fn more_than_128_calls_or_4_mebibytes_of_arguments_are_an_error() {
         let many: Vec<String> =
-            (0..=bounds::MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
+            (0..=limits::MAX_CALLS).map(|i| format!(r#"{{"index":{i},"function":{{"name":"f"}}}}"#)).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(events(&many[..bounds::MAX_CALLS]).is_ok());
+        assert!(events(&many[..limits::MAX_CALLS]).is_ok());
         assert_eq!(events(&many).unwrap_err().kind, ErrorKind::Protocol);
         let piece = format!(
             r#"{{"index":0,"function":{{"name":"f","arguments":"{}"}}}}"#,
-            "x".repeat(bounds::MAX_ARGUMENTS / 2 + 1)
+            "x".repeat(limits::MAX_ARGUMENTS / 2 + 1)
         );
         assert_eq!(events(&[&piece, &piece]).unwrap_err().kind, ErrorKind::Protocol);
     }
@@ -344,8 +344,8 @@ mod tests {
     fn a_reply_of_more_than_16_mebibytes_is_an_error() {
         let (mut reply, mut out) = (Reply::default(), Vec::new());
         let text = "x".repeat(1 << 20);
-        let mut say = || reply.say(Text(text.as_str().into()), StreamEvent::Text, &mut out);
-        assert!((0..16).all(|_| say().is_ok()));
-        assert_eq!(say().unwrap_err().kind, ErrorKind::Protocol);
+        let mut push = || reply.push(Text(text.as_str().into()), StreamEvent::Text, &mut out);
+        assert!((0..16).all(|_| push().is_ok()));
+        assert_eq!(push().unwrap_err().kind, ErrorKind::Protocol);
     }
 }

@@ -1,8 +1,7 @@
-//! A conversation becomes a Chat Completions request.
+//! From a conversation to a Chat Completions request.
 //!
-//! The keys stand in a fixed order with the messages before everything that may vary from one request
-//! of a conversation to the next (the tools), so that a longer conversation's body begins with the bytes
-//! of a shorter one's: providers cache by prefix.
+//! The messages come before everything that may change between requests (the tools), so that the body of a longer
+//! conversation begins with that of a shorter one, because providers cache by prefix.
 
 use std::rc::Rc;
 
@@ -15,49 +14,47 @@ use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
-/// `reasoning_effort` is a word (platform.openai.com/docs/guides/reasoning).
+/// Checks a thinking level for `reasoning_effort` (platform.openai.com/docs/guides/reasoning).
 ///
 /// # Errors
-/// A number of tokens was named, or the model is known not to reason, or not here.
+/// It is a number of tokens, or the model is known not to think, or not in this protocol.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
-    if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_elsewhere(model) {
-        let words =
-            format!("{model} thinks only over Responses where there are tools: try /model openai-responses/{model}");
-        return Err(Error::new(ErrorKind::Usage, words));
+    if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_over_responses_only(model) {
+        let message =
+            format!("{model} supports thinking with tools only over Responses: try /model openai-responses/{model}");
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     request::check_effort(model, thinking)
 }
 
-/// Whether OpenAI's model takes tools here only if it does not think: "Function tools with reasoning_effort are not supported
+/// Whether OpenAI's model supports tools in this protocol only without thinking: "Function tools with reasoning_effort are not supported
 /// for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'", from 5.4
-/// on. A gateway has the maker before the name, and finds a way.
-fn thinks_elsewhere(model: &str) -> bool {
+/// on. Models with a vendor before the name are at gateways, which handle this.
+fn thinks_over_responses_only(model: &str) -> bool {
     let version = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()).unwrap_or_default();
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
     let version = major.parse::<u32>().ok().zip(minor.parse::<u32>().ok());
     version.is_some_and(|version| version >= (5, 4))
 }
 
-/// What is said of thinking.
+/// The reasoning effort, if any.
 ///
 /// # Errors
-/// The model does not take it together with tools.
+/// The model does not support it together with tools.
 fn effort(conversation: &Conversation<'_>) -> Result<Option<&'static str>> {
     let model = &conversation.endpoint.model;
-    if conversation.tools.is_empty() || !thinks_elsewhere(model) {
+    if conversation.tools.is_empty() || !thinks_over_responses_only(model) {
         return Ok(request::effort(model, conversation.thinking));
     }
     check_thinking(model, conversation.thinking).map(|()| Some("none"))
@@ -70,7 +67,6 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     })
 }
 
-/// One message as the protocol has it.
 #[derive(Serialize)]
 struct Row<'a> {
     role: &'static str,
@@ -98,7 +94,7 @@ struct FunctionRow<'a> {
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = String::from("{\"model\":");
     body.push_str(&json(&conversation.endpoint.model));
@@ -122,8 +118,9 @@ fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
             let content = (!text.is_empty()).then_some(text.as_str());
             let tool_calls = calls.iter().map(call_row).collect();
             let reply = Row { role: "assistant", content, tool_calls, tool_call_id: None };
-            let answers = calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.answer()) });
-            std::iter::once(reply).chain(answers).collect()
+            let results =
+                calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.result_text()) });
+            std::iter::once(reply).chain(results).collect()
         }
     }
 }
@@ -138,8 +135,8 @@ fn call_row<'a>(call: &'a Call<'a>) -> CallRow<'a> {
 }
 
 fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
-    for (place, tool) in tools.iter().enumerate() {
-        body.push_str(if place == 0 { ",\"tools\":[" } else { "," });
+    for (index, tool) in tools.iter().enumerate() {
+        body.push_str(if index == 0 { ",\"tools\":[" } else { "," });
         body.push_str("{\"type\":\"function\",\"function\":{\"name\":");
         body.push_str(&json(tool.name));
         body.push_str(",\"description\":");

@@ -1,6 +1,6 @@
-//! The objects of a Chat Completions answer, as far as they matter, with text borrowed from the stream.
+//! The objects of a Chat Completions answer, as far as they are used, with text borrowed from the stream.
 //!
-//! These types are lenient: what is absent, `null` or of an unexpected type is as good as empty, because
+//! These types are lenient: an absent value, `null` and an unexpected type are read as empty, because
 //! servers differ in all of that.
 
 use serde::Deserialize;
@@ -84,7 +84,7 @@ pub(super) struct WireUsage {
     pub prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek's name for the cached tokens.
     pub prompt_cache_hit_tokens: Option<u64>,
-    /// US dollars, as OpenRouter tells them.
+    /// US dollars, as OpenRouter reports them.
     pub cost: Option<f64>,
 }
 
@@ -93,6 +93,6 @@ pub(super) struct WireUsage {
 #[serde(default)]
 pub(super) struct PromptDetails {
     pub cached_tokens: Option<u64>,
-    /// Those of Anthropic's models, as OpenRouter tells them.
+    /// Those of Anthropic's models, as OpenRouter reports them.
     pub cache_write_tokens: Option<u64>,
 }

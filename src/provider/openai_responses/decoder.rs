@@ -1,39 +1,35 @@
-//! The pieces of a Responses answer: events of a stream until the response is completed, incomplete or failed, or a whole
-//! response.
+//! A Responses response: events of a stream until it is completed, incomplete or failed, or a complete object.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::StreamEvent;
-use crate::provider::answer::{Answer, IsWhole, Read, cut, silence};
+use crate::provider::error_object;
 use crate::provider::openai_responses::reply::Reply;
 use crate::provider::openai_responses::wire::{Event, Response};
-use crate::provider::refusal;
+use crate::provider::response::{IsComplete, ReplyParser, empty_reply, incomplete};
 
-/// Decodes one answer of a Responses server.
-pub(super) type ResponseDecoder = Answer<Reply>;
-
-impl Read for Reply {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
+impl ReplyParser for Reply {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
         match data {
             "" => return Ok(false),
-            // OpenAI does not send it, proxies do.
+            // Proxies send it, OpenAI does not.
             "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
-            "[DONE]" => return Err(silence()),
+            "[DONE]" => return Err(empty_reply()),
             _ => {}
         }
         match serde_json::from_str::<Event>(data) {
             Ok(event) if name != "error" && is_event(&event) => self.take_event(event, data, out),
-            _ => Err(refusal::of_event(data)),
+            _ => Err(error_object::of_event(data)),
         }
     }
 
-    fn whole(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match serde_json::from_str::<Response>(body) {
             Ok(response) if response.output.is_some() || response.object.0 == "response" => {
                 self.conclude(response, body, out)
             }
-            Err(error) if error.is_eof() && body.starts_with('{') => Err(cut()),
-            _ => Err(refusal::of_body(body)),
+            Err(error) if error.is_eof() && body.starts_with('{') => Err(incomplete()),
+            _ => Err(error_object::of_body(body)),
         }
     }
 
@@ -50,28 +46,28 @@ impl Read for Reply {
     }
 }
 
-/// Everything with a kind that is no error. Kinds that are not known are signs of life.
+/// Whether it is an event and not an error. Unknown kinds are skipped.
 fn is_event(event: &Event<'_>) -> bool {
     !matches!(&*event.kind.0, "" | "error")
 }
 
 impl Reply {
-    fn take_event(&mut self, event: Event<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsWhole> {
-        let at = self.place(event.output_index, event.kind.0 == "response.output_item.added");
+    fn take_event(&mut self, event: Event<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
+        let index = self.index_of(event.output_index, event.kind.0 == "response.output_item.added");
         match &*event.kind.0 {
-            "response.output_item.added" => self.begin_item(at, &event.item.unwrap_or_default(), out)?,
-            "response.output_item.done" => self.end_item(at, &event.item.unwrap_or_default(), out)?,
-            "response.output_text.delta" | "response.refusal.delta" => self.say(at, &event.delta.0, out)?,
+            "response.output_item.added" => self.begin_item(index, &event.item.unwrap_or_default(), out)?,
+            "response.output_item.done" => self.end_item(index, &event.item.unwrap_or_default(), out)?,
+            "response.output_text.delta" | "response.refusal.delta" => self.push_text(index, &event.delta.0, out)?,
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.think((at, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
+                self.push_thinking((index, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
             }
-            "response.function_call_arguments.delta" => self.add_arguments(at, &event.delta.0, out)?,
-            "response.function_call_arguments.done" => self.complete_arguments(at, &event.arguments.0, out)?,
+            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0, out)?,
+            "response.function_call_arguments.done" => self.complete_arguments(index, &event.arguments.0, out)?,
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let mut response = event.response.unwrap_or_default();
-                let said = event.kind.0.trim_start_matches("response.");
+                let status = event.kind.0.trim_start_matches("response.");
                 if matches!(&*response.status.0, "" | "in_progress" | "queued") {
-                    response.status.0 = said.to_owned().into();
+                    response.status.0 = status.to_owned().into();
                 }
                 return self.conclude(response, data, out).map(|()| true);
             }
@@ -80,15 +76,15 @@ impl Reply {
         Ok(false)
     }
 
-    /// The response as it is at its end. Its items were streamed already, unless the server does not stream them.
+    /// Takes the final response. Its items count only if they were not streamed.
     fn conclude(&mut self, response: Response<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         match &*response.status.0 {
-            "failed" if response.error.is_some() => return Err(refusal::of_event(data)),
+            "failed" if response.error.is_some() => return Err(error_object::of_event(data)),
             "failed" => {
-                let what = "the provider reports that the reply failed, and not why";
+                let what = "the provider reported a failure without a reason";
                 return Err(Error::new(ErrorKind::BadRequest, what));
             }
-            "cancelled" => return Err(cut()),
+            "cancelled" => return Err(incomplete()),
             _ => {}
         }
         if !self.has_begun() {
@@ -109,11 +105,12 @@ impl Reply {
 mod tests {
     use super::*;
     use crate::domain::http::HttpHead;
-    use crate::provider::Decode;
+    use crate::provider::Decoder;
+    use crate::provider::response::ResponseDecoder;
 
     /// The events of these pieces of a stream.
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
-        let (mut decoder, mut out) = (ResponseDecoder::default(), Vec::new());
+        let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
         decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });
         for piece in pieces {
             decoder.feed(format!("data: {piece}\n\n").as_bytes(), &mut out);
@@ -138,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_a_bound_fails_this_reply_alone() {
+    fn exceeding_a_limit_fails_the_reply() {
         let mebibyte = "x".repeat(1 << 20);
-        assert!(is_refused(&decode((0..=128).map(added)), "128 calls"));
-        assert!(!is_refused(&decode((0..128).map(added)), "128 calls"));
+        assert!(is_refused(&decode((0..=128).map(added)), "128 tool calls"));
+        assert!(!is_refused(&decode((0..128).map(added)), "128 tool calls"));
         assert!(is_refused(&decode((0..=4096).map(|at| delta("output_text", at, "x"))), "4096 items"));
         assert!(is_refused(&decode((0..17).map(|_| delta("output_text", 0, &mebibyte))), "16 MiB"));
         assert!(is_refused(&decode((0..17).map(|_| delta("reasoning_text", 0, &mebibyte))), "16 MiB"));
@@ -149,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn sealed_reasoning_counts_as_what_was_said() {
-        let sealed = |at| {
+    fn encrypted_reasoning_counts_for_the_limit() {
+        let reasoning = |at| {
             let content = "x".repeat(6 << 20);
             format!(
                 r#"{{"type":"response.output_item.done","output_index":{at},"item":{{"type":"reasoning","encrypted_content":"{content}"}}}}"#
             )
         };
-        assert!(is_refused(&decode((0..3).map(sealed)), "16 MiB"));
+        assert!(is_refused(&decode((0..3).map(reasoning)), "16 MiB"));
     }
 
     #[test]
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_unexpected_type_are_as_good_as_absent_or_an_error_but_never_a_panic() {
+    fn fields_of_an_unexpected_type_never_panic() {
         let values = ["null", "7", "-1", "true", "[]", "{}", "\"x\"", "[{}]", "1e400", "18446744073709551615"];
         for value in values {
             for field in ["type", "output_index", "summary_index", "item", "delta", "arguments", "response"] {

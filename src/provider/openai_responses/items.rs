@@ -1,11 +1,11 @@
-//! Turns become the items of `input`: messages, calls, results, and reasoning in the place where it was thought.
+//! From turns to the items of `input`: messages, calls, results, and reasoning at its position.
 
 use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::message::Seal;
+use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
 
@@ -40,53 +40,56 @@ enum Part<'a> {
 #[derive(Default)]
 pub(super) struct Items {
     texts: Vec<String>,
-    /// How many of the last ones are reasoning: it belongs to what follows it.
+    /// Number of reasoning items at the end, which need an item after them.
     trailing: usize,
-    /// Reasoning that the conversation has already. OpenAI refuses an item that comes twice ("Duplicate item found").
-    thoughts: HashSet<String>,
+    /// Reasoning so far. OpenAI rejects duplicates ("Duplicate item found").
+    reasoning: HashSet<String>,
 }
 
 impl Items {
-    /// Adds a turn.
     pub fn turn(&mut self, turn: &Turn<'_>) {
         match turn {
             Turn::User(text) => {
                 self.push(&Item::Message { role: "user", phase: None, content: [Part::InputText { text }] });
             }
-            Turn::Assistant { text, calls, seals } => self.reply(text, calls, seals),
+            Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures),
         }
     }
 
-    /// All of them, as the inside of a JSON list.
+    /// All items, separated by commas.
     pub fn join(&self) -> String {
         self.texts.join(",")
     }
 
-    /// A reply is cut where reasoning stood and where a message with a phase ended. Places that a damaged row names outside of it are brought inside.
-    fn reply(&mut self, text: &str, calls: &[Call<'_>], seals: &[&Seal]) {
-        let (mut text_at, mut calls_at) = (0, 0);
-        for seal in seals {
-            let place = (place_in(text, seal.text).max(text_at), seal.calls.clamp(calls_at, calls.len()));
-            let sealed = serde_json::from_str::<Value>(&seal.json).unwrap_or_default();
-            let phase = sealed["phase"].as_str();
-            self.said(&text[text_at..place.0], phase, &calls[calls_at..place.1]);
-            (text_at, calls_at) = place;
+    /// A reply is cut at the positions of reasoning and at the ends of messages with a phase. Positions outside of the
+    /// reply, from a damaged row, are clamped.
+    fn reply(&mut self, text: &str, calls: &[Call<'_>], signatures: &[&Signature]) {
+        let (mut text_start, mut calls_start) = (0, 0);
+        for signature in signatures {
+            let position = (
+                text.floor_char_boundary(signature.text).max(text_start),
+                signature.calls.clamp(calls_start, calls.len()),
+            );
+            let stored = serde_json::from_str::<Value>(&signature.json).unwrap_or_default();
+            let phase = stored["phase"].as_str();
+            self.push_reply(&text[text_start..position.0], phase, &calls[calls_start..position.1]);
+            (text_start, calls_start) = position;
             if phase.is_some() {
-                // The empty line between two messages belongs to neither.
-                text_at += if text[text_at..].starts_with("\n\n") { 2 } else { 0 };
+                // The empty line between two messages was inserted.
+                text_start += if text[text_start..].starts_with("\n\n") { 2 } else { 0 };
             } else {
-                self.thought(&sealed, &seal.json);
+                self.push_reasoning(&stored, &signature.json);
             }
         }
-        self.said(&text[text_at..], None, &calls[calls_at..]);
-        // "Item of type 'reasoning' was provided without its required following item": what followed it was cut away.
+        self.push_reply(&text[text_start..], None, &calls[calls_start..]);
+        // "Item of type 'reasoning' was provided without its required following item": the item after it was lost.
         self.texts.truncate(self.texts.len() - std::mem::take(&mut self.trailing));
         for call in calls {
-            self.push(&Item::FunctionCallOutput { call_id: &call.id, output: call.answer() });
+            self.push(&Item::FunctionCallOutput { call_id: &call.id, output: call.result_text() });
         }
     }
 
-    fn said(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
+    fn push_reply(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
         if !text.trim().is_empty() {
             self.push(&Item::Message { role: "assistant", phase, content: [Part::OutputText { text }] });
         }
@@ -95,11 +98,11 @@ impl Items {
         }
     }
 
-    /// Reasoning as it came. What is none is left out: it would make the whole body useless.
-    fn thought(&mut self, item: &Value, sealed: &str) {
-        let name = item["id"].as_str().unwrap_or(sealed);
-        if item["type"] == "reasoning" && self.thoughts.insert(name.to_owned()) {
-            self.texts.push(sealed.to_owned());
+    /// Reasoning as it was received. Anything else is left out, because it would make the whole body invalid.
+    fn push_reasoning(&mut self, item: &Value, stored: &str) {
+        let name = item["id"].as_str().unwrap_or(stored);
+        if item["type"] == "reasoning" && self.reasoning.insert(name.to_owned()) {
+            self.texts.push(stored.to_owned());
             self.trailing += 1;
         }
     }
@@ -108,9 +111,4 @@ impl Items {
         self.texts.push(json(item));
         self.trailing = 0;
     }
-}
-
-/// The place in a text, or the nearest before it that is one.
-fn place_in(text: &str, place: usize) -> usize {
-    (0..=place.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

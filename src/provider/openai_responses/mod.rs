@@ -9,9 +9,10 @@
 //! | `request` | conversation -> request |
 //! | `items` | turns -> the items of `input`, with reasoning in its place |
 //! | `decoder` | events of the stream, or a whole response -> what the reply makes of them |
-//! | `wire` | the objects as they stand in the stream |
-//! | `reply` | items and deltas -> events: texts, calls, reasoning, bounds |
+//! | `wire` | the objects of the stream |
+//! | `reply` | items and deltas -> events: texts, calls, reasoning, limits |
 
+use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
@@ -32,6 +33,6 @@ pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
         model: "gpt-5-mini",
     }),
     check_thinking: request::check_thinking,
-    open: request::open,
-    decoder: || Box::new(decoder::ResponseDecoder::default()),
+    build_request: request::build,
+    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
 };

@@ -1,4 +1,4 @@
-//! Items of one reply and their deltas become events: texts, calls with indexes of our own, reasoning; all of it bounded.
+//! From items of one reply and their deltas to events: text, calls with our own indexes, reasoning; all of it limited.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use serde_json::{Value, json};
 
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
-use crate::provider::bounds::{self, Said};
+use crate::provider::limits::{self, ReplySize};
 use crate::provider::openai_responses::wire::{Item, WireUsage};
 
-/// The most items of one reply.
+/// Items of one reply.
 const MAX_ITEMS: usize = 4096;
 
-/// One reply, as far as it came.
+/// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// What is known of each item, by its place in the output.
+    /// The items so far, by their index in the output.
     items: BTreeMap<u64, Progress>,
-    /// The item that was last heard of.
+    /// The item of the latest event.
     latest: u64,
-    /// How many calls the agent has been told of.
+    /// How many calls were announced to the agent.
     announced: usize,
-    said: Said,
-    /// The message that was last heard of.
+    size: ReplySize,
+    /// The message of the latest text.
     message: Option<u64>,
-    /// The part of a summary that was last heard of: item and part.
+    /// The item and the part of its summary of the latest reasoning.
     thought: Option<(u64, u64)>,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
 
-/// How far an item has come.
+/// The state of one item.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Its text, reasoning or arguments came in deltas, at least in part.
-    is_heard: bool,
-    is_over: bool,
+    /// Whether text or reasoning came in deltas.
+    has_deltas: bool,
+    is_done: bool,
     call: Option<Call>,
 }
 
-/// A call that has begun.
+/// An unfinished call.
 #[derive(Debug, Default)]
 struct Call {
     id: String,
@@ -53,93 +53,93 @@ struct Call {
 }
 
 impl Reply {
-    /// Whether any part of a reply came: text, reasoning or a call.
+    /// Whether any part of the reply was received: text, reasoning or a call.
     pub fn has_begun(&self) -> bool {
-        !self.said.is_nothing() || self.items.values().any(|item| item.call.is_some())
+        !self.size.is_zero() || self.items.values().any(|item| item.call.is_some())
     }
 
-    /// Whether the response has said how it ended.
+    /// Whether the status of the response was received.
     pub fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Which item an event is about: that of its index, or without one the last, unless it begins one.
-    pub fn place(&mut self, index: Option<u64>, begins: bool) -> u64 {
+    /// The item of an event: by its index, or without one the latest, unless it begins one.
+    pub fn index_of(&mut self, index: Option<u64>, begins: bool) -> u64 {
         let next = || self.items.keys().next_back().map_or(0, |last| last.saturating_add(1));
-        let is_over = self.items.get(&self.latest).is_some_and(|item| item.is_over);
+        let is_done = self.items.get(&self.latest).is_some_and(|item| item.is_done);
         self.latest = match index {
             Some(index) => index,
-            None if begins || is_over => next(),
+            None if begins || is_done => next(),
             None => self.latest,
         };
         self.latest
     }
 
-    /// More of a message. Two messages of one reply are one text, with an empty line between them.
+    /// More text of a message. The messages of one reply become one text, with an empty line between them.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn say(&mut self, at: u64, text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// `Protocol` if a limit is exceeded.
+    pub fn push_text(&mut self, index: u64, text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        self.item(at)?.is_heard = true;
-        let is_another = self.message.replace(at).is_some_and(|before| before != at);
+        self.item(index)?.has_deltas = true;
+        let is_another = self.message.replace(index).is_some_and(|before| before != index);
         self.push(StreamEvent::Text, is_another, text, out)
     }
 
-    /// More of the reasoning that is shown, by item and part of its summary.
+    /// More reasoning, by item and part of its summary.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn think(&mut self, part: (u64, u64), text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// `Protocol` if a limit is exceeded.
+    pub fn push_thinking(&mut self, part: (u64, u64), text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        self.item(part.0)?.is_heard = true;
+        self.item(part.0)?.has_deltas = true;
         let is_another = self.thought.replace(part).is_some_and(|before| before != part);
         self.push(StreamEvent::Thinking, is_another, text, out)
     }
 
-    /// An item begins: a call has its name already.
+    /// An item begins. A call has its name already.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn begin_item(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
-        self.item(at)?;
+    /// `Protocol` if a limit is exceeded.
+    pub fn begin_item(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        self.item(index)?;
         if item.kind.0 == "function_call" {
-            self.name_call(at, item, out)?;
-            self.add_arguments(at, &item.arguments.0, out)?;
+            self.name_call(index, item, out)?;
+            self.add_arguments(index, &item.arguments.0, out)?;
         }
         Ok(())
     }
 
-    /// An item is whole: gives what its deltas have not said, and seals reasoning and phases.
+    /// An item ends: appends what its deltas left out, and a signature for reasoning and phases.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn end_item(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let progress = self.item(at)?;
-        if std::mem::replace(&mut progress.is_over, true) {
+    /// `Protocol` if a limit is exceeded.
+    pub fn end_item(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let progress = self.item(index)?;
+        if std::mem::replace(&mut progress.is_done, true) {
             return Ok(());
         }
-        let is_heard = progress.is_heard;
+        let has_deltas = progress.has_deltas;
         match &*item.kind.0 {
             "function_call" => {
-                self.name_call(at, item, out)?;
-                self.complete_arguments(at, &item.arguments.0, out)
+                self.name_call(index, item, out)?;
+                self.complete_arguments(index, &item.arguments.0, out)
             }
             "message" => {
-                if !is_heard {
-                    self.say(at, &parts_of(item.content.as_ref()).concat(), out)?;
+                if !has_deltas {
+                    self.push_text(index, &parts_of(item.content.as_ref()).concat(), out)?;
                 }
-                self.seal_phase(item, out)
+                self.push_phase(item, out)
             }
             "reasoning" => {
-                if !is_heard {
-                    self.think_whole(at, item, out)?;
+                if !has_deltas {
+                    self.push_whole_thinking(index, item, out)?;
                 }
-                self.seal(item, out)
+                self.push_reasoning(item, out)
             }
             _ => Ok(()),
         }
@@ -148,11 +148,11 @@ impl Reply {
     /// More arguments of a call.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn add_arguments(&mut self, at: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let call = self.call(at)?;
+    /// `Protocol` if a limit is exceeded.
+    pub fn add_arguments(&mut self, index: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let call = self.call(index)?;
         call.length += more.len();
-        bounds::arguments(call.length)?;
+        limits::arguments(call.length)?;
         match call.index {
             Some(index) if !more.is_empty() => {
                 let arguments = more.to_owned();
@@ -164,15 +164,15 @@ impl Reply {
         Ok(())
     }
 
-    /// All arguments of a call, of which the deltas may have said nothing.
+    /// The complete arguments of a call, which count if there were no deltas.
     ///
     /// # Errors
-    /// `Protocol` if a bound is passed.
-    pub fn complete_arguments(&mut self, at: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        if self.call(at)?.length == 0 { self.add_arguments(at, whole, out) } else { Ok(()) }
+    /// `Protocol` if a limit is exceeded.
+    pub fn complete_arguments(&mut self, index: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
+        if self.call(index)?.length == 0 { self.add_arguments(index, whole, out) } else { Ok(()) }
     }
 
-    /// What the request cost.
+    /// The usage of the request.
     pub fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
         let details = usage.input_tokens_details.as_ref();
         let usage = Usage {
@@ -187,7 +187,7 @@ impl Reply {
         }
     }
 
-    /// How the response ended. What is incomplete for a reason that no one has written down was cut.
+    /// The final status. Incomplete for an unknown reason counts as cut.
     pub fn finish(&mut self, status: &str, reason: Option<&str>) {
         self.finish = Some(match (status, reason) {
             ("incomplete", Some("content_filter")) => Finish::ContentFilter,
@@ -196,34 +196,34 @@ impl Reply {
         });
     }
 
-    /// The reply is whole: gives the calls that never got a name, why the model stopped, and `Done`.
+    /// Ends a complete reply: appends the calls that never got a name, the reason for the end, and `Done`.
     pub fn close(&mut self, out: &mut Vec<StreamEvent>) {
         let mut has_calls = false;
         for call in self.items.values_mut().filter_map(|item| item.call.as_mut()) {
             has_calls = true;
             call.announce(&mut self.announced, out);
         }
-        bounds::close(self.finish, has_calls, out);
+        limits::close(self.finish, has_calls, out);
     }
 
-    fn item(&mut self, at: u64) -> Result<&mut Progress> {
-        if self.items.len() == MAX_ITEMS && !self.items.contains_key(&at) {
-            return Err(bounds::too_much("more than 4096 items in one reply"));
+    fn item(&mut self, index: u64) -> Result<&mut Progress> {
+        if self.items.len() == MAX_ITEMS && !self.items.contains_key(&index) {
+            return Err(limits::exceeded("more than 4096 items in one reply"));
         }
-        Ok(self.items.entry(at).or_default())
+        Ok(self.items.entry(index).or_default())
     }
 
-    fn call(&mut self, at: u64) -> Result<&mut Call> {
-        if self.item(at)?.call.is_none() {
-            bounds::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
+    fn call(&mut self, index: u64) -> Result<&mut Call> {
+        if self.item(index)?.call.is_none() {
+            limits::another_call(self.items.values().filter(|item| item.call.is_some()).count())?;
         }
-        Ok(self.item(at)?.call.get_or_insert_default())
+        Ok(self.item(index)?.call.get_or_insert_default())
     }
 
-    fn name_call(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
-        self.call(at)?;
+    fn name_call(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        self.call(index)?;
         let announced = &mut self.announced;
-        let Some(call) = self.items.get_mut(&at).and_then(|item| item.call.as_mut()) else { return Ok(()) };
+        let Some(call) = self.items.get_mut(&index).and_then(|item| item.call.as_mut()) else { return Ok(()) };
         if call.index.is_none() && !item.name.0.is_empty() {
             let id = if item.call_id.0.is_empty() { &item.id.0 } else { &item.call_id.0 };
             (call.id, call.name) = ((**id).to_owned(), (*item.name.0).to_owned());
@@ -239,7 +239,7 @@ impl Reply {
         text: &str,
         out: &mut Vec<StreamEvent>,
     ) -> Result<()> {
-        self.said.count(text.len())?;
+        self.size.add(text.len())?;
         if is_another {
             out.push(event("\n\n".to_owned()));
         }
@@ -247,52 +247,52 @@ impl Reply {
         Ok(())
     }
 
-    /// Reasoning that was not streamed: its summary, or where there is none the reasoning itself.
-    fn think_whole(&mut self, at: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// Reasoning that was not streamed: its summary, or else the reasoning itself.
+    fn push_whole_thinking(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let summary = parts_of(item.summary.as_ref());
         let parts = if summary.is_empty() { parts_of(item.content.as_ref()) } else { summary };
-        (0..).zip(parts).try_for_each(|(part, text)| self.think((at, part), text, out))
+        (0..).zip(parts).try_for_each(|(part, text)| self.push_thinking((index, part), text, out))
     }
 
-    /// The phase of the message that ends here. Without it a model takes what it has said on its way for its answer, and
-    /// stops early ("preserve and resend phase on all assistant messages").
-    fn seal_phase(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// The phase of a message. Without it a model takes an interim message for its answer and stops early
+    /// ("preserve and resend phase on all assistant messages").
+    fn push_phase(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         if item.phase.0.is_empty() {
             return Ok(());
         }
-        self.push_seal(&json!({"phase": *item.phase.0}), out)
+        self.push_signature(&json!({"phase": *item.phase.0}), out)
     }
 
-    /// Reasoning as it goes back: with its encrypted form, or in clear text where a server gives that instead. Without
-    /// either there is nothing to give back: by its id alone nobody finds it, as nothing is stored. Its `status` is left
-    /// out: OpenAI sends it and does not take it (`Unknown parameter: 'input[1].status'`).
-    fn seal(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there is
+    /// nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects it
+    /// (`Unknown parameter: 'input[1].status'`).
+    fn push_reasoning(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {
             return Ok(());
         }
         let summary = item.summary.as_ref().filter(|summary| summary.is_array());
-        let mut sealed = json!({"type": "reasoning", "summary": summary.unwrap_or(&Value::Array(Vec::new()))});
+        let mut item_json = json!({"type": "reasoning", "summary": summary.unwrap_or(&Value::Array(Vec::new()))});
         let texts = [("id", &item.id), ("encrypted_content", &item.encrypted_content)];
         for (key, text) in texts.iter().filter(|(_, text)| !text.0.is_empty()) {
-            sealed[*key] = (*text.0).into();
+            item_json[*key] = (*text.0).into();
         }
         if let Some(content) = content {
-            sealed["content"] = content.clone();
+            item_json["content"] = content.clone();
         }
-        self.push_seal(&sealed, out)
+        self.push_signature(&item_json, out)
     }
 
-    fn push_seal(&mut self, sealed: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let sealed = sealed.to_string();
-        self.said.count(sealed.len())?;
-        out.push(StreamEvent::Sealed(sealed));
+    fn push_signature(&mut self, item_json: &Value, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let item_json = item_json.to_string();
+        self.size.add(item_json.len())?;
+        out.push(StreamEvent::Signature(item_json));
         Ok(())
     }
 }
 
 impl Call {
-    /// The first piece, with id and name; nothing if it was given before.
+    /// Appends the first event, with id and name, unless it was announced before.
     fn announce(&mut self, announced: &mut usize, out: &mut Vec<StreamEvent>) {
         if self.index.is_none() {
             let index = *announced;
@@ -304,7 +304,7 @@ impl Call {
     }
 }
 
-/// The texts of a list of parts: what was said, declined, or thought.
+/// The texts of a list of parts: text, refusals or reasoning.
 fn parts_of(list: Option<&Value>) -> Vec<&str> {
     let parts = list.and_then(Value::as_array).into_iter().flatten();
     parts.filter_map(|part| part.get("text").or_else(|| part.get("refusal"))?.as_str()).collect()

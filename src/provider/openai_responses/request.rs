@@ -1,8 +1,7 @@
-//! A conversation becomes a Responses request.
+//! From a conversation to a Responses request.
 //!
-//! As for Chat Completions the keys stand in a fixed order, with everything that varies from one request of a
-//! conversation to the next (the tools, the effort) behind the items: a longer conversation's body begins with the bytes
-//! of a shorter one's.
+//! The items come before everything that may change between requests (the tools, the effort), so that the body of a longer
+//! conversation begins with that of a shorter one, because providers cache by prefix.
 
 use std::rc::Rc;
 
@@ -14,23 +13,21 @@ use crate::domain::tool::ToolDeclaration;
 use crate::provider::openai_responses::items::Items;
 use crate::provider::request::{self, effort, json, reasons};
 use crate::provider::turns::turns;
-use crate::provider::{Conversation, Opening};
+use crate::provider::{Conversation, ProviderRequest};
 
-/// Makes the request.
-///
 /// # Errors
-/// `BadRequest` if nothing was said, `Auth` if the key cannot stand in a header, `Usage` if the base URL
-/// or a header of the endpoint cannot be sent. No error repeats the value of a header.
-pub(super) fn open(conversation: &Conversation<'_>) -> Result<Opening> {
+/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No error
+/// repeats the value of a header.
+pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
-    Ok(Opening::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
+    Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
 
-/// `reasoning.effort` is a word (platform.openai.com/docs/guides/reasoning).
+/// Checks a thinking level for `reasoning.effort` (platform.openai.com/docs/guides/reasoning).
 ///
 /// # Errors
-/// A number of tokens was named, or the model is known not to reason.
+/// It is a number of tokens, or the model is known not to think.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     request::check_effort(model, thinking)
 }
@@ -46,11 +43,11 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     let model = &conversation.endpoint.model;
     let turns = turns(conversation.messages, &conversation.endpoint.full_name());
     if turns.is_empty() {
-        return Err(request::nothing_said());
+        return Err(request::empty_conversation());
     }
     let mut body = format!("{{\"model\":{},\"stream\":true,\"store\":false", json(model));
-    // Where nothing is stored, this is how reasoning survives; other models refuse it ("Encrypted content is not
-    // supported with this model").
+    // Needed to send reasoning back when nothing is stored. Models without reasoning reject it ("Encrypted content is
+    // not supported with this model").
     if reasons(model) {
         body.push_str(",\"include\":[\"reasoning.encrypted_content\"]");
     }
@@ -66,10 +63,10 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     Ok(body.into_bytes().into())
 }
 
-/// `strict` is true unless said otherwise, and would refuse schemas with optional properties.
+/// `strict` is true by default and rejects schemas with optional properties.
 fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
-    for (place, tool) in tools.iter().enumerate() {
-        body.push_str(if place == 0 { ",\"tools\":[" } else { "," });
+    for (index, tool) in tools.iter().enumerate() {
+        body.push_str(if index == 0 { ",\"tools\":[" } else { "," });
         let (name, about, schema) = (json(tool.name), json(tool.description), request::schema(tool)?);
         body.push_str(&format!(
             "{{\"type\":\"function\",\"name\":{name},\"description\":{about},\"parameters\":{schema},\"strict\":false}}"
@@ -81,8 +78,7 @@ fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
     Ok(())
 }
 
-/// A summary is asked for only by who asks for thinking: OpenAI gives none to organizations that it has not verified, and
-/// refuses the request.
+/// A summary is requested only with a thinking level, because OpenAI rejects the request of an unverified organization.
 fn push_reasoning(body: &mut String, model: &str, thinking: Thinking) {
     let Some(effort) = effort(model, thinking) else { return };
     let summary = if thinking == Thinking::Off { "" } else { ",\"summary\":\"auto\"" };

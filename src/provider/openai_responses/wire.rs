@@ -1,7 +1,7 @@
-//! The objects of a Responses answer, as far as they matter, with text borrowed from the stream.
+//! The objects of a Responses answer, as far as they are used, with text borrowed from the stream.
 //!
-//! Lenient as those of Chat Completions: what is absent, `null` or of an unexpected type is as good as empty. Events and
-//! items of kinds that are not known here are read like all others and then left alone.
+//! As in Chat Completions, an absent value, `null` and an unexpected type are read as empty. Events and
+//! items of unknown types are read and skipped.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,28 +14,28 @@ use crate::provider::text::{Arguments, Text};
 pub(super) struct Event<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Text<'a>,
-    /// Which item of the output it is about.
+    /// Index of its item in the output.
     pub output_index: Option<u64>,
-    /// Which part of a summary.
+    /// Index of the part of a summary.
     pub summary_index: Option<u64>,
-    /// The whole item, when it begins and when it ends.
+    /// The item, at its beginning and its end.
     #[serde(borrow)]
     pub item: Option<Item<'a>>,
     #[serde(borrow)]
     pub delta: Text<'a>,
-    /// The whole arguments, when a call ends.
+    /// The complete arguments, at the end of a call.
     #[serde(borrow)]
     pub arguments: Arguments<'a>,
-    /// The whole response, when it begins and when it ends.
+    /// The response, at its beginning and its end.
     #[serde(borrow)]
     pub response: Option<Response<'a>>,
 }
 
-/// A response: as far as it has come, or whole.
+/// A response, complete or as far as it is generated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response<'a> {
-    /// `response` where it is one.
+    /// `response`.
     #[serde(borrow)]
     pub object: Text<'a>,
     /// `completed`, `incomplete`, `failed`, `in_progress`, ...
@@ -49,7 +49,7 @@ pub(super) struct Response<'a> {
     pub error: Option<Value>,
 }
 
-/// Why a response is not whole.
+/// Why a response is incomplete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Incomplete<'a> {
@@ -65,7 +65,7 @@ pub(super) struct Item<'a> {
     pub kind: Text<'a>,
     #[serde(borrow)]
     pub id: Text<'a>,
-    /// By which the result of a call names it; `id` is only the item's.
+    /// The id that the result of a call refers to; `id` is that of the item.
     #[serde(borrow)]
     pub call_id: Text<'a>,
     #[serde(borrow)]
@@ -78,7 +78,7 @@ pub(super) struct Item<'a> {
     pub summary: Option<Value>,
     #[serde(borrow)]
     pub encrypted_content: Text<'a>,
-    /// Of a message: whether the model goes on after it (`commentary`) or not (`final_answer`).
+    /// Of a message: `commentary` if the model continues after it, or `final_answer`.
     #[serde(borrow)]
     pub phase: Text<'a>,
 }
@@ -90,15 +90,15 @@ pub(super) struct WireUsage {
     pub input_tokens: Option<u64>,
     pub input_tokens_details: Option<InputDetails>,
     pub output_tokens: Option<u64>,
-    /// US dollars, as OpenRouter tells them.
+    /// US dollars, as OpenRouter reports them.
     pub cost: Option<f64>,
 }
 
-/// What became of the tokens of the request.
+/// Details of the request's tokens.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InputDetails {
     pub cached_tokens: Option<u64>,
-    /// Those of Anthropic's models, as OpenRouter tells them.
+    /// Those of Anthropic's models, as OpenRouter reports them.
     pub cache_write_tokens: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! Paints an agent: from what is known of it to the rows of a frame. It reads and never decides.
 
 use super::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
-use crate::agent::{Agent, Asked, State};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
@@ -112,9 +112,8 @@ impl Painter<'_> {
         for part in parts {
             row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
         }
-        if let [first, keep_connection @ ..] = around.asking.as_slice() {
-            let more =
-                if keep_connection.is_empty() { String::new() } else { format!(" and {} more", keep_connection.len()) };
+        if let [first, rest @ ..] = around.asking.as_slice() {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
             row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
         }
         let used = text::width(&row.text());
@@ -150,7 +149,7 @@ impl Painter<'_> {
 
     /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
     /// above; where not even that can be said, nothing can be answered.
-    fn question_rows(&self, asked: &Asked, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
+    fn question_rows(&self, asked: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
         let yellow = Style::color(Color::Yellow);
         if !is_large_enough_to_ask(self.size) {
             return (vec![Row::of("? enlarge to answer", yellow)], true);

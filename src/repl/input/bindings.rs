@@ -16,7 +16,7 @@ pub struct Situation {
     /// The agent on the screen waits for a moment at which it sends (again).
     pub is_held_up: bool,
     /// Others work for the agent on the screen: they write summaries for a slice of it, or play a task.
-    pub has_others_at_work: bool,
+    pub has_background_work: bool,
     /// Nothing is typed.
     pub is_draft_empty: bool,
     /// Text is queued for the agent on the screen.
@@ -98,7 +98,7 @@ fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
         KeyCode::Enter if situation.is_held_up => Action::Change(Change::TryNow),
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
-        KeyCode::Escape if situation.is_busy || situation.has_others_at_work => Action::Change(Change::Interrupt),
+        KeyCode::Escape if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
         KeyCode::Escape if !situation.is_draft_empty && !situation.has_notice => Action::Edit(clear),
         KeyCode::Backspace => Action::Edit(Draft::backspace),
         KeyCode::Delete => Action::Edit(Draft::delete),
@@ -195,7 +195,7 @@ mod tests {
     fn escape_stops_the_agent_before_it_touches_the_draft() {
         let busy = Situation { is_busy: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
-        let summarised = Situation { has_others_at_work: true, ..Situation::default() };
+        let summarised = Situation { has_background_work: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &summarised), Action::Change(Change::Interrupt)));
         assert!(matches!(action_of(&press(KeyCode::Escape), &Situation::default()), Action::Edit(_)));
         let choosing = Situation { has_notice: true, ..Situation::default() };

@@ -5,14 +5,14 @@ mod bindings;
 
 use crate::agent::{Agent, State};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::draft::Draft;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::key::Key;
 use crate::domain::scrollback::{LineKind, Reader};
 use crate::reactor::{Ready, Source};
-use crate::repl::{Repl, Terminal, TerminalId, Turn};
+use crate::repl::{Repl, Terminal, Turn};
 use bindings::{Action, Direction, Situation, action_of};
 
 impl Repl {
@@ -27,7 +27,7 @@ impl Repl {
     }
 
     fn serve_terminal(&mut self, at: TerminalId, ready: &[Ready]) -> Result<Turn> {
-        let now = self.shared.clock.now();
+        let now = self.core.clock.now();
         let Some(terminal) = self.terminals.get_mut(at) else { return Ok(Turn::Continue) };
         terminal.begin_turn();
         if terminal.is_resized() {
@@ -43,7 +43,7 @@ impl Repl {
         if is_ready || is_due || terminal.has_input() {
             terminal.read_keys(now)?;
             if is_local {
-                self.reactor.rearm(Source::Terminal)?;
+                self.core.reactor.rearm(Source::Terminal)?;
             }
         }
         if terminal.is_gone() {
@@ -54,7 +54,7 @@ impl Repl {
                 return Ok(Turn::Exit);
             }
             // What one key asked for has happened before the next one is looked at.
-            self.apply_outbox();
+            self.apply_effects();
         }
         Ok(Turn::Continue)
     }
@@ -75,7 +75,7 @@ impl Repl {
             Action::Paste(text) => drop(self.edit(at, |draft| draft.paste(&text))),
             Action::Send => return Ok(self.send_draft(at, agent_id)),
             Action::Answer(allowed) => self.answer(at, agent_id, allowed),
-            Action::Change(change) => drop(self.apply_or_say(Some(at), agent_id, change)),
+            Action::Change(change) => drop(self.apply_or_notify(Origin::Terminal(at), agent_id, change)),
             Action::Scroll(rows) => self.scroll(at, agent_id, rows),
             Action::Recall(older) => self.recall(at, older),
             Action::Complete => self.complete(at, agent_id),
@@ -91,14 +91,14 @@ impl Repl {
     fn situation(&self, at: TerminalId, has_notice: bool) -> Option<Situation> {
         let terminal = self.terminals.get(at)?;
         let agent_id = terminal.focus;
-        let agent = self.roster.get(agent_id)?;
+        let agent = self.core.roster.get(agent_id)?;
         Some(Situation {
             // Only a question that the person has seen can be answered.
             is_asked: agent.question().is_some_and(|asked| terminal.has_shown(agent_id, asked.number)),
             is_whole: terminal.shows_whole_question,
-            is_busy: agent.state() != State::Idle || self.has_worktree_job(agent_id),
+            is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: self.is_held_up(self.worker(agent_id)),
-            has_others_at_work: agent.has_others_at_work(),
+            has_background_work: agent.has_background_work(),
             is_draft_empty: self.draft_at(at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,
@@ -108,7 +108,7 @@ impl Repl {
     /// What is typed at this terminal: to the agent that it looks at, or where it only watches, to nobody.
     fn draft_at(&self, at: TerminalId) -> Option<&Draft> {
         let terminal = self.terminals.get(at)?;
-        let agent = self.roster.get(terminal.focus)?;
+        let agent = self.core.roster.get(terminal.focus)?;
         Some(if terminal.mode.is_read_only { &terminal.own_draft } else { &agent.view.draft })
     }
 
@@ -118,7 +118,7 @@ impl Repl {
             terminal.revision += 1;
             return Some(act(&mut terminal.own_draft));
         }
-        self.roster.with(terminal.focus, |agent| {
+        self.core.roster.with(terminal.focus, |agent| {
             agent.view.touch();
             act(&mut agent.view.draft)
         })
@@ -132,25 +132,25 @@ impl Repl {
     /// The draft is a line for the house: a command or a message. Nothing of it is lost if it cannot be carried out.
     fn send_draft(&mut self, at: TerminalId, agent_id: AgentId) -> Turn {
         let reader = self.reader(at);
-        self.roster.with(agent_id, |agent| agent.view.scrollback.to_bottom(reader));
+        self.core.roster.with(agent_id, |agent| agent.view.scrollback.to_bottom(reader));
         let text = self.with_draft(at, Draft::take);
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Turn::Continue };
         let is_watcher = self.is_watcher(at);
         if !is_watcher {
             // The history of inputs is a convenience: a line that it cannot keep is sent all the same.
-            drop(self.shared.store.remember_input(&text));
+            drop(self.core.store.remember_input(&text));
         }
         let result = commands::read(&text, &self.command_context_at(at, agent_id));
-        let outcome = result.and_then(|result| self.carry_out(Some(at), agent_id, result));
+        let outcome = result.and_then(|result| self.apply_result(Origin::Terminal(at), agent_id, result));
         if outcome.is_ok() && !is_watcher {
             // A message has taken its draft with it; what a command was typed over is forgotten here.
-            self.keep_draft(agent_id);
+            self.core.save_draft(agent_id);
         }
         outcome.unwrap_or_else(|error| {
             if is_watcher {
                 self.with_draft(at, |draft| draft.set(&text));
             } else {
-                self.return_text(agent_id, &text);
+                self.core.return_text(agent_id, &text);
             }
             self.notice(at, error.message);
             Turn::Continue
@@ -158,9 +158,9 @@ impl Repl {
     }
 
     fn answer(&mut self, at: TerminalId, agent_id: AgentId, allowed: bool) {
-        let question = self.roster.get(agent_id).and_then(Agent::question).map(|asked| asked.number);
+        let question = self.core.roster.get(agent_id).and_then(Agent::question).map(|asked| asked.number);
         if let Some(question) = question {
-            self.apply_or_say(Some(at), agent_id, Change::Answer { question, allowed });
+            self.apply_or_notify(Origin::Terminal(at), agent_id, Change::Answer { question, allowed });
         }
     }
 
@@ -172,10 +172,10 @@ impl Repl {
     }
 
     /// Says something that was asked for: in the text of the agent, or where that belongs to others, to the asker alone.
-    pub(super) fn tell(&mut self, origin: Option<TerminalId>, agent_id: AgentId, kind: LineKind, text: &str) {
-        match origin.filter(|at| self.is_watcher(*at)) {
+    pub(super) fn tell(&mut self, origin: Origin, agent_id: AgentId, kind: LineKind, text: &str) {
+        match origin.terminal().filter(|at| self.is_watcher(*at)) {
             Some(at) => self.notice(at, text.to_owned()),
-            None => self.note(agent_id, kind, text),
+            None => self.core.note(agent_id, kind, text),
         }
     }
 
@@ -186,7 +186,7 @@ impl Repl {
         terminal.revision += 1;
         let (width, height) = (super::draw::text_width(terminal.size.0), terminal.text_rows);
         let page = isize::try_from(height.saturating_sub(2).max(1)).unwrap_or(1);
-        let is_at_top = self.roster.with(agent_id, |agent| {
+        let is_at_top = self.core.roster.with(agent_id, |agent| {
             let scrollback = &mut agent.view.scrollback;
             match by {
                 bindings::Scroll::Rows(rows) => scrollback.scroll(reader, rows, width, height),
@@ -195,7 +195,7 @@ impl Repl {
                 bindings::Scroll::Bottom => scrollback.to_bottom(reader),
             }
             let is_at_top = agent.view.scrollback.is_at_top(reader, width, height);
-            if reader == Reader::Everybody {
+            if reader == Reader::Shared {
                 agent.view.touch();
             }
             is_at_top
@@ -215,7 +215,7 @@ impl Repl {
             (Some(n), true) => Some(n + 1),
             (Some(n), false) => n.checked_sub(1),
         };
-        let text = next.and_then(|n| self.shared.store.input(n).ok().flatten());
+        let text = next.and_then(|n| self.core.store.input(n).ok().flatten());
         if next.is_some() && text.is_none() {
             return;
         }
@@ -237,22 +237,22 @@ impl Repl {
 
     fn go(&mut self, at: TerminalId, agent_id: AgentId, direction: Direction) {
         let to = match direction {
-            Direction::Parent => self.roster.parent(agent_id),
-            Direction::NewestChild => self.roster.children(agent_id).next_back(),
-            Direction::Sibling(step) => self.roster.sibling(agent_id, step),
-            Direction::Nth(n) => self.roster.nth(n),
+            Direction::Parent => self.core.roster.parent(agent_id),
+            Direction::NewestChild => self.core.roster.children(agent_id).next_back(),
+            Direction::Sibling(step) => self.core.roster.sibling(agent_id, step),
+            Direction::Nth(n) => self.core.roster.nth(n),
         };
         match to.filter(|to| *to != agent_id) {
-            Some(to) => drop(self.apply_or_say(Some(at), agent_id, Change::Switch(to))),
+            Some(to) => drop(self.apply_or_notify(Origin::Terminal(at), agent_id, Change::Switch(to))),
             None => self.notice(at, "there is no agent in that direction: /agents shows the tree".into()),
         }
     }
 }
 
 fn shared_beginning(texts: &[String]) -> String {
-    let Some((first, keep_connection)) = texts.split_first() else { return String::new() };
+    let Some((first, rest)) = texts.split_first() else { return String::new() };
     let mut shared = first.as_str();
-    for text in keep_connection {
+    for text in rest {
         let same = shared.char_indices().zip(text.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
         shared = &shared[..same.unwrap_or_else(|| shared.len().min(text.len()))];
     }

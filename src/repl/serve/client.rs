@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::wire::Response;
 use crate::reactor::{Reactor, Source};
 use crate::repl::terminals::Terminals;
-use crate::repl::{Terminal, TerminalId, ViewerId};
+use crate::repl::{Terminal, ViewerId};
 use crate::socket::{Connection, Listener};
 
 /// So many clients may be there at once. For one more, the one goes that has been silent longest.
@@ -191,7 +191,7 @@ impl Serving {
             let ClientState::Terminal(at) = client.state else { return 0 };
             terminals.get(at).map_or(0, Terminal::kept)
         };
-        let kept = |client: &Client| client.connection.kept() + typed(client);
+        let kept = |client: &Client| client.connection.buffered() + typed(client);
         let all: usize = self.clients.values().map(kept).sum();
         let greediest = self.clients.iter().max_by_key(|(_, client)| kept(client));
         greediest.filter(|_| all > MOST_KEPT).map(|(number, _)| *number)

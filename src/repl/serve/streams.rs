@@ -63,8 +63,8 @@ impl Repl {
     pub(super) fn tell_rest(&mut self, number: u64) {
         let Some(client) = self.serving.clients.get(&number) else { return };
         let ClientState::Waiting { agent_id, until } = client.state else { return };
-        let is_late = until.is_some_and(|until| until <= self.shared.clock.now());
-        if !self.is_at_rest(agent_id) && !is_late {
+        let is_late = until.is_some_and(|until| until <= self.core.clock.now());
+        if !self.core.is_at_rest(agent_id) && !is_late {
             return;
         }
         let told = match self.end_of_wait(agent_id) {
@@ -80,10 +80,10 @@ impl Repl {
     /// It is not, and the time is over.
     fn end_of_wait(&self, agent_id: AgentId) -> Result<Status> {
         let status = self.status(agent_id)?;
-        if self.is_at_rest(agent_id) {
+        if self.core.is_at_rest(agent_id) {
             return Ok(status);
         }
-        let queued = self.roster.get(agent_id).map_or(0, |agent| agent.queue.len());
+        let queued = self.core.roster.get(agent_id).map_or(0, |agent| agent.queue.len());
         let words = format!("the time is over: {} is {}, {queued} queued", self.label_of(agent_id), status.name());
         Err(Error::new(ErrorKind::Timeout, words))
     }

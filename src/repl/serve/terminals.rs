@@ -3,10 +3,11 @@
 use super::client::{Client, ClientState};
 use super::requests::usage;
 use crate::base::error::Result;
+use crate::base::id::TerminalId;
 use crate::base::text;
 use crate::commands;
 use crate::domain::wire::{Request, Response, TerminalFacts};
-use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalId, TerminalMode, TerminalRequest};
+use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
 
 /// Keys that a terminal may be ahead of the house, in bytes: more are not looked at before these are.
@@ -28,13 +29,14 @@ impl Repl {
         is_read_only: bool,
         terminal: &TerminalFacts,
     ) -> Result<TerminalId> {
-        let named = agent_id.map(|agent_id| commands::agent_called(&self.roster, agent_id)).transpose()?;
+        let named = agent_id.map(|agent_id| commands::agent_called(&self.core.roster, agent_id)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|at| Some(self.terminals.get(at)?.focus));
-        let last = named.or(self.serving.last_focus).or_else(newest).or(self.roster.nth(0));
+        let last = named.or(self.serving.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = last.expect("there is at least agent 0");
-        let TerminalFacts { color, attributes, unicode, is_in_tmux, .. } = *terminal;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux } = *terminal;
         let palette = Palette { color, attributes, unicode };
-        let device = RemoteTerminal { size: bounded(terminal.size), palette, is_in_tmux, ..RemoteTerminal::default() };
+        let device =
+            RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
         Ok(self.attach_device(Device::Remote(device), focus, TerminalMode { is_read_only, is_attached: true }))
     }
 
@@ -42,8 +44,8 @@ impl Repl {
     pub(super) fn on_terminal_line(&mut self, at: TerminalId, ask: Request) -> Result<()> {
         let Some(terminal) = self.terminal_at(at) else { return Ok(()) };
         match ask {
-            Request::Keys(keys) => terminal.remote().map(|remote| remote.input.extend(keys)),
-            Request::Size(columns, rows) => terminal.remote().map(|remote| remote.size = bounded((columns, rows))),
+            Request::Keys { keys } => terminal.remote().map(|remote| remote.input.extend(keys)),
+            Request::Size { columns, rows } => terminal.remote().map(|remote| remote.size = bounded((columns, rows))),
             Request::Redraw => {
                 terminal.redraw();
                 None
@@ -90,12 +92,12 @@ impl Repl {
         }
         // Behind the frame; where that was not taken, when it is.
         if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
-            client.tell(&Response::Suspend);
+            client.tell(&Response::Suspend {});
         }
     }
 
     fn detach_client(&mut self, number: u64) {
-        let agents = text::counted(self.roster.len(), "agent goes on", "agents go on");
+        let agents = text::counted(self.core.roster.len(), "agent goes on", "agents go on");
         let last = Response::End(format!("detached: {agents}"));
         self.end_what_is_under_way(number);
         if let Some(client) = self.serving.clients.get_mut(&number) {

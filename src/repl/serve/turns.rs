@@ -15,13 +15,12 @@ use super::client::{ClientState, Serving};
 use super::requests::usage;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, ClientId};
 use crate::commands;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
-use crate::repl::apply::agent_gone;
+use crate::repl::core::agent_gone;
 use crate::repl::{Repl, ViewerId};
-use crate::store::QueueId;
 
 /// A turn that a client has asked for.
 pub(super) struct ClientTurn {
@@ -36,8 +35,8 @@ pub(super) struct ClientTurn {
 }
 
 enum Stage {
-    /// As this entry of the agent's queue.
-    Queued(QueueId),
+    /// In the agent's queue, as the entry with this client as its origin.
+    Queued,
     /// It is read.
     UnderWay(ViewerId),
     /// The house is left, and cuts it: it is read until the connection ends, and has no end of its own.
@@ -50,7 +49,7 @@ impl ClientTurn {
     /// Who reads for it, and the number of the chunk before which that ends.
     pub fn reading(&self) -> Option<(ViewerId, u64)> {
         match self.stage {
-            Stage::Queued(_) => None,
+            Stage::Queued => None,
             Stage::UnderWay(viewer) | Stage::Forsaken(viewer) => Some((viewer, u64::MAX)),
             Stage::Over(viewer, until) => Some((viewer, until)),
         }
@@ -106,48 +105,47 @@ impl Repl {
     /// As [`Repl::submit`] does it, but never a command: a text that begins with a slash is said as it stands.
     pub(super) fn begin_turn_for_client(
         &mut self,
+        number: u64,
         agent_id: &str,
         text: String,
         most: Option<u32>,
     ) -> Result<ClientState> {
-        let agent_id = commands::agent_called(&self.roster, agent_id)?;
+        let agent_id = commands::agent_called(&self.core.roster, agent_id)?;
         if text.trim().is_empty() {
             return Err(usage("there is nothing to send: the text is empty"));
         }
-        let newest = |repl: &Self| repl.roster.get(agent_id).and_then(|agent| agent.queue.back()).map(|entry| entry.id);
+        let origin = Origin::Client(ClientId(number));
         let viewer = self.attach_to_last(agent_id, 0)?;
-        let before = newest(self);
-        if let Err(error) = self.apply_change(None, agent_id, Change::Submit(text)) {
+        if let Err(error) = self.apply_change(origin, agent_id, Change::Submit(text)) {
             self.detach(viewer);
             return Err(error);
         }
-        let stage = match newest(self).filter(|id| Some(*id) != before) {
-            Some(id) => {
-                self.detach(viewer);
-                Stage::Queued(id)
-            }
-            None => Stage::UnderWay(viewer),
+        let stage = if self.is_queued(agent_id, origin) {
+            self.detach(viewer);
+            Stage::Queued
+        } else {
+            Stage::UnderWay(viewer)
         };
         Ok(ClientState::Turn(ClientTurn { agent_id, stage, most, requests: 0, is_limited: false }))
     }
 
-    /// What this agent has in its queue under this name is said in a moment.
-    pub(in crate::repl) fn on_turn_begins(&mut self, agent_id: AgentId, id: QueueId) {
-        let is_it = |turn: &ClientTurn| {
-            turn.agent_id == agent_id && matches!(turn.stage, Stage::Queued(queued) if queued == id)
-        };
-        if !self.serving.turns().any(is_it) {
+    /// The turn of a queued text begins; a client may have sent it.
+    pub(in crate::repl) fn on_turn_begins(&mut self, agent_id: AgentId, origin: Origin) {
+        let Origin::Client(ClientId(number)) = origin else { return };
+        if self.serving.turn_of(number).is_none_or(|turn| turn.agent_id != agent_id) {
             return;
         }
         // Nothing is read for that, so it cannot fail.
         let Ok(viewer) = self.attach_to_last(agent_id, 0) else { return };
-        self.serving.turns_mut().filter(|turn| is_it(turn)).for_each(|turn| turn.stage = Stage::UnderWay(viewer));
+        if let Some(turn) = self.serving.turn_of(number) {
+            turn.stage = Stage::UnderWay(viewer);
+        }
     }
 
     /// A turn of this agent has ended; the next one has not begun.
     pub(in crate::repl) fn on_turn_ended(&mut self, agent_id: AgentId) {
         // The news of an earlier end may come when the next turn is under way already.
-        let Some(agent) = self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle) else { return };
+        let Some(agent) = self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle) else { return };
         let next = agent.output.next();
         for turn in self.serving.turns_mut().filter(|turn| turn.agent_id == agent_id) {
             if let Stage::UnderWay(viewer) = turn.stage {
@@ -165,22 +163,13 @@ impl Repl {
         }
     }
 
-    /// Entries of a queue have other names now: from the old ones to the new ones.
-    pub(in crate::repl) fn on_queue_renamed(&mut self, agent_id: AgentId, name: impl Fn(QueueId) -> QueueId) {
-        for turn in self.serving.turns_mut().filter(|turn| turn.agent_id == agent_id) {
-            if let Stage::Queued(id) = &mut turn.stage {
-                *id = name(*id);
-            }
-        }
-    }
-
     /// Does what there is to do for it, and tells the client what is new.
     pub(super) fn tell_turn(&mut self, number: u64) {
         let Some(turn) = self.serving.turn_of(number) else { return };
         let agent_id = turn.agent_id;
         match turn.stage {
-            Stage::Queued(id) => {
-                if let Err(error) = self.push_queue(number, agent_id, id) {
+            Stage::Queued => {
+                if let Err(error) = self.push_queue(number, agent_id) {
                     self.answer_client(number, &Response::from(&error));
                 }
             }
@@ -192,10 +181,10 @@ impl Repl {
                         .turns_mut()
                         .filter(|turn| turn.is_under_way(agent_id))
                         .for_each(|turn| turn.is_limited = true);
-                    self.with_agent(agent_id, Agent::interrupt);
+                    self.core.with_agent(agent_id, Agent::interrupt);
                 }
                 if is_refused || is_limited {
-                    self.apply_outbox();
+                    self.apply_effects();
                 }
             }
             Stage::Forsaken(_) | Stage::Over(..) => {}
@@ -207,16 +196,17 @@ impl Repl {
     ///
     /// # Errors
     /// Its turn will never come.
-    fn push_queue(&mut self, number: u64, agent_id: AgentId, id: QueueId) -> Result<()> {
-        if !self.waits_in_vain(agent_id, id) {
+    fn push_queue(&mut self, number: u64, agent_id: AgentId) -> Result<()> {
+        let origin = Origin::Client(ClientId(number));
+        if !self.waits_in_vain(agent_id, origin) {
             return Ok(());
         }
         self.resume(agent_id);
         if self.serving.turn_of(number).is_some_and(|turn| turn.is_under_way(agent_id)) {
             return Ok(());
         }
-        let Some(agent) = self.roster.get(agent_id) else { return Err(agent_gone()) };
-        let words = if agent.queue.iter().all(|entry| entry.id != id) {
+        let Some(agent) = self.core.roster.get(agent_id) else { return Err(agent_gone()) };
+        let words = if agent.queue.iter().all(|entry| entry.origin != origin) {
             "somebody took the text out of the queue of this agent before its turn came"
         } else if agent.state() == State::Idle {
             "what is queued for this agent cannot be carried out: /queue shows it"
@@ -226,23 +216,28 @@ impl Repl {
         Err(Error::new(ErrorKind::System, words))
     }
 
-    fn waits_in_vain(&self, agent_id: AgentId, id: QueueId) -> bool {
-        self.roster
-            .get(agent_id)
-            .is_none_or(|agent| agent.state() == State::Idle || agent.queue.iter().all(|entry| entry.id != id))
+    fn waits_in_vain(&self, agent_id: AgentId, origin: Origin) -> bool {
+        let is_idle = self.core.roster.get(agent_id).is_none_or(|agent| agent.state() == State::Idle);
+        is_idle || !self.is_queued(agent_id, origin)
+    }
+
+    fn is_queued(&self, agent_id: AgentId, origin: Origin) -> bool {
+        self.core.roster.get(agent_id).is_some_and(|agent| agent.queue.iter().any(|entry| entry.origin == origin))
     }
 
     /// Whether it waits to make a request that is one too many.
     fn wants_too_much(&self, agent_id: AgentId) -> bool {
-        let mail_waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(agent_id);
-        self.serving.is_spent(agent_id) && self.roster.get(agent_id).is_some_and(mail_waits)
+        let waits = |agent: &Agent| agent.state() == State::WaitingForLlm && self.is_first_try(agent_id);
+        self.serving.is_spent(agent_id) && self.core.roster.get(agent_id).is_some_and(waits)
     }
 
     /// Whether something is to be done for it, without news and whether or not the client takes anything.
-    pub(super) fn has_to_do_for_turn(&self, turn: &ClientTurn) -> bool {
+    pub(super) fn has_to_do_for_turn(&self, number: u64, turn: &ClientTurn) -> bool {
         match turn.stage {
-            Stage::Queued(id) => self.waits_in_vain(turn.agent_id, id),
-            Stage::UnderWay(_) => self.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id),
+            Stage::Queued => self.waits_in_vain(turn.agent_id, Origin::Client(ClientId(number))),
+            Stage::UnderWay(_) => {
+                self.core.roster.asking().contains(&turn.agent_id) || self.wants_too_much(turn.agent_id)
+            }
             Stage::Forsaken(_) | Stage::Over(..) => false,
         }
     }
@@ -250,7 +245,7 @@ impl Repl {
     /// Whether there is something to tell the client.
     pub(super) fn has_to_tell_of(&self, turn: &ClientTurn) -> bool {
         match turn.stage {
-            Stage::Queued(_) => false,
+            Stage::Queued => false,
             Stage::UnderWay(viewer) | Stage::Forsaken(viewer) => self.has_unread(viewer),
             Stage::Over(..) => true,
         }
@@ -261,15 +256,16 @@ impl Repl {
         let Some(turn) = self.serving.turn_of(number) else { return Ok(()) };
         let agent_id = turn.agent_id;
         match turn.stage {
-            Stage::Queued(id) => {
-                let queue = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
-                let entry: Vec<_> = queue.filter(|entry| entry.id == id).cloned().collect();
-                self.drop_queued(agent_id, &entry)?;
+            Stage::Queued => {
+                let queue = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter();
+                let entry: Vec<_> =
+                    queue.filter(|entry| entry.origin == Origin::Client(ClientId(number))).cloned().collect();
+                self.core.drop_queued(agent_id, &entry)?;
                 let words = "it was cut before its turn came: nothing was said";
                 self.answer_client(number, &Response::from(&Error::new(ErrorKind::System, words)));
                 Ok(())
             }
-            Stage::UnderWay(_) => self.apply_change(None, agent_id, Change::Interrupt),
+            Stage::UnderWay(_) => self.apply_change(Origin::Internal, agent_id, Change::Interrupt),
             Stage::Forsaken(_) | Stage::Over(..) => Ok(()),
         }
     }

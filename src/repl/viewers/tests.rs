@@ -3,22 +3,22 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::agent::{FIRST, KEPT};
+use crate::agent::{FIRST_CHUNK, OUTPUT_LIMITS};
 use crate::base::clock::Clock;
-use crate::domain::chunk::Status;
+use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::domain::message::{Body, Reply};
-use crate::domain::slice::Spec;
+use crate::domain::slice::SliceSpec;
 use crate::store::Store;
 
-fn command_context() -> Repl {
+fn repl() -> Repl {
     Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual(), None).unwrap()
 }
 
 fn says(repl: &mut Repl, agent_id: AgentId, text: &str) {
     // Not into the scrollback as well: that takes its time, and nobody looks there.
-    repl.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
+    repl.core.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
 }
 
 fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
@@ -55,8 +55,8 @@ struct Said {
 
 impl Said {
     fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
-        let (begin, next) = repl.filled_bounds(agent_id).unwrap();
-        let output = &repl.roster.get(agent_id).unwrap().output;
+        let (begin, next) = repl.core.filled_bounds(agent_id).unwrap();
+        let output = &repl.core.roster.get(agent_id).unwrap().output;
         let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
         let kept: VecDeque<_> = (begin..next).map(chunk).collect();
         let held = kept.iter().map(|(_, length, _)| length).sum();
@@ -68,7 +68,7 @@ impl Said {
         self.kept.push_back((self.next, length, chunk));
         self.next += 1;
         self.held += length;
-        while self.kept.len() > KEPT.records || self.held > KEPT.bytes && self.kept.len() > 1 {
+        while self.kept.len() > OUTPUT_LIMITS.records || self.held > OUTPUT_LIMITS.bytes && self.kept.len() > 1 {
             self.held -= self.kept.pop_front().map_or(0, |(_, length, _)| length);
         }
     }
@@ -94,7 +94,7 @@ struct Scene {
 
 impl Scene {
     fn new(seed: u64) -> Self {
-        let mut repl = command_context();
+        let mut repl = repl();
         let agents = [(); 3].map(|()| repl.create(None, None).unwrap());
         let said = agents.map(|agent_id| Said::of(&mut repl, agent_id)).into_iter().collect();
         Self { repl, dice: Dice(seed), said, looking: Vec::new() }
@@ -110,15 +110,15 @@ impl Scene {
             return;
         }
         let (count, length) = match self.dice.below(16) {
-            0 => (KEPT.records as u64 + self.dice.below(3) - 1, 3),
-            1 => (3, KEPT.bytes / 3 + self.dice.below(3) as usize),
-            2 => (1, KEPT.bytes + 5),
+            0 => (OUTPUT_LIMITS.records as u64 + self.dice.below(3) - 1, 3),
+            1 => (3, OUTPUT_LIMITS.bytes / 3 + self.dice.below(3) as usize),
+            2 => (1, OUTPUT_LIMITS.bytes + 5),
             _ => (self.dice.below(40), self.dice.below(5_000) as usize),
         };
         for n in 0..count {
             let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
             // Not into the scrollback as well: that takes its time, and nobody looks there.
-            self.repl.roster.with(self.said[at].agent_id, |agent| agent.output.push(&chunk));
+            self.repl.core.roster.with(self.said[at].agent_id, |agent| agent.output.push(&chunk));
             self.said[at].add(chunk);
         }
     }
@@ -132,7 +132,7 @@ impl Scene {
         let (attached, next) = match kind {
             0..=2 => {
                 let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
-                let place = Place { epoch, number };
+                let place = Position { epoch, number };
                 (self.repl.attach(said.agent_id, Some(&place)), if is_known { number } else { said.begin })
             }
             3 => (self.repl.attach(said.agent_id, None), said.begin),
@@ -171,14 +171,14 @@ impl Scene {
             let which = self.dice.below(self.looking.len() as u64) as usize;
             let left = self.looking.swap_remove(which);
             self.repl.detach(left.id);
-            assert_eq!(self.repl.read(left.id, 1), over());
+            assert_eq!(self.repl.read(left.id, 1), ViewerOutput { is_over: true, ..ViewerOutput::default() });
         }
     }
 
     fn kill(&mut self) {
         let at = self.one();
         if !self.said[at].is_dead && self.dice.below(30) == 0 {
-            let (root, victim) = (self.repl.roster.nth(0).unwrap(), self.said[at].agent_id);
+            let (root, victim) = (self.repl.core.roster.nth(0).unwrap(), self.said[at].agent_id);
             self.repl.ask(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
             self.said[at].add(Chunk::Mark("killed".into()));
             self.said[at].add(Chunk::Status(Status::Dead));
@@ -190,9 +190,9 @@ impl Scene {
     fn assert_nothing_is_left_over(&self) {
         for (at, said) in self.said.iter().enumerate().filter(|(_, said)| said.is_dead) {
             let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
-            assert_eq!(self.repl.viewers.gone.contains_key(&said.agent_id), is_wanted);
+            assert_eq!(self.repl.core.viewers.kept().contains(&said.agent_id), is_wanted);
         }
-        assert_eq!(self.repl.viewers.open.len(), self.looking.len());
+        assert_eq!(self.repl.core.viewers.len(), self.looking.len());
     }
 }
 
@@ -215,8 +215,8 @@ fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says(
 
 #[test]
 fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed() {
-    for (length, most) in [(1, KEPT.records), (KEPT.bytes / 4, 4)] {
-        let mut repl = command_context();
+    for (length, most) in [(1, OUTPUT_LIMITS.records), (OUTPUT_LIMITS.bytes / 4, 4)] {
+        let mut repl = repl();
         let agent_id = repl.create(None, None).unwrap();
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
         let born = read_all(&mut repl, viewer).chunks.len();
@@ -234,50 +234,50 @@ fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed()
 
 #[test]
 fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_a_gap() {
-    let mut repl = command_context();
-    let root = repl.roster.nth(0).unwrap();
-    repl.shared.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
-    (0..=KEPT.records).for_each(|_| says(&mut repl, root, "x"));
+    let mut repl = repl();
+    let root = repl.core.roster.nth(0).unwrap();
+    repl.core.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
+    (0..=OUTPUT_LIMITS.records).for_each(|_| says(&mut repl, root, "x"));
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
-    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.roster.get(root).unwrap().output.next() - FIRST);
+    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.roster.get(root).unwrap().output.next() - FIRST_CHUNK);
     assert!(seen.chunks.iter().all(|one| one.chunk == Chunk::Note("x".into())));
 }
 
 #[test]
 fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read_twice() {
-    let mut repl = command_context();
-    let root = repl.roster.nth(0).unwrap();
+    let mut repl = repl();
+    let root = repl.core.roster.nth(0).unwrap();
     let said = |n: usize| Body::User(n.to_string());
-    repl.shared.store.append(root, (0..KEPT.records + 500).map(said).collect(), 0).unwrap();
+    repl.core.store.append(root, (0..OUTPUT_LIMITS.records + 500).map(said).collect(), 0).unwrap();
     let live = read_live(&repl, root);
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
-    assert_eq!((seen.missed, seen.chunks.len()), (0, KEPT.records));
+    assert_eq!((seen.missed, seen.chunks.len()), (0, OUTPUT_LIMITS.records));
     assert_eq!(seen.chunks[0].chunk, Chunk::User((500 + live).to_string()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
-    assert_eq!(repl.roster.get(root).unwrap().output.wants_older_than(), None);
+    assert_eq!(repl.core.roster.get(root).unwrap().output.wants_older_than(), None);
     let again = repl.attach(root, None).unwrap();
     assert_eq!(read_all(&mut repl, again), seen);
 }
 
 fn read_live(repl: &Repl, agent_id: AgentId) -> usize {
-    let output = &repl.roster.get(agent_id).unwrap().output;
-    (output.next() - FIRST) as usize
+    let output = &repl.core.roster.get(agent_id).unwrap().output;
+    (output.next() - FIRST_CHUNK) as usize
 }
 
 #[test]
 fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
-    let mut repl = command_context();
+    let mut repl = repl();
     let agent_id = repl.create(None, None).unwrap();
     let piece = |n: usize| {
         Body::Assistant(Reply {
-            text: format!("{n}").repeat(KEPT.bytes / 5),
+            text: format!("{n}").repeat(OUTPUT_LIMITS.bytes / 5),
             thinking: "hm".into(),
             ..Reply::default()
         })
     };
-    repl.shared.store.append(agent_id, (0..9).map(piece).collect(), 0).unwrap();
+    repl.core.store.append(agent_id, (0..9).map(piece).collect(), 0).unwrap();
     let viewer = repl.attach(agent_id, None).unwrap();
     let seen = read_all(&mut repl, viewer);
     let texts = seen.chunks.iter().filter(|one| matches!(one.chunk, Chunk::Text(_))).count();
@@ -287,17 +287,17 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
 
 #[test]
 fn nobody_can_look_at_an_errand() {
-    let mut repl = command_context();
-    let root = repl.roster.nth(0).unwrap();
-    repl.shared.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
-    repl.ask(root, Change::Slice(Spec::parse("summarize:0:1").unwrap())).unwrap();
-    let summary_job = repl.summary_job_for(root).expect("a summary is being written");
+    let mut repl = repl();
+    let root = repl.core.roster.nth(0).unwrap();
+    repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
+    repl.ask(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
+    let summary_job = repl.core.roster.get(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
 
 #[test]
 fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
-    let mut repl = command_context();
+    let mut repl = repl();
     let agents = [(); 10].map(|()| repl.create(None, None).unwrap());
     for cycle in 0..100 {
         let viewers = agents.map(|agent_id| repl.attach(agent_id, None).unwrap());
@@ -309,15 +309,15 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
             repl.detach(viewer);
         }
     }
-    assert!(repl.viewers.open.is_empty() && repl.viewers.gone.is_empty() && !repl.has_to_tell());
-    let (root, first) = (repl.roster.nth(0).unwrap(), agents[0]);
+    assert!(repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty() && !repl.has_unread_callback());
+    let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.ask(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
-    assert!(repl.viewers.gone.is_empty(), "nobody looked");
+    assert!(repl.core.viewers.kept().is_empty(), "nobody looked");
 }
 
 #[test]
 fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones() {
-    let mut repl = command_context();
+    let mut repl = repl();
     let agent_id = repl.create(None, None).unwrap();
     let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let ears = std::rc::Rc::clone(&told);
@@ -325,11 +325,11 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
         ears.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let place = Place { epoch: repl.epoch().to_owned(), number: repl.bounds(agent_id).unwrap().1 };
+    let place = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&place), Box::new(tell)).unwrap();
-    assert!(!repl.has_to_tell());
+    assert!(!repl.has_unread_callback());
     (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, agent_id, "x"));
-    while repl.has_to_tell() {
+    while repl.has_unread_callback() {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
@@ -338,5 +338,5 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
     assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
-    assert!(told.borrow().last() == Some(&1) && repl.viewers.open.is_empty() && repl.viewers.gone.is_empty());
+    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty());
 }

@@ -1,5 +1,5 @@
-//! How several answers become one: pure functions over results. Errors of members stand in no answer; they are told
-//! apart ([`super::result::failures`]).
+//! Combines several answers into one: pure functions over results. Errors of members are never part of an answer; they
+//! are reported apart ([`super::result::failures`]).
 
 use std::collections::BTreeSet;
 
@@ -8,159 +8,158 @@ use super::result::MemberResult;
 use super::settings::Aggregation;
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// What stands between two answers that are put behind one another.
-const BETWEEN: &str = "\n---\n";
-/// The most points for parts of a score: see [`score`].
-const MOST_FOR_LENGTH: usize = 40;
-const MOST_FOR_SENTENCES: usize = 30;
+/// Separates concatenated answers.
+const SEPARATOR: &str = "\n---\n";
+/// Upper bounds for two parts of a score: see [`score`].
+const MAX_LENGTH_POINTS: usize = 40;
+const MAX_SENTENCE_POINTS: usize = 30;
 
 /// One answer made of many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregated {
-    /// The answer.
+    /// The combined or chosen answer.
     pub text: String,
-    /// Which result it is, where it is one of them.
+    /// The index of the result that was chosen; `None` if the answer was combined from several.
     pub chosen: Option<usize>,
-    /// What a person should be told about how it came to be, a line each.
+    /// Remarks for the user on how the answer was made, a line each.
     pub notes: Vec<String>,
 }
 
-/// Makes one answer of those results that have one.
+/// Combines the answers of all results that have one.
 ///
 /// # Errors
-/// Nobody answered; for [`Aggregation::Vote`], nobody said anything.
-pub fn aggregate(how: Aggregation, results: &[MemberResult]) -> Result<Aggregated> {
+/// No member answered; for [`Aggregation::Vote`], all answers are blank.
+pub fn aggregate(aggregation: Aggregation, results: &[MemberResult]) -> Result<Aggregated> {
     let answers = answers(results);
     if answers.is_empty() {
-        return Err(agent_gone(results));
+        return Err(no_answers(results));
     }
-    match how {
-        Aggregation::Concatenate => Ok(made_of_all(concatenate(&answers))),
-        Aggregation::Merge => Ok(made_of_all(merge(&answers))),
+    match aggregation {
+        Aggregation::Concatenate => Ok(combined(concatenate(&answers))),
+        Aggregation::Merge => Ok(combined(merge(&answers))),
         Aggregation::Vote => vote(&answers),
         Aggregation::SelectBest => Ok(select_best(&answers)),
         Aggregation::FirstSuccess => Ok(first_success(results, &answers)),
     }
 }
 
-/// An answer and which result it is.
+/// The index of a result and its answer.
 type Answer<'a> = (usize, &'a str);
 
-/// All answers in the order of the members.
+/// All answers in member order.
 pub(super) fn answers(results: &[MemberResult]) -> Vec<Answer<'_>> {
-    results.iter().enumerate().filter_map(|(at, result)| Some((at, result.answer()?))).collect()
+    results.iter().enumerate().filter_map(|(index, result)| Some((index, result.answer()?))).collect()
 }
 
-fn agent_gone(results: &[MemberResult]) -> Error {
-    let words = match results {
-        [] => "the task has no members: nobody can answer it".into(),
-        [one] => format!("{} did not answer: {}", one.member, one.error().unwrap_or_default()),
+fn no_answers(results: &[MemberResult]) -> Error {
+    let message = match results {
+        [] => "the task has no members".into(),
+        [result] => format!("{} did not answer: {}", result.member, result.error().unwrap_or_default()),
         [first, ..] => {
-            let why = first.error().unwrap_or_default();
-            format!("none of {} members answered - {}: {why}", results.len(), first.member)
+            let error = first.error().unwrap_or_default();
+            format!("none of {} members answered; {}: {error}", results.len(), first.member)
         }
     };
     let kind = results.iter().find_map(MemberResult::failure);
-    Error::new(kind.unwrap_or(ErrorKind::System), words)
+    Error::new(kind.unwrap_or(ErrorKind::System), message)
 }
 
-const fn made_of_all(text: String) -> Aggregated {
+const fn combined(text: String) -> Aggregated {
     Aggregated { text, chosen: None, notes: Vec::new() }
 }
 
-fn one_of_them((at, text): Answer<'_>) -> Aggregated {
-    Aggregated { text: text.to_owned(), chosen: Some(at), notes: Vec::new() }
+fn single((index, text): Answer<'_>) -> Aggregated {
+    Aggregated { text: text.to_owned(), chosen: Some(index), notes: Vec::new() }
 }
 
 fn concatenate(answers: &[Answer<'_>]) -> String {
     let texts: Vec<&str> = answers.iter().map(|(_, text)| *text).collect();
-    texts.join(BETWEEN)
+    texts.join(SEPARATOR)
 }
 
-/// The answer that most members gave, white space around it aside. Of several the one that was given first in the order
-/// of the members. Who said nothing has no vote.
+/// The most frequent answer, compared without surrounding white space. Ties go to the earliest member; blank answers do
+/// not count.
 fn vote(answers: &[Answer<'_>]) -> Result<Aggregated> {
     let votes: Vec<Answer<'_>> =
-        answers.iter().map(|(at, text)| (*at, text.trim())).filter(|(_, text)| !text.is_empty()).collect();
+        answers.iter().map(|(index, text)| (*index, text.trim())).filter(|(_, text)| !text.is_empty()).collect();
     let count = |text: &str| votes.iter().filter(|(_, other)| *other == text).count();
     let best = first_max(&votes, |(_, text)| count(text));
-    best.map(one_of_them)
-        .ok_or_else(|| Error::new(ErrorKind::System, "all answers are blank: there is nothing to vote on"))
+    best.map(single).ok_or_else(|| Error::new(ErrorKind::System, "no votes: all answers are blank"))
 }
 
 fn select_best(answers: &[Answer<'_>]) -> Aggregated {
-    first_max(answers, |(_, text)| score(text)).map(one_of_them).expect("there is an answer")
+    first_max(answers, |(_, text)| score(text)).map(single).expect("there is an answer")
 }
 
-/// The one that ended first; of several in the same moment the earliest member's.
+/// The answer that was finished first; ties go to the earliest member.
 fn first_success(results: &[MemberResult], answers: &[Answer<'_>]) -> Aggregated {
-    let first = answers.iter().copied().min_by_key(|(at, _)| results[*at].ended_at);
-    first.map(one_of_them).expect("there is an answer")
+    let first = answers.iter().copied().min_by_key(|(index, _)| results[*index].ended_at);
+    first.map(single).expect("there is an answer")
 }
 
-/// The first of those with the most.
-fn first_max<T: Copy, K: Ord>(all: &[T], key: impl Fn(&T) -> K) -> Option<T> {
-    all.iter().copied().rev().max_by_key(key)
+/// The first item with the highest key.
+fn first_max<T: Copy, K: Ord>(items: &[T], key: impl Fn(&T) -> K) -> Option<T> {
+    items.iter().copied().rev().max_by_key(key)
 }
 
-/// How good an answer looks: up to 40 for its length (1 for 100 bytes), 10 for a heading, 5 for a list, 10 for fenced
-/// code, 5 for bold text, up to 30 for its sentences (2 each). What stands in fenced code counts for the length alone.
-pub fn score(answer: &str) -> usize {
-    let (mut heading, mut item, mut fence, mut bold, mut sentences) = (false, false, false, false, 0);
+/// Estimates the quality of an answer by its form: up to 40 points for length (1 per 100 bytes), 10 for a heading, 5 for
+/// a list, 10 for a code fence, 5 for bold text, and 2 per sentence up to 30. Fenced code counts only towards the length.
+pub(super) fn score(answer: &str) -> usize {
+    let (mut heading, mut item, mut fence, mut bold, mut sentence_count) = (false, false, false, false, 0);
     for (kind, line) in markdown::lines(answer) {
         heading |= kind == Line::Heading;
         item |= kind == Line::Item;
         fence |= kind == Line::Fence;
         if !matches!(kind, Line::Fence | Line::Code) {
             bold |= markdown::has_bold(line);
-            sentences += self::sentences(line);
+            sentence_count += sentences(line);
         }
     }
     let form = 10 * usize::from(heading) + 5 * usize::from(item) + 10 * usize::from(fence) + 5 * usize::from(bold);
-    (answer.len() / 100).min(MOST_FOR_LENGTH) + form + (2 * sentences).min(MOST_FOR_SENTENCES)
+    (answer.len() / 100).min(MAX_LENGTH_POINTS) + form + (2 * sentence_count).min(MAX_SENTENCE_POINTS)
 }
 
-/// Ends of sentences in a line: `.`, `!` or `?` before a space, an end or a closing mark; in Chinese and Japanese
-/// nothing has to follow. The number of an item of a list ends none.
+/// Counts the ends of sentences in a line: `.`, `!` or `?` before white space, the end of the line or a closing mark.
+/// Chinese and Japanese full stops need nothing after them. The number of a list item ends no sentence.
 fn sentences(line: &str) -> usize {
     let body = without_number(line.trim());
-    let behind = body.chars().skip(1).map(Some).chain([None]);
-    let is_end = |(c, behind): &(char, Option<char>)| match c {
+    let following = body.chars().skip(1).map(Some).chain([None]);
+    let is_end = |(c, next): &(char, Option<char>)| match c {
         '。' | '！' | '？' => true,
         '.' | '!' | '?' => {
-            behind.is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '*' | '_' | '”' | '’'))
+            next.is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '*' | '_' | '”' | '’'))
         }
         _ => false,
     };
-    body.chars().zip(behind).filter(is_end).count()
+    body.chars().zip(following).filter(is_end).count()
 }
 
 fn without_number(body: &str) -> &str {
-    let behind = body.trim_start_matches(|c: char| c.is_ascii_digit());
-    if behind.len() < body.len() { behind.trim_start_matches(['.', ')']) } else { body }
+    let rest = body.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() < body.len() { rest.trim_start_matches(['.', ')']) } else { body }
 }
 
-/// All sections of all answers in the order in which they are first seen, each once. What stands before the first
-/// heading is a section, too. White space around a section does not count.
+/// The sections of all answers in order of first appearance, without duplicates. The text before the first heading is a
+/// section, too. Surrounding white space is ignored.
 fn merge(answers: &[Answer<'_>]) -> String {
     let mut seen = BTreeSet::new();
     let sections = answers.iter().flat_map(|(_, text)| sections(text));
-    let first: Vec<&str> = sections.filter(|section| seen.insert(*section)).collect();
-    first.join("\n\n")
+    let unique: Vec<&str> = sections.filter(|section| seen.insert(*section)).collect();
+    unique.join("\n\n")
 }
 
-/// The text cut before each heading, without white space at both ends; blank sections left out.
+/// The text split before each heading; sections are trimmed, and blank ones left out.
 fn sections(text: &str) -> Vec<&str> {
-    let mut cuts = vec![0];
-    let mut at = 0;
+    let mut bounds = vec![0];
+    let mut offset = 0;
     for (kind, line) in markdown::lines(text) {
         if kind == Line::Heading {
-            cuts.push(at);
+            bounds.push(offset);
         }
-        at += line.len();
+        offset += line.len();
     }
-    cuts.push(text.len());
-    let sections = cuts.windows(2).map(|ends| text[ends[0]..ends[1]].trim());
+    bounds.push(text.len());
+    let sections = bounds.windows(2).map(|bounds| text[bounds[0]..bounds[1]].trim());
     sections.filter(|section| !section.is_empty()).collect()
 }
 
@@ -169,56 +168,55 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::team::coordinator::dice::Dice;
-    use crate::team::coordinator::result::Ending;
+    use crate::team::coordinator::result::MemberOutcome;
 
-    fn results(endings: &[Ending]) -> Vec<MemberResult> {
-        let result = |(at, ending): (usize, &Ending)| MemberResult {
-            member: format!("m{at}"),
-            ending: ending.clone(),
+    fn results(outcomes: &[MemberOutcome]) -> Vec<MemberResult> {
+        let result = |(index, outcome): (usize, &MemberOutcome)| MemberResult {
+            member: format!("m{index}"),
+            outcome: outcome.clone(),
             attempts: 1,
             duration: Duration::from_secs(1),
-            // The later a member stands, the earlier it has ended.
-            ended_at: Duration::from_secs(100 - at as u64),
+            // Later members finish earlier.
+            ended_at: Duration::from_secs(100 - index as u64),
             tokens: 0,
         };
-        endings.iter().enumerate().map(result).collect()
+        outcomes.iter().enumerate().map(result).collect()
     }
 
     fn answered(texts: &[&str]) -> Vec<MemberResult> {
-        results(&texts.iter().map(|text| Ending::Answered((*text).into())).collect::<Vec<_>>())
+        results(&texts.iter().map(|text| MemberOutcome::Answered((*text).into())).collect::<Vec<_>>())
     }
 
-    fn made(how: Aggregation, texts: &[&str]) -> (String, Option<usize>) {
-        let made = aggregate(how, &answered(texts)).expect("there are answers");
-        (made.text, made.chosen)
-    }
-
-    #[test]
-    fn concatenation_is_all_answers_in_the_order_of_the_members() {
-        let made = |texts| made(Aggregation::Concatenate, texts);
-        assert_eq!(made(&["b", "a\n", "a\n"]), ("b\n---\na\n\n---\na\n".into(), None));
-        assert_eq!(made(&["alone"]).0, "alone");
-        assert_eq!(made(&["a", "", "b"]).0, "a\n---\n\n---\nb", "to say nothing is an answer");
+    fn run(aggregation: Aggregation, texts: &[&str]) -> (String, Option<usize>) {
+        let aggregated = aggregate(aggregation, &answered(texts)).expect("there are answers");
+        (aggregated.text, aggregated.chosen)
     }
 
     #[test]
-    fn a_vote_trims_counts_and_breaks_ties_for_the_earliest() {
-        let made = |texts| made(Aggregation::Vote, texts);
-        assert_eq!(made(&["yes", "no", " no\n"]), ("no".into(), Some(1)));
-        assert_eq!(made(&["a", "b", "b", "a"]), ("a".into(), Some(0)));
-        assert_eq!(made(&["", "  ", "\n", " x "]), ("x".into(), Some(3)), "blank answers have no vote");
-        assert_eq!(made(&["Yes", "yes", "yes."]), ("Yes".into(), Some(0)), "only white space is trimmed");
+    fn concatenate_joins_all_answers_in_member_order() {
+        let run_with = |texts| run(Aggregation::Concatenate, texts);
+        assert_eq!(run_with(&["b", "a\n", "a\n"]), ("b\n---\na\n\n---\na\n".into(), None));
+        assert_eq!(run_with(&["alone"]).0, "alone");
+        assert_eq!(run_with(&["a", "", "b"]).0, "a\n---\n\n---\nb", "an empty answer counts");
     }
 
     #[test]
-    fn nothing_said_is_nothing_to_vote_on() {
+    fn vote_compares_trimmed_answers_and_prefers_the_earliest() {
+        let run_with = |texts| run(Aggregation::Vote, texts);
+        assert_eq!(run_with(&["yes", "no", " no\n"]), ("no".into(), Some(1)));
+        assert_eq!(run_with(&["a", "b", "b", "a"]), ("a".into(), Some(0)));
+        assert_eq!(run_with(&["", "  ", "\n", " x "]), ("x".into(), Some(3)), "blank answers do not count");
+        assert_eq!(run_with(&["Yes", "yes", "yes."]), ("Yes".into(), Some(0)), "only white space is trimmed");
+    }
+
+    #[test]
+    fn vote_fails_if_all_answers_are_blank() {
         let error = aggregate(Aggregation::Vote, &answered(&["", " \t\n"])).unwrap_err();
         assert!(error.message.contains("blank"), "{error}");
     }
 
     #[test]
-    fn the_score_is_the_formula() {
+    fn score_follows_the_formula() {
         for (answer, points) in [
             (String::new(), 0),
             ("x".repeat(99), 0),
@@ -244,81 +242,84 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_highest_score_and_of_equals_the_earliest() {
-        let made = |texts| made(Aggregation::SelectBest, texts);
-        assert_eq!(made(&["plain", "# heading\n", "- item"]), ("# heading\n".into(), Some(1)));
-        assert_eq!(made(&["a", "b"]).1, Some(0));
-        assert_eq!(made(&["", " ", "\n"]).1, Some(0));
+    fn select_best_takes_the_highest_score_and_prefers_the_earliest() {
+        let run_with = |texts| run(Aggregation::SelectBest, texts);
+        assert_eq!(run_with(&["plain", "# heading\n", "- item"]), ("# heading\n".into(), Some(1)));
+        assert_eq!(run_with(&["a", "b"]).1, Some(0));
+        assert_eq!(run_with(&["", " ", "\n"]).1, Some(0));
     }
 
     #[test]
-    fn a_merge_has_each_section_once_and_what_stands_before_the_first_heading() {
+    fn merge_keeps_each_section_once_and_the_text_before_the_first_heading() {
         let first = "Intro.\n\n# A\nsame\n\n# B\nmine\n";
         let second = "\n# B\nother\n## C\nmore\n# A\nsame";
         let merged = "Intro.\n\n# A\nsame\n\n# B\nmine\n\n# B\nother\n\n## C\nmore";
-        assert_eq!(made(Aggregation::Merge, &[first, second]).0, merged);
-        assert_eq!(made(Aggregation::Merge, &["same", " same ", "other", ""]).0, "same\n\nother");
-        assert_eq!(made(Aggregation::Merge, &["", "\n \n"]).0, "");
+        assert_eq!(run(Aggregation::Merge, &[first, second]).0, merged);
+        assert_eq!(run(Aggregation::Merge, &["same", " same ", "other", ""]).0, "same\n\nother");
+        assert_eq!(run(Aggregation::Merge, &["", "\n \n"]).0, "");
     }
 
     #[test]
-    fn a_merge_does_not_cut_within_fences() {
+    fn merge_does_not_split_inside_fences() {
         let answer = "# A\n```sh\n# comment\nls\n```\ntext\n# B";
         assert_eq!(sections(answer), ["# A\n```sh\n# comment\nls\n```\ntext", "# B"]);
         assert_eq!(
-            made(Aggregation::Merge, &[answer, "```\n# B\n"]).0,
+            run(Aggregation::Merge, &[answer, "```\n# B\n"]).0,
             format!("# A\n```sh\n# comment\nls\n```\ntext\n\n# B\n\n```\n# B")
         );
     }
 
     #[test]
-    fn the_first_success_is_the_one_that_ended_first() {
-        assert_eq!(made(Aggregation::FirstSuccess, &["early member", "early end"]), ("early end".into(), Some(1)));
+    fn first_success_is_the_answer_that_was_finished_first() {
+        assert_eq!(run(Aggregation::FirstSuccess, &["early member", "early end"]), ("early end".into(), Some(1)));
     }
 
     #[test]
-    fn errors_stand_in_no_answer_and_nobody_s_answer_is_an_error() {
+    fn errors_are_not_part_of_answers_and_no_answer_is_an_error() {
         let without = [
-            Ending::Failed(Error::new(ErrorKind::Auth, "boom")),
-            Ending::TimedOut("boom".into()),
-            Ending::Skipped("boom".into()),
-            Ending::Cancelled("boom".into()),
+            MemberOutcome::Failed(Error::new(ErrorKind::Auth, "boom")),
+            MemberOutcome::TimedOut("boom".into()),
+            MemberOutcome::Skipped("boom".into()),
+            MemberOutcome::Cancelled("boom".into()),
         ];
-        for how in Aggregation::ALL {
-            let mut endings = without.to_vec();
-            assert!(aggregate(how, &results(&endings)).unwrap_err().message.contains("boom"), "{how}");
-            assert!(aggregate(how, &[]).unwrap_err().message.contains("no members"), "{how}");
-            endings.insert(2, Ending::Answered("fine".into()));
-            assert_eq!(aggregate(how, &results(&endings)).expect("one answer").text, "fine", "{how}");
+        for aggregation in Aggregation::ALL {
+            let mut outcomes = without.to_vec();
+            assert!(aggregate(aggregation, &results(&outcomes)).unwrap_err().message.contains("boom"), "{aggregation}");
+            assert!(aggregate(aggregation, &[]).unwrap_err().message.contains("no members"), "{aggregation}");
+            outcomes.insert(2, MemberOutcome::Answered("fine".into()));
+            assert_eq!(aggregate(aggregation, &results(&outcomes)).expect("one answer").text, "fine", "{aggregation}");
         }
     }
 
-    /// The same in the plainest way, to hold the functions above against.
     #[test]
-    fn whatever_is_answered_the_result_is_what_a_naive_reading_of_the_rules_gives() {
-        let words = ["", " ", "a", "a ", "b", "# h\nx", "# h\nx\n", "p\n# h\nx", "```\n# h\n```", "One. Two."];
+    fn random_answers_give_the_results_of_a_naive_implementation() {
+        let samples = ["", " ", "a", "a ", "b", "# h\nx", "# h\nx\n", "p\n# h\nx", "```\n# h\n```", "One. Two."];
         for seed in 1..2000 {
-            let mut dice = Dice(seed);
-            let texts: Vec<&str> = (0..1 + dice.below(6)).map(|_| words[dice.below(words.len())]).collect();
-            assert_eq!(made(Aggregation::Concatenate, &texts).0, texts.join("\n---\n"));
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let texts: Vec<&str> = (0..1 + rng.usize(..6)).map(|_| samples[rng.usize(..samples.len())]).collect();
+            assert_eq!(run(Aggregation::Concatenate, &texts).0, texts.join("\n---\n"));
             let mut best = 0;
-            for (at, text) in texts.iter().enumerate() {
+            for (index, text) in texts.iter().enumerate() {
                 if score(text) > score(texts[best]) {
-                    best = at;
+                    best = index;
                 }
             }
-            assert_eq!(made(Aggregation::SelectBest, &texts), (texts[best].to_owned(), Some(best)), "{texts:?}");
+            assert_eq!(run(Aggregation::SelectBest, &texts), (texts[best].to_owned(), Some(best)), "{texts:?}");
             let mut most = (0, None);
-            for (at, text) in texts.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+            for (index, text) in texts.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
                 let votes = texts.iter().filter(|other| other.trim() == text.trim()).count();
                 if votes > most.0 {
-                    most = (votes, Some(at));
+                    most = (votes, Some(index));
                 }
             }
-            let voted = aggregate(Aggregation::Vote, &answered(&texts)).ok().and_then(|made| made.chosen);
+            let voted = aggregate(Aggregation::Vote, &answered(&texts)).ok().and_then(|aggregated| aggregated.chosen);
             assert_eq!(voted, most.1, "{texts:?}");
-            let merged = made(Aggregation::Merge, &texts).0;
-            assert_eq!(made(Aggregation::Merge, &[&merged, &merged]).0, merged, "a merge has nothing twice: {texts:?}");
+            let merged = run(Aggregation::Merge, &texts).0;
+            assert_eq!(
+                run(Aggregation::Merge, &[&merged, &merged]).0,
+                merged,
+                "merging twice changes nothing: {texts:?}"
+            );
         }
     }
 }

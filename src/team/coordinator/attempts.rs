@@ -1,73 +1,64 @@
-//! One member at its part of a task: asked, begun, waiting to be asked again, over. How long it has, and what ended it,
-//! is decided in [`super::task`].
+//! The attempts of one member at its part of a task. [`super::task`] decides how long they may take and what ends them.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::result::{Ending, MemberResult};
-use super::schedule::Standing;
+use super::result::{MemberOutcome, MemberResult};
+use super::schedule::MemberStatus;
 use crate::base::clock::Moment;
 
-/// How far a member is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// It was not asked yet.
     #[default]
     Idle,
-    /// It was asked and has not answered.
-    Asked,
-    /// Its last attempt failed; it is asked again at this moment.
+    /// An attempt was requested and has not ended; it may still wait for a slot.
+    Running,
+    /// The last attempt failed; the next one starts at this moment.
     Retrying(Moment),
-    /// It is done.
-    Over(MemberResult),
+    Done(MemberResult),
 }
 
-/// A member's part of a task.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attempts {
     pub phase: Phase,
-    /// What it is asked, each time.
+    /// The prompt of every attempt.
     pub prompt: Rc<str>,
-    /// How often it was asked.
-    pub attempts: u32,
-    /// When it was first given a place to work.
-    pub begun: Option<Moment>,
-    /// Of all attempts.
+    pub count: u32,
+    /// When the first attempt got a slot.
+    pub started_at: Option<Moment>,
     pub tokens: u64,
-    /// What it does decides whether its breaker closes.
+    /// Whether the outcome decides if the member's circuit breaker closes.
     pub is_probe: bool,
-    /// Why the attempt before this one failed.
+    /// The error of the previous attempt.
     pub last_error: Option<String>,
 }
 
 impl Attempts {
-    /// Whether something may be under way for it.
     pub(super) const fn is_live(&self) -> bool {
-        matches!(self.phase, Phase::Asked | Phase::Retrying(_))
+        matches!(self.phase, Phase::Running | Phase::Retrying(_))
     }
 
-    /// What became of it, if it is over.
     pub(super) const fn result(&self) -> Option<&MemberResult> {
         match &self.phase {
-            Phase::Over(result) => Some(result),
-            Phase::Idle | Phase::Asked | Phase::Retrying(_) => None,
+            Phase::Done(result) => Some(result),
+            Phase::Idle | Phase::Running | Phase::Retrying(_) => None,
         }
     }
 
-    pub(super) const fn standing(&self) -> Standing<'_> {
+    pub(super) const fn status(&self) -> MemberStatus<'_> {
         match &self.phase {
-            Phase::Idle => Standing::Idle,
-            Phase::Asked | Phase::Retrying(_) => Standing::Working,
-            Phase::Over(result) => Standing::Over(result),
+            Phase::Idle => MemberStatus::Idle,
+            Phase::Running | Phase::Retrying(_) => MemberStatus::Working,
+            Phase::Done(result) => MemberStatus::Done(result),
         }
     }
 
-    /// When its time runs out: it counts from when it was given a place.
+    /// The time limit counts from the first slot, not from the request.
     pub(super) fn deadline(&self, timeout: Duration) -> Option<Moment> {
-        self.begun.filter(|_| self.is_live()).map(|begun| begun + timeout)
+        self.started_at.filter(|_| self.is_live()).map(|started| started + timeout)
     }
 
-    /// When it has to be looked at although nothing was heard of it.
+    /// When this member needs attention even if no response arrives.
     pub(super) fn due(&self, timeout: Duration) -> Option<Moment> {
         match self.phase {
             Phase::Retrying(at) => Some(self.deadline(timeout).map_or(at, |deadline| deadline.min(at))),
@@ -75,17 +66,23 @@ impl Attempts {
         }
     }
 
-    /// It is over. Returns what is now known of it.
-    pub(super) fn end(&mut self, member: &str, ending: Ending, began: Moment, now: Moment) -> MemberResult {
+    /// Ends the member's part. `task_start` is when the run began.
+    pub(super) fn finish(
+        &mut self,
+        member: &str,
+        outcome: MemberOutcome,
+        task_start: Moment,
+        now: Moment,
+    ) -> MemberResult {
         let result = MemberResult {
             member: member.to_owned(),
-            ending,
-            attempts: if self.begun.is_some() { self.attempts } else { 0 },
-            duration: self.begun.map_or(Duration::ZERO, |begun| now - begun),
-            ended_at: now - began,
+            outcome,
+            attempts: if self.started_at.is_some() { self.count } else { 0 },
+            duration: self.started_at.map_or(Duration::ZERO, |started| now - started),
+            ended_at: now - task_start,
             tokens: self.tokens,
         };
-        self.phase = Phase::Over(result.clone());
+        self.phase = Phase::Done(result.clone());
         result
     }
 }

@@ -1,6 +1,4 @@
-//! What happens in a run, as scripts read it: numbered events, one JSON object a line.
-//!
-//! One line, version 1, in the manner of the chunks of one agent ([`crate::domain::chunk`]):
+//! The events of a run: numbered, one JSON object per line.
 //!
 //! ```json
 //! {"v":1,"run":"k3f0","n":1,"at_ms":0,"type":"task_started","task":"...","strategy":"parallel","members":["a","b"]}
@@ -8,17 +6,17 @@
 //!
 //! | `type` | further fields |
 //! |---|---|
-//! | `task_started` | `task`, `strategy`, `schedule` (what the strategy comes to), `aggregation`, `members` (names in order) |
-//! | `agent_started` | `member`, `model` (or null: the usual one) |
-//! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer`, or `error` and `kind` (null if it did not fail but was stopped) |
+//! | `task_started` | `task`, `strategy`, `schedule` (the order that the strategy resolves to), `aggregation`, `members` (names in order) |
+//! | `agent_started` | `member`, `model` (null: the default) |
+//! | `agent_finished` | `member`, `success`, `timed_out`, `skipped`, `cancelled`, `attempts`, `duration_ms`, `tokens`, and `answer`, or `error` and `kind` (null if it was stopped without a failure) |
 //! | `agent_skipped` | `member`, `reason` |
-//! | `aggregation_completed` | `aggregation`, `answers` (how many), `chosen` (a name, or null), `notes` |
+//! | `aggregation_completed` | `aggregation`, `answers` (a count), `chosen` (a name or null), `notes` |
 //! | `task_completed` | `answer`, `failures` (a line each), `tokens` |
-//! | `task_failed` | `error`, `kind` (see [`ErrorKind::name`]; null for an interrupt), `interrupted`, `answer` (of what there is, or null), `failures`, `tokens` |
+//! | `task_failed` | `error`, `kind` (see [`ErrorKind::name`]; null for an interrupt), `interrupted`, `answer` (partial, or null), `failures`, `tokens` |
 //!
-//! `n` counts from 1 without gaps; `at_ms` from the start of the run. Every member has either one `agent_started` and later
-//! one `agent_finished`, or one `agent_skipped`; the last event is `task_completed` or `task_failed`. A reader skips types
-//! and fields that it does not know; what it knows keeps its meaning as long as `v` is 1.
+//! `n` counts from 1 without gaps; `at_ms` counts from the start of the run. Every member has either one `agent_started`
+//! and later one `agent_finished`, or one `agent_skipped`. The last event is `task_completed` or `task_failed`. Readers
+//! should ignore unknown types and fields; known ones keep their meaning as long as `v` is 1.
 
 use std::time::Duration;
 
@@ -27,91 +25,91 @@ use serde_json::{Value, json};
 use super::result::{MemberResult, millis};
 use crate::base::error::ErrorKind;
 
-/// The version of the schema, the field `v` of every line.
-pub const VERSION: u64 = 1;
+/// The version of the schema: the field `v` of every line.
+const VERSION: u64 = 1;
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// From 1, without gaps.
     pub number: u64,
-    /// When, from the start of the run.
+    /// The time since the start of the run.
     pub at: Duration,
-    /// What.
-    pub what: What,
+    /// What happened.
+    pub kind: EventKind,
 }
 
-/// What can happen.
+/// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// The run begins.
+pub enum EventKind {
+    /// The run began.
     TaskStarted {
-        /// The task's own words.
+        /// The text of the task.
         task: String,
-        /// What was asked for.
+        /// The strategy that was requested.
         strategy: &'static str,
-        /// In which order that makes the members work.
+        /// The order that it resolves to for these members.
         schedule: &'static str,
-        /// How answers become one.
+        /// How the answers are combined.
         aggregation: &'static str,
-        /// The members' names, in order.
+        /// The names of the members, in order.
         members: Vec<String>,
     },
-    /// A member, or the judge, was given its place and works.
+    /// A member, or the judge, got a slot and works.
     AgentStarted {
         /// Its name.
         member: String,
-        /// Its model, where it is not the usual one.
+        /// Its model, unless it is the default.
         model: Option<String>,
     },
-    /// A member that was started answered, failed or was stopped.
+    /// A started member answered, failed or was stopped.
     AgentFinished(MemberResult),
     /// A member is not started.
     AgentSkipped {
         /// Its name.
         member: String,
-        /// Why, for a person.
+        /// Why, for the user.
         reason: String,
     },
-    /// The answers were made one.
+    /// The answers were combined.
     AggregationCompleted {
         /// How.
         aggregation: &'static str,
-        /// Answers that there were.
+        /// The number of answers.
         answers: usize,
-        /// Whose answer it is, where it is one of them.
+        /// The member whose answer was chosen, if it is that of one member.
         chosen: Option<String>,
-        /// What else there is to say about it.
+        /// Remarks for the user.
         notes: Vec<String>,
     },
-    /// The run ended as it should.
+    /// The run completed.
     TaskCompleted {
         /// The answer.
         answer: String,
         /// A line for each member that failed.
         failures: Vec<String>,
-        /// Of all members and the judge.
+        /// Tokens of all members and the judge.
         tokens: u64,
     },
-    /// The run ended otherwise.
+    /// The run failed or was interrupted.
     TaskFailed {
-        /// Why, for a person.
+        /// Why, for the user.
         error: String,
-        /// What sort of failure it was; `None` for an interrupt.
+        /// The kind of failure; `None` for an interrupt.
         kind: Option<ErrorKind>,
-        /// Whether a person has interrupted it.
+        /// Whether the user interrupted it.
         interrupted: bool,
-        /// What there is of an answer.
+        /// The partial answer, if there is one.
         answer: Option<String>,
         /// A line for each member that failed.
         failures: Vec<String>,
-        /// Of all members and the judge.
+        /// Tokens of all members and the judge.
         tokens: u64,
     },
 }
 
-impl What {
-    /// The stable name that stands behind `type`.
+impl EventKind {
+    /// The stable name, the field `type`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::TaskStarted { .. } => "task_started",
@@ -127,7 +125,7 @@ impl What {
     fn fields(&self) -> Value {
         match self {
             Self::TaskStarted { task, strategy, schedule, aggregation, members } => json!({
-                "task": task, "strategy": strategy, "course": schedule, "aggregation": aggregation, "members": members,
+                "task": task, "strategy": strategy, "schedule": schedule, "aggregation": aggregation, "members": members,
             }),
             Self::AgentStarted { member, model } => json!({"member": member, "model": model}),
             Self::AgentFinished(result) => result.json(),
@@ -139,20 +137,21 @@ impl What {
                 json!({"answer": answer, "failures": failures, "tokens": tokens})
             }
             Self::TaskFailed { error, kind, interrupted, answer, failures, tokens } => json!({
-                "error": error, "kind": kind.map(ErrorKind::name), "interrupted": interrupted, "answer": answer, "failures": failures, "tokens": tokens,
+                "error": error, "kind": kind.map(ErrorKind::name), "interrupted": interrupted, "answer": answer,
+                "failures": failures, "tokens": tokens,
             }),
         }
     }
 }
 
 impl Event {
-    /// The event of this run as one line, without the newline.
+    /// The event as one line of JSON, without the newline.
     pub fn json_line(&self, run: &str) -> String {
         let mut value = json!({
-            "v": VERSION, "run": run, "n": self.number, "at_ms": millis(self.at), "type": self.what.name(),
+            "v": VERSION, "run": run, "n": self.number, "at_ms": millis(self.at), "type": self.kind.name(),
         });
-        if let (Value::Object(all), Value::Object(fields)) = (&mut value, self.what.fields()) {
-            all.extend(fields);
+        if let (Value::Object(line), Value::Object(fields)) = (&mut value, self.kind.fields()) {
+            line.extend(fields);
         }
         value.to_string()
     }
@@ -161,31 +160,36 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::team::coordinator::result::Ending;
+    use crate::team::coordinator::result::MemberOutcome;
 
-    fn each() -> Vec<What> {
+    fn samples() -> Vec<EventKind> {
         let result = MemberResult {
             member: "m".into(),
-            ending: Ending::Answered("two\nlines \u{2028}".into()),
+            outcome: MemberOutcome::Answered("two\nlines \u{2028}".into()),
             attempts: 1,
             duration: Duration::from_millis(5),
             ended_at: Duration::from_millis(5),
             tokens: 3,
         };
         vec![
-            What::TaskStarted {
+            EventKind::TaskStarted {
                 task: "t".into(),
                 strategy: "adaptive",
                 schedule: "parallel",
                 aggregation: "vote",
                 members: vec!["m".into()],
             },
-            What::AgentStarted { member: "m".into(), model: None },
-            What::AgentFinished(result),
-            What::AgentSkipped { member: "m".into(), reason: "r".into() },
-            What::AggregationCompleted { aggregation: "vote", answers: 1, chosen: Some("m".into()), notes: vec![] },
-            What::TaskCompleted { answer: "a".into(), failures: vec![], tokens: 3 },
-            What::TaskFailed {
+            EventKind::AgentStarted { member: "m".into(), model: None },
+            EventKind::AgentFinished(result),
+            EventKind::AgentSkipped { member: "m".into(), reason: "r".into() },
+            EventKind::AggregationCompleted {
+                aggregation: "vote",
+                answers: 1,
+                chosen: Some("m".into()),
+                notes: vec![],
+            },
+            EventKind::TaskCompleted { answer: "a".into(), failures: vec![], tokens: 3 },
+            EventKind::TaskFailed {
                 error: "e".into(),
                 kind: None,
                 interrupted: true,
@@ -197,10 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_one_line_with_version_run_number_time_and_type() {
-        for (number, what) in (1..).zip(each()) {
-            let name = what.name();
-            let line = Event { number, at: Duration::from_millis(12), what }.json_line("r1");
+    fn every_event_is_one_line_of_json_with_the_common_fields() {
+        for (number, kind) in (1..).zip(samples()) {
+            let name = kind.name();
+            let line = Event { number, at: Duration::from_millis(12), kind }.json_line("r1");
             assert!(!line.contains('\n'), "{line}");
             let value: Value = serde_json::from_str(&line).expect("it is JSON");
             assert_eq!((&value["v"], &value["run"], &value["n"]), (&1.into(), &"r1".into(), &number.into()));
@@ -209,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_each_type_are_those_of_the_schema() {
-        let fields = each().iter().map(What::fields).collect::<Vec<_>>();
+    fn each_type_has_the_fields_of_the_schema() {
+        let fields = samples().iter().map(EventKind::fields).collect::<Vec<_>>();
         let keys: Vec<String> = fields
             .iter()
             .map(|value| value.as_object().expect("a table").keys().cloned().collect::<Vec<_>>().join(" "))
@@ -218,7 +222,7 @@ mod tests {
         assert_eq!(
             keys,
             [
-                "aggregation course members strategy task",
+                "aggregation members schedule strategy task",
                 "member model",
                 "answer attempts cancelled duration_ms member skipped success timed_out tokens",
                 "member reason",

@@ -1,35 +1,33 @@
-//! How the members have fared over many tasks, and the breaker that leaves alone whoever keeps failing. Kept by the
-//! coordinator, by name; tasks only ask and tell. Time is given: nothing here looks at a clock.
+//! The success record of each member over many tasks, and its circuit breaker. Tasks ask before they start a member and
+//! report how it ended. The time is passed in: nothing here reads a clock.
 //!
 //! ```text
-//!            so many failed tasks in a row              the time is over, a task asks
-//!   closed -------------------------------> open until T -----------------------------> half-open: one task is tried
-//!     ^                                      ^   ^                                        |       |        |
-//!     |                                      |   +------- open until now: was cancelled --+       |        |
-//!     |                                      +----------------- failed: open until T' ------------+        |
-//!     +---------------------------------------- answered --------------------------------------------------+
+//!           threshold failed tasks in a row             cool-down over, a task asks
+//!   closed ---------------------------------> open until T ----------------------> half-open: one probe
+//!     ^                                        ^   ^                                  |       |      |
+//!     |                                        |   +--- open until now: cancelled ----+       |      |
+//!     |                                        +------- open until T': failed ----------------+      |
+//!     +------------------------------------- answered ------------------------------------------------+
 //! ```
-//! A task that is skipped or cancelled is neither success nor failure: it changes nothing that is counted.
+//! A skipped or cancelled task is neither success nor failure and changes no count.
 
 use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
 
 use super::settings::BreakerPolicy;
 use crate::base::clock::Moment;
 
-/// Whether a member may be given a task.
+/// The state of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Breaker {
-    /// It may.
+    /// The member may be given tasks.
     #[default]
     Closed,
-    /// Not before this moment; then one task is tried.
+    /// The member is skipped until this moment; then one probe is allowed.
     Open {
-        /// That moment.
+        /// The end of the cool-down.
         until: Moment,
     },
-    /// One task is being tried; all others are skipped until it ends.
+    /// A probe is under way; all other tasks skip the member until it ends.
     HalfOpen,
 }
 
@@ -44,62 +42,50 @@ impl Breaker {
     }
 }
 
-/// How one member has fared.
+/// The record of one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberHealth {
-    /// Failed tasks since the last one that succeeded.
+    /// Failed tasks since the last success.
     pub failures_in_row: u32,
     /// Tasks that it answered.
     pub successes: u64,
     /// Tasks that it failed.
     pub failures: u64,
-    /// Whether it may be given a task.
+    /// The state of its circuit breaker.
     pub breaker: Breaker,
 }
 
 impl MemberHealth {
-    /// The share of tasks that it answered; 1 before any.
+    /// The share of tasks that it answered; 1 before the first task.
     pub fn success_rate(&self) -> f64 {
         match self.successes + self.failures {
             0 => 1.0,
             tasks => self.successes as f64 / tasks as f64,
         }
     }
-
-    /// As scripts read it.
-    pub fn json(&self) -> Value {
-        json!({
-            "failures_in_row": self.failures_in_row,
-            "tasks": self.successes + self.failures,
-            "successes": self.successes,
-            "failures": self.failures,
-            "success_rate": self.success_rate(),
-            "breaker": self.breaker.name(),
-        })
-    }
 }
 
-/// The answer to whether a member may be given a task.
+/// Whether a member may be given a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It may.
-    Usual,
-    /// It may, and what becomes of this task decides about the others.
+    /// Yes.
+    Allowed,
+    /// Yes, as the probe of a half-open breaker: the caller must report how it ended.
     Probe,
-    /// It is to be skipped.
+    /// No: skip it.
     Refused,
 }
 
-/// How all members have fared, by name.
+/// The records of all members, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health(BTreeMap<String, MemberHealth>);
 
 impl Health {
-    /// Asks for a member. Whoever is told [`Admission::Probe`] must say how it ended.
+    /// Asks whether a member may be given a task.
     pub fn admit(&mut self, name: &str, policy: BreakerPolicy, now: Moment) -> Admission {
-        let Some(health) = self.0.get_mut(name).filter(|_| policy.threshold > 0) else { return Admission::Usual };
+        let Some(health) = self.0.get_mut(name).filter(|_| policy.threshold > 0) else { return Admission::Allowed };
         match health.breaker {
-            Breaker::Closed => Admission::Usual,
+            Breaker::Closed => Admission::Allowed,
             Breaker::Open { until } if until <= now => {
                 health.breaker = Breaker::HalfOpen;
                 Admission::Probe
@@ -116,35 +102,35 @@ impl Health {
         health.breaker = Breaker::Closed;
     }
 
-    /// The member failed a task, whatever the number of attempts.
+    /// The member failed a task; the number of attempts does not matter.
     pub fn on_failure(&mut self, name: &str, policy: BreakerPolicy, now: Moment) {
         let health = self.0.entry(name.to_owned()).or_default();
         health.failures += 1;
         health.failures_in_row = health.failures_in_row.saturating_add(1);
-        let is_enough = match health.breaker {
+        let opens = match health.breaker {
             Breaker::Closed => health.failures_in_row >= policy.threshold,
             Breaker::HalfOpen => true,
-            // A task that was given before it opened says nothing new.
+            // This task was started before the breaker opened: the cool-down is not extended.
             Breaker::Open { .. } => false,
         };
-        if policy.threshold > 0 && is_enough {
+        if policy.threshold > 0 && opens {
             health.breaker = Breaker::Open { until: now + policy.cool_down };
         }
     }
 
-    /// A probe was cancelled before it told anything: the next task is tried instead.
+    /// The probe was cancelled without a result: the next task becomes the probe.
     pub fn on_probe_cancelled(&mut self, name: &str, now: Moment) {
         if let Some(health) = self.0.get_mut(name).filter(|health| health.breaker == Breaker::HalfOpen) {
             health.breaker = Breaker::Open { until: now };
         }
     }
 
-    /// How a member has fared.
+    /// The record of one member.
     pub fn of(&self, name: &str) -> MemberHealth {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// All members that were ever told of, by name.
+    /// The records of all members that were given a task, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &MemberHealth)> {
         self.0.iter().map(|(name, health)| (name.as_str(), health))
     }
@@ -155,7 +141,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::team::coordinator::dice::Dice;
 
     const POLICY: BreakerPolicy = BreakerPolicy { threshold: 3, cool_down: Duration::from_secs(60) };
 
@@ -170,33 +155,33 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_at_exactly_the_threshold_for_that_member_alone() {
+    fn the_breaker_opens_at_exactly_the_threshold_and_for_one_member() {
         for threshold in 1..=7 {
             let policy = BreakerPolicy { threshold, ..POLICY };
-            assert_eq!(failed(threshold - 1, policy).admit("m", policy, at(0)), Admission::Usual);
+            assert_eq!(failed(threshold - 1, policy).admit("m", policy, at(0)), Admission::Allowed);
             let mut health = failed(threshold, policy);
             assert_eq!(health.admit("m", policy, at(0)), Admission::Refused);
-            assert_eq!(health.admit("other", policy, at(0)), Admission::Usual);
+            assert_eq!(health.admit("other", policy, at(0)), Admission::Allowed);
         }
     }
 
     #[test]
-    fn zero_switches_it_off_even_if_it_was_open() {
+    fn threshold_zero_disables_an_open_breaker() {
         let off = BreakerPolicy { threshold: 0, ..POLICY };
         assert_eq!(failed(1000, off).of("m").breaker, Breaker::Closed);
-        assert_eq!(failed(3, POLICY).admit("m", off, at(0)), Admission::Usual);
+        assert_eq!(failed(3, POLICY).admit("m", off, at(0)), Admission::Allowed);
     }
 
     #[test]
-    fn a_success_between_failures_starts_the_count_anew() {
+    fn a_success_resets_the_count() {
         let mut health = failed(2, POLICY);
         health.on_success("m");
         (0..2).for_each(|_| health.on_failure("m", POLICY, at(0)));
-        assert_eq!(health.admit("m", POLICY, at(0)), Admission::Usual);
+        assert_eq!(health.admit("m", POLICY, at(0)), Admission::Allowed);
     }
 
     #[test]
-    fn to_be_skipped_changes_nothing() {
+    fn skipping_changes_nothing() {
         let mut health = failed(3, POLICY);
         let before = health.clone();
         for second in 0..60 {
@@ -206,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_cool_down_one_task_is_tried_and_its_success_closes() {
+    fn a_successful_probe_after_the_cool_down_closes_the_breaker() {
         let mut health = failed(3, POLICY);
         assert_eq!(health.admit("m", POLICY, at(60)), Admission::Probe);
         assert_eq!(health.admit("m", POLICY, at(60)), Admission::Refused);
@@ -214,11 +199,11 @@ mod tests {
         health.on_success("m");
         assert_eq!(health.of("m").breaker, Breaker::Closed);
         health.on_failure("m", POLICY, at(10_000));
-        assert_eq!(health.admit("m", POLICY, at(10_000)), Admission::Usual, "the count began anew");
+        assert_eq!(health.admit("m", POLICY, at(10_000)), Admission::Allowed, "the count was reset");
     }
 
     #[test]
-    fn the_failure_of_what_is_tried_opens_for_another_whole_cool_down() {
+    fn a_failed_probe_starts_another_cool_down() {
         let mut health = failed(3, POLICY);
         health.admit("m", POLICY, at(70));
         health.on_failure("m", POLICY, at(80));
@@ -228,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_and_cancelled_leaves_the_trial_to_the_next() {
+    fn after_a_cancelled_probe_the_next_task_is_the_probe() {
         let mut health = failed(3, POLICY);
         health.admit("m", POLICY, at(60));
         health.on_probe_cancelled("m", at(61));
@@ -237,48 +222,44 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_before_it_opened_does_not_keep_it_open_longer() {
+    fn a_failure_while_open_does_not_extend_the_cool_down() {
         let mut health = failed(3, POLICY);
         health.on_failure("m", POLICY, at(50));
         assert_eq!(health.of("m").breaker, Breaker::Open { until: at(60) });
     }
 
     #[test]
-    fn the_rate_is_one_before_any_task() {
+    fn the_success_rate_is_one_before_the_first_task() {
         let mut health = Health::default();
         assert!((health.of("m").success_rate() - 1.0).abs() < f64::EPSILON);
         health.on_success("m");
         (0..3).for_each(|_| health.on_failure("m", POLICY, at(0)));
         assert!((health.of("m").success_rate() - 0.25).abs() < f64::EPSILON);
-        assert_eq!(health.of("m").json()["breaker"], "open");
+        assert_eq!(health.of("m").breaker.name(), "open");
     }
 
     #[test]
-    fn whatever_happens_it_is_open_only_after_enough_failures_and_one_at_most_is_tried() {
+    fn random_sequences_open_only_at_the_threshold_and_allow_one_probe_at_a_time() {
         for seed in 1..300 {
-            let (mut dice, mut health, mut now) = (Dice(seed), Health::default(), 0);
-            let (mut row, mut trying) = (0, false);
+            let (mut rng, mut health, mut now) = (fastrand::Rng::with_seed(seed), Health::default(), 0);
+            let (mut failures, mut probing) = (0, false);
             for _ in 0..200 {
-                now += dice.below(40) as u64;
+                now += rng.usize(..40) as u64;
                 let admission = health.admit("m", POLICY, at(now));
-                assert_eq!(admission == Admission::Usual, row < POLICY.threshold, "seed {seed}");
-                assert!(!(trying && admission == Admission::Probe), "seed {seed}");
-                trying |= admission == Admission::Probe;
-                if admission == Admission::Refused && !trying {
+                assert_eq!(admission == Admission::Allowed, failures < POLICY.threshold, "seed {seed}");
+                assert!(!(probing && admission == Admission::Probe), "seed {seed}");
+                probing |= admission == Admission::Probe;
+                if admission == Admission::Refused && !probing {
                     continue;
                 }
-                match dice.below(3) {
+                match rng.usize(..3) {
                     0 => {
-                        (row, trying) = (0, {
-                            health.on_success("m");
-                            false
-                        })
+                        health.on_success("m");
+                        (failures, probing) = (0, false);
                     }
                     1 => {
-                        (row, trying) = (row + 1, {
-                            health.on_failure("m", POLICY, at(now));
-                            false
-                        })
+                        health.on_failure("m", POLICY, at(now));
+                        (failures, probing) = (failures + 1, false);
                     }
                     _ => {}
                 }

@@ -1,29 +1,24 @@
-//! As much of Markdown as is needed to cut an answer at its headings and to see how it is built: headings, fences,
-//! items of lists, bold text. After CommonMark 0.31.2, sections 4.2 (ATX headings), 4.5 (fenced code) and 5.2 (list
-//! items); a heading that is underlined is taken for text.
+//! The part of Markdown that aggregation needs: headings, fences, list items and bold text, as in CommonMark 0.31.2,
+//! sections 4.2 (ATX headings), 4.5 (fenced code) and 5.2 (list items). Underlined headings are taken for text.
 
-/// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     /// `#` to `######`, outside of code.
     Heading,
-    /// An item of a list, outside of code.
     Item,
-    /// The first or the last line of fenced code.
+    /// The first or last line of fenced code.
     Fence,
-    /// Within fenced code.
     Code,
-    /// Everything else.
     Text,
 }
 
-/// The lines of a text, each with its newline, and what they are.
+/// The lines of a text with their newlines.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
     let mut open = None;
     text.split_inclusive('\n').map(move |line| (kind(line.trim_end_matches(['\n', '\r']), &mut open), line))
 }
 
-/// A fence that was opened: of which character, and how many.
+/// The character of an open fence and its length.
 type Fence = (char, usize);
 
 fn kind(line: &str, open: &mut Option<Fence>) -> Line {
@@ -41,7 +36,7 @@ fn kind(line: &str, open: &mut Option<Fence>) -> Line {
     Line::Fence
 }
 
-/// The character of a fence, how many there are, and what stands behind them.
+/// The character of a fence, its length, and the text after it.
 fn fence(body: &str) -> Option<(char, usize, &str)> {
     let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let behind = body.trim_start_matches(mark);
@@ -65,7 +60,7 @@ fn is_item(body: &str) -> bool {
     behind.is_some_and(|behind| behind.starts_with([' ', '\t']) && !behind.trim().is_empty())
 }
 
-/// Whether a line holds bold text: two asterisks or underscores on both sides of something that touches them.
+/// Whether a line has bold text: `**` or `__` on both sides of a text without outer spaces.
 pub(super) fn has_bold(line: &str) -> bool {
     ["**", "__"].iter().any(|mark| {
         line.match_indices(mark).any(|(at, _)| {
@@ -85,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart_as_commonmark_does() {
+    fn lines_are_classified_as_in_commonmark() {
         for (line, kind) in [
             ("# one", Line::Heading),
             ("###### six", Line::Heading),
@@ -116,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_heading_in_a_fence_is_code_until_the_same_fence_closes_it() {
+    fn headings_inside_a_fence_are_code() {
         use Line::{Code, Fence, Heading};
         assert_eq!(kinds("```\n# a\n```\n# b\n"), [Fence, Code, Fence, Heading]);
         assert_eq!(kinds("````\n```\n# a\n````\r\n# b"), [Fence, Code, Code, Fence, Heading]);
@@ -125,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_text_is_lost() {
+    fn no_text_is_lost() {
         for text in ["", "\n", "a", "a\nb", "a\r\n\r\nb\n", "```\nopen"] {
             assert_eq!(lines(text).map(|(_, line)| line).collect::<String>(), text);
         }
     }
 
     #[test]
-    fn bold_text_has_its_marks_on_both_sides() {
+    fn bold_text_needs_marks_on_both_sides() {
         for (line, is_bold) in [
             ("this is **bold** text", true),
             ("__bold__", true),

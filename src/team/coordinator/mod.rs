@@ -1,22 +1,20 @@
-//! Many agents on one task: who works when, how long, how often, and what their answers become.
+//! Several agents on one task: who works when, for how long and how often, and how their answers are combined.
 //!
-//! Pure: nothing here reads a file, asks a clock, touches an agent or writes anywhere. The loop asks a [`task::Task`]
-//! what to do next, does it with ordinary agents, and tells it what became of that.
+//! Nothing here reads a file or a clock, or has access to agents. The loop asks a [`task::Task`] what to do next, does it
+//! with ordinary agents, and reports the results to the task.
 
 pub mod aggregate;
 mod attempts;
-#[cfg(test)]
-mod dice;
 mod document;
 pub mod event;
 pub mod health;
-pub mod judge;
+mod judge;
 mod markdown;
 pub mod member;
 pub mod outcome;
 pub mod result;
 mod schedule;
 pub mod settings;
-pub mod task;
-pub mod template;
+pub(crate) mod task;
+pub(crate) mod template;
 pub mod workflow;

@@ -1,4 +1,4 @@
-//! What became of a whole run.
+//! The outcome of a whole run.
 
 use std::time::Duration;
 
@@ -9,65 +9,65 @@ use crate::base::error::{Error, ErrorKind};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunEnding {
-    /// There is an answer, and nothing that was needed for it failed.
+pub enum RunStatus {
+    /// There is an answer, and nothing that it depends on failed.
     Completed,
-    /// It failed. There may be an answer of what there is.
+    /// It failed; there may be a partial answer.
     Failed(Error),
-    /// A person interrupted it. There may be an answer of what there is.
+    /// The user interrupted it; there may be a partial answer.
     Interrupted,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which run.
+    /// The name of the run.
     pub run: String,
-    /// One result for each member, in the order of the members.
+    /// One result per member, in member order.
     pub results: Vec<MemberResult>,
-    /// The answer, whole if the run has completed.
+    /// The answer; partial unless the run completed.
     pub answer: Option<String>,
-    /// Whose answer it is, where it is one member's.
+    /// The member whose answer was chosen, if the answer is that of one member.
     pub chosen: Option<String>,
     /// How the run ended.
-    pub ending: RunEnding,
-    /// What a person should be told about how the answer came to be, a line each.
+    pub status: RunStatus,
+    /// Remarks for the user on how the answer was made, a line each.
     pub notes: Vec<String>,
     /// From the start of the run to its end.
     pub duration: Duration,
-    /// Of all members and the judge.
+    /// Tokens of all members and the judge.
     pub tokens: u64,
 }
 
 impl Outcome {
-    /// A line for each member that failed; these never stand in the answer.
+    /// A line for each member that failed.
     pub fn failures(&self) -> Vec<String> {
         failures(&self.results)
     }
 
     /// Why the run did not complete.
     pub fn error(&self) -> Option<&str> {
-        match &self.ending {
-            RunEnding::Completed => None,
-            RunEnding::Failed(error) => Some(&error.message),
-            RunEnding::Interrupted => Some("interrupted"),
+        match &self.status {
+            RunStatus::Completed => None,
+            RunStatus::Failed(error) => Some(&error.message),
+            RunStatus::Interrupted => Some("interrupted"),
         }
     }
 
-    /// What sort of failure it was; `None` if it was none.
+    /// The kind of failure; `None` if the run did not fail.
     pub const fn kind(&self) -> Option<ErrorKind> {
-        match &self.ending {
-            RunEnding::Failed(error) => Some(error.kind),
-            RunEnding::Completed | RunEnding::Interrupted => None,
+        match &self.status {
+            RunStatus::Failed(error) => Some(error.kind),
+            RunStatus::Completed | RunStatus::Interrupted => None,
         }
     }
 
-    /// The outcome as scripts read it.
+    /// The outcome for scripts.
     pub fn json(&self) -> Value {
         json!({
             "run": self.run,
-            "success": self.ending == RunEnding::Completed,
-            "interrupted": self.ending == RunEnding::Interrupted,
+            "success": self.status == RunStatus::Completed,
+            "interrupted": self.status == RunStatus::Interrupted,
             "answer": self.answer,
             "error": self.error(),
             "kind": self.kind().map(ErrorKind::name),

@@ -1,5 +1,5 @@
-//! In which order members work, and on what: the rules of each strategy and of a workflow's layers, over a picture of
-//! who is how far. Nothing is remembered here: the same picture gives the same next move.
+//! The order in which members work and the prompt of each: the rules of the strategies and of workflow layers, as
+//! functions of a snapshot. Nothing is remembered here: the same snapshot gives the same decision.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -9,71 +9,61 @@ use super::result::MemberResult;
 use super::settings::Strategy;
 use crate::base::error::{Error, ErrorKind};
 
-/// A task of fewer bytes is short: [`Strategy::Adaptive`] gives it to several members at once.
+/// [`Strategy::Adaptive`] is parallel for tasks of fewer bytes and for more members than this.
 const SHORT_TASK: usize = 1000;
-/// So many members are few: [`Strategy::Adaptive`] lets them work one after the other.
 const FEW_MEMBERS: usize = 2;
 
 /// The order of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Schedule {
-    /// One after the other.
-    InOrder,
-    /// All together.
-    AtOnce,
-    /// One after the other, each on the answer of the one before.
+    Sequential,
+    Parallel,
     Pipeline,
-    /// Layer by layer, those of one layer together.
-    Layers(Vec<Link>),
+    /// Layer by layer; the steps of one layer in parallel.
+    Workflow(Vec<StepNode>),
 }
 
-/// How one member hangs on others.
+/// A step of a workflow in the graph of dependencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Link {
-    /// From 0; all that it depends on are in lower ones.
+pub(super) struct StepNode {
+    /// From 0; higher than the layers of all dependencies.
     pub layer: usize,
-    /// Members whose answers it is given.
+    /// Indices of the steps whose answers it is given.
     pub depends_on: Vec<usize>,
-    /// Whether those who depend on it can do nothing without its answer.
+    /// Whether dependent steps are skipped if it gives no answer.
     pub is_critical: bool,
 }
 
-/// How far a member is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Standing<'a> {
-    /// It was not asked yet.
+pub(super) enum MemberStatus<'a> {
     Idle,
-    /// It is at work, or waits to try again.
+    /// It works, or waits for a slot or its next attempt.
     Working,
-    /// It is done.
-    Over(&'a MemberResult),
+    Done(&'a MemberResult),
 }
 
-/// What is to be done next.
+/// What happens next in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Move {
-    /// This member is asked this.
+pub(super) enum Decision {
+    /// Start this member with this prompt.
     Start(usize, Rc<str>),
-    /// This member is not to be asked, and why.
+    /// Skip this member for this reason.
     Skip(usize, String),
-    /// Nothing before somebody is done.
+    /// Wait until a member is done.
     Wait,
-    /// Nothing any more; with an error, if the run as a whole has failed.
+    /// All members are done; with an error if the run as a whole failed.
     Done(Option<Error>),
 }
 
-/// Who works on what, and how far everybody is.
-pub(super) struct Picture<'a> {
-    /// The task.
+/// The state of a run on which a decision is made.
+pub(super) struct Snapshot<'a> {
     pub task: &'a Rc<str>,
-    /// The members.
     pub members: &'a [Member],
-    /// How far each is.
-    pub standings: Vec<Standing<'a>>,
+    pub statuses: Vec<MemberStatus<'a>>,
 }
 
 impl Schedule {
-    /// What a strategy means for so many members and this task.
+    /// Resolves a strategy for this number of members and this task.
     pub(super) fn of(strategy: Strategy, members: usize, task: &str) -> Self {
         let is_parallel = match strategy {
             Strategy::Parallel => members > 1,
@@ -81,163 +71,161 @@ impl Schedule {
             Strategy::Sequential => false,
             Strategy::Pipeline => return Self::Pipeline,
         };
-        if is_parallel { Self::AtOnce } else { Self::InOrder }
+        if is_parallel { Self::Parallel } else { Self::Sequential }
     }
 
     /// A stable name.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::InOrder => "sequential",
-            Self::AtOnce => "parallel",
+            Self::Sequential => "sequential",
+            Self::Parallel => "parallel",
             Self::Pipeline => "pipeline",
-            Self::Layers(_) => "workflow",
+            Self::Workflow(_) => "workflow",
         }
     }
 
-    /// What is to be done next.
-    pub(super) fn next(&self, picture: &Picture<'_>) -> Move {
+    pub(super) fn decide(&self, snapshot: &Snapshot<'_>) -> Decision {
         match self {
-            Self::InOrder => picture.in_order(),
-            Self::AtOnce => picture.at_once(0..picture.members.len()).unwrap_or(Move::Done(None)),
-            Self::Pipeline => picture.pipeline(),
-            Self::Layers(links) => picture.layers(links),
+            Self::Sequential => snapshot.sequential(),
+            Self::Parallel => snapshot.parallel(0..snapshot.members.len()).unwrap_or(Decision::Done(None)),
+            Self::Pipeline => snapshot.pipeline(),
+            Self::Workflow(nodes) => snapshot.workflow(nodes),
         }
     }
 
-    /// Whether this member's answer is a part of the run's: in a workflow those on which nobody depends are.
+    /// Whether this member's answer is part of the answer of the run: in a workflow, if no other step depends on it.
     pub(super) fn counts(&self, member: usize) -> bool {
         match self {
-            Self::Layers(links) => !links.iter().any(|link| link.depends_on.contains(&member)),
-            Self::InOrder | Self::AtOnce | Self::Pipeline => true,
+            Self::Workflow(nodes) => !nodes.iter().any(|node| node.depends_on.contains(&member)),
+            Self::Sequential | Self::Parallel | Self::Pipeline => true,
         }
     }
 }
 
-/// The failure of a run that comes from that of a member, in these words.
-fn failure(result: &MemberResult, words: String) -> Error {
-    Error::new(result.failure().unwrap_or(ErrorKind::System), words)
+/// The failure of a run because of the failure of a member.
+fn failure(result: &MemberResult, message: String) -> Error {
+    Error::new(result.failure().unwrap_or(ErrorKind::System), message)
 }
 
-impl Picture<'_> {
-    fn in_order(&self) -> Move {
-        match self.standings.iter().position(|standing| !matches!(standing, Standing::Over(_))) {
-            None => Move::Done(None),
-            Some(at) if matches!(self.standings[at], Standing::Idle) => Move::Start(at, Rc::clone(self.task)),
-            Some(_) => Move::Wait,
+impl Snapshot<'_> {
+    fn sequential(&self) -> Decision {
+        match self.statuses.iter().position(|status| !matches!(status, MemberStatus::Done(_))) {
+            None => Decision::Done(None),
+            Some(at) if matches!(self.statuses[at], MemberStatus::Idle) => Decision::Start(at, Rc::clone(self.task)),
+            Some(_) => Decision::Wait,
         }
     }
 
-    /// `None`: all of these are done.
-    fn at_once(&self, mut members: impl Iterator<Item = usize> + Clone) -> Option<Move> {
-        let is_idle = |at: &usize| matches!(self.standings[*at], Standing::Idle);
-        let is_working = |at: usize| matches!(self.standings[at], Standing::Working);
+    /// `None` if all of these members are done.
+    fn parallel(&self, mut members: impl Iterator<Item = usize> + Clone) -> Option<Decision> {
+        let is_idle = |at: &usize| matches!(self.statuses[*at], MemberStatus::Idle);
+        let is_working = |at: usize| matches!(self.statuses[at], MemberStatus::Working);
         match members.clone().find(is_idle) {
-            Some(at) => Some(Move::Start(at, Rc::clone(self.task))),
-            None => members.any(is_working).then_some(Move::Wait),
+            Some(at) => Some(Decision::Start(at, Rc::clone(self.task))),
+            None => members.any(is_working).then_some(Decision::Wait),
         }
     }
 
-    /// A stage that was skipped hands on what it was given. One that failed, or said nothing, ends the run.
-    fn pipeline(&self) -> Move {
+    /// A skipped stage passes on its own input. A stage that fails or answers nothing ends the run.
+    fn pipeline(&self) -> Decision {
         let mut input = Rc::clone(self.task);
-        for (at, standing) in self.standings.iter().enumerate() {
-            match standing {
-                Standing::Idle => return Move::Start(at, input),
-                Standing::Working => return Move::Wait,
-                Standing::Over(result) => match (result.answer(), self.fault(at, result)) {
-                    (_, Some(fault)) => return self.end_pipeline(at, fault),
+        for (at, status) in self.statuses.iter().enumerate() {
+            match status {
+                MemberStatus::Idle => return Decision::Start(at, input),
+                MemberStatus::Working => return Decision::Wait,
+                MemberStatus::Done(result) => match (result.answer(), self.stage_error(at, result)) {
+                    (_, Some(error)) => return self.end_pipeline(at, error),
                     (Some(answer), None) => input = answer.into(),
                     (None, None) => {}
                 },
             }
         }
-        Move::Done(None)
+        Decision::Done(None)
     }
 
-    /// Why nothing can come after this stage.
-    fn fault(&self, at: usize, result: &MemberResult) -> Option<Error> {
+    /// Why no stage can follow this one.
+    fn stage_error(&self, at: usize, result: &MemberResult) -> Option<Error> {
         let is_last = at + 1 == self.members.len();
-        let words = match result.answer() {
-            Some(answer) if answer.trim().is_empty() && !is_last => format!("stage {} answered nothing", result.member),
+        let message = match result.answer() {
+            Some(answer) if answer.trim().is_empty() && !is_last => {
+                format!("stage {} returned an empty answer", result.member)
+            }
             Some(_) => return None,
             None if result.is_skipped() => return None,
             None => format!("stage {} failed: {}", result.member, result.error().unwrap_or_default()),
         };
-        Some(failure(result, words))
+        Some(failure(result, message))
     }
 
-    fn end_pipeline(&self, at: usize, fault: Error) -> Move {
-        let next = (at + 1..self.standings.len()).find(|next| matches!(self.standings[*next], Standing::Idle));
+    fn end_pipeline(&self, at: usize, error: Error) -> Decision {
+        let next = (at + 1..self.statuses.len()).find(|next| matches!(self.statuses[*next], MemberStatus::Idle));
         match next {
-            Some(next) => Move::Skip(next, format!("not reached: {} has handed nothing on", self.members[at].name)),
-            None => Move::Done(Some(fault)),
+            Some(next) => Decision::Skip(next, format!("not started: stage {} gave no answer", self.members[at].name)),
+            None => Decision::Done(Some(error)),
         }
     }
 
-    fn layers(&self, links: &[Link]) -> Move {
-        let blockers = self.blockers(links);
-        let is_open = |at: &usize| !matches!(self.standings[*at], Standing::Over(_));
-        let Some(layer) = (0..links.len()).filter(is_open).map(|at| links[at].layer).min() else {
-            return Move::Done(self.critical_failure(links, &blockers));
+    fn workflow(&self, nodes: &[StepNode]) -> Decision {
+        let blockers = self.blockers(nodes);
+        let is_open = |at: &usize| !matches!(self.statuses[*at], MemberStatus::Done(_));
+        let Some(layer) = (0..nodes.len()).filter(is_open).map(|at| nodes[at].layer).min() else {
+            return Decision::Done(self.critical_failure(nodes, &blockers));
         };
-        match self.at_once((0..links.len()).filter(|at| links[*at].layer == layer)) {
-            Some(Move::Start(at, _)) => match blockers[at] {
+        match self.parallel((0..nodes.len()).filter(|at| nodes[*at].layer == layer)) {
+            Some(Decision::Start(at, _)) => match blockers[at] {
                 Some(blocker) => {
-                    Move::Skip(at, format!("it depends on {}, which gave no answer", self.members[blocker].name))
+                    Decision::Skip(at, format!("depends on {}, which gave no answer", self.members[blocker].name))
                 }
-                None => Move::Start(at, self.step_prompt(&links[at])),
+                None => Decision::Start(at, self.step_prompt(&nodes[at])),
             },
-            other => other.unwrap_or(Move::Wait),
+            other => other.unwrap_or(Decision::Wait),
         }
     }
 
-    /// For each member the critical one without an answer that stands before it, at whatever distance.
-    fn blockers(&self, links: &[Link]) -> Vec<Option<usize>> {
-        let mut order: Vec<usize> = (0..links.len()).collect();
-        order.sort_by_key(|at| links[*at].layer);
-        let mut blockers = vec![None; links.len()];
+    /// For each step the critical step without an answer on which it depends, directly or not.
+    fn blockers(&self, nodes: &[StepNode]) -> Vec<Option<usize>> {
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by_key(|at| nodes[*at].layer);
+        let mut blockers = vec![None; nodes.len()];
         for at in order {
-            let blocker = |before: &usize| match self.standings[*before] {
-                Standing::Over(result) if result.is_success() => None,
-                _ if links[*before].is_critical => Some(*before),
+            let blocker = |before: &usize| match self.statuses[*before] {
+                MemberStatus::Done(result) if result.is_success() => None,
+                _ if nodes[*before].is_critical => Some(*before),
                 _ => blockers[*before],
             };
-            blockers[at] = links[at].depends_on.iter().find_map(blocker);
+            blockers[at] = nodes[at].depends_on.iter().find_map(blocker);
         }
         blockers
     }
 
-    fn critical_failure(&self, links: &[Link], blockers: &[Option<usize>]) -> Option<Error> {
-        let failed = |at: usize| match self.standings[at] {
-            Standing::Over(result) if links[at].is_critical && !result.is_success() => Some(result),
+    fn critical_failure(&self, nodes: &[StepNode], blockers: &[Option<usize>]) -> Option<Error> {
+        let failed = |at: usize| match self.statuses[at] {
+            MemberStatus::Done(result) if nodes[at].is_critical && !result.is_success() => Some(result),
             _ => None,
         };
-        let result = (0..links.len()).find_map(failed)?;
-        let skipped = (0..links.len()).filter(|at| blockers[*at].is_some()).map(|at| self.members[at].name.as_str());
+        let result = (0..nodes.len()).find_map(failed)?;
+        let skipped = (0..nodes.len()).filter(|at| blockers[*at].is_some()).map(|at| self.members[at].name.as_str());
         let skipped: Vec<&str> = skipped.collect();
-        let behind = if skipped.is_empty() {
-            String::new()
-        } else {
-            format!("; skipped for want of it: {}", skipped.join(", "))
-        };
+        let consequence =
+            if skipped.is_empty() { String::new() } else { format!("; skipped because of it: {}", skipped.join(", ")) };
         let (name, error) = (&result.member, result.error().unwrap_or_default());
-        Some(failure(result, format!("{name} is critical and gave no answer: {error}{behind}")))
+        Some(failure(result, format!("critical step {name} failed: {error}{consequence}")))
     }
 
-    /// The task, and below it what the steps have answered on which this one depends.
-    fn step_prompt(&self, link: &Link) -> Rc<str> {
-        if link.depends_on.is_empty() {
+    /// The task, followed by the answers of the steps on which this one depends.
+    fn step_prompt(&self, node: &StepNode) -> Rc<str> {
+        if node.depends_on.is_empty() {
             return Rc::clone(self.task);
         }
-        let mut prompt = format!("{}\n\nWhat was worked out before:\n", self.task);
-        for before in &link.depends_on {
-            let answer = match self.standings[*before] {
-                Standing::Over(result) => result.answer(),
-                Standing::Idle | Standing::Working => None,
+        let mut prompt = format!("{}\n\nAnswers of the previous steps:\n", self.task);
+        for before in &node.depends_on {
+            let answer = match self.statuses[*before] {
+                MemberStatus::Done(result) => result.answer(),
+                MemberStatus::Idle | MemberStatus::Working => None,
             };
-            let answer = answer.unwrap_or("(it gave no answer)");
+            let answer = answer.unwrap_or("(no answer)");
             // Writing into a string cannot fail.
-            let _ = write!(prompt, "\n<answer of=\"{}\">\n{answer}\n</answer>\n", self.members[*before].name);
+            let _ = write!(prompt, "\n<answer step=\"{}\">\n{answer}\n</answer>\n", self.members[*before].name);
         }
         prompt.into()
     }

@@ -1,6 +1,5 @@
-//! How a task is run: the table of settings with its defaults and bounds, and the names that people write for them.
-//!
-//! Where the values come from (command line, file, `/team`) is no business of this file.
+//! The settings of a task: defaults, bounds, and the names of strategies and aggregations. The command line, files and
+//! `/team` fill them in.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,69 +9,58 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text;
 use crate::domain::config::{RetryPolicy, TeamSettings};
 
-/// Members of one task: each is an agent with a connection of its own.
-pub const MOST_MEMBERS: usize = 100;
-/// The largest share of a wait that may be added at random.
-pub const MOST_JITTER: f64 = 0.25;
+/// The most members of one task: each is an agent with its own connection.
+pub const MAX_MEMBERS: usize = 100;
+/// The largest share of a retry delay that is added at random.
+pub const MAX_JITTER: f64 = 0.25;
 
-/// In which order the members work.
+/// The order in which the members work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// One after the other, going on after a failure.
+    /// One after another; a failure does not stop the rest.
     #[default]
     Sequential,
     /// All at once.
     Parallel,
-    /// One after the other, each on the answer of the one before.
+    /// One after another, each on the answer of the previous one.
     Pipeline,
-    /// All at once if there are several and the task is short, else one after the other.
+    /// Parallel for more than two members and a short task, otherwise sequential.
     Adaptive,
 }
 
 /// How several answers become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aggregation {
-    /// All of them, in the order of the members.
+    /// All answers in member order.
     #[default]
     Concatenate,
-    /// The one that most members gave.
+    /// The most frequent answer.
     Vote,
-    /// The one with the highest score, or the one that a judge picks.
+    /// The answer with the highest score, or the one that a judge chooses.
     SelectBest,
-    /// All sections, each once.
+    /// The sections of all answers without duplicates.
     Merge,
-    /// The first one; the other members are stopped.
+    /// The first answer; the other members are stopped.
     FirstSuccess,
 }
 
 impl Strategy {
-    /// All of them, as help lists them.
+    /// All strategies.
     pub const ALL: [Self; 4] = [Self::Sequential, Self::Parallel, Self::Pipeline, Self::Adaptive];
 
-    /// What people write for it.
+    /// The name in commands and files.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sequential => "sequential",
-            Self::Parallel => "parallel",
-            Self::Pipeline => "pipeline",
-            Self::Adaptive => "adaptive",
-        }
+        TeamSettings::STRATEGIES[self as usize]
     }
 }
 
 impl Aggregation {
-    /// All of them, as help lists them.
+    /// All aggregations.
     pub const ALL: [Self; 5] = [Self::Concatenate, Self::Vote, Self::SelectBest, Self::Merge, Self::FirstSuccess];
 
-    /// What people write for it; a hyphen does for the underscore.
+    /// The name in commands and files; a hyphen is accepted for the underscore.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Concatenate => "concatenate",
-            Self::Vote => "vote",
-            Self::SelectBest => "select_best",
-            Self::Merge => "merge",
-            Self::FirstSuccess => "first_success",
-        }
+        TeamSettings::AGGREGATIONS[self as usize]
     }
 }
 
@@ -91,42 +79,41 @@ impl fmt::Display for Aggregation {
 impl FromStr for Strategy {
     type Err = Error;
 
-    fn from_str(typed: &str) -> Result<Self> {
-        named("strategy", typed, &Self::ALL.map(Self::name)).map(|at| Self::ALL[at])
+    fn from_str(text: &str) -> Result<Self> {
+        position("strategy", text, &TeamSettings::STRATEGIES).map(|at| Self::ALL[at])
     }
 }
 
 impl FromStr for Aggregation {
     type Err = Error;
 
-    fn from_str(typed: &str) -> Result<Self> {
-        named("aggregation", typed, &Self::ALL.map(Self::name)).map(|at| Self::ALL[at])
+    fn from_str(text: &str) -> Result<Self> {
+        position("aggregation", text, &TeamSettings::AGGREGATIONS).map(|at| Self::ALL[at])
     }
 }
 
-/// Which of the names was typed; an error with the nearest one and all others.
-fn named(what: &str, typed: &str, names: &[&str]) -> Result<usize> {
-    let plain = typed.replace('-', "_");
-    names.iter().position(|name| *name == plain).ok_or_else(|| unknown(what, typed, &plain, names.iter().copied()))
+fn position(what: &str, text: &str, names: &[&str]) -> Result<usize> {
+    let normal = text.replace('-', "_");
+    names.iter().position(|name| *name == normal).ok_or_else(|| unknown(what, text, &normal, names.iter().copied()))
 }
 
-/// Words for a name that nobody has, with the nearest one and those that there are.
-pub fn unknown<'a>(what: &str, typed: &str, meant: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
-    let shown: String = text::sanitise(typed).chars().take(40).collect();
-    // The distance is only worth its time for what could be a name.
-    let nearest = Some(meant).filter(|meant| meant.len() <= 40).and_then(|meant| text::nearest(meant, names.clone()));
-    let hint = nearest.map_or_else(String::new, |name| format!(" - did you mean {name}?"));
+/// The error for an unknown name, with the nearest known one and all others. `normal` is `text` in the form of `names`.
+pub fn unknown<'a>(what: &str, text: &str, normal: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let shown: String = text::sanitise(text).chars().take(40).collect();
+    // Longer texts are no misspelt names, and the distance is expensive.
+    let nearest = Some(normal).filter(|name| name.len() <= 40).and_then(|name| text::nearest(name, names.clone()));
+    let hint = nearest.map_or_else(String::new, |name| format!(": did you mean {name}?"));
     let known: Vec<&str> = names.collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Error::new(ErrorKind::Usage, format!("there is no {what} {shown:?}{hint} (there are: {known})"))
+    Error::new(ErrorKind::Usage, format!("unknown {what} {shown:?}{hint} (known: {known})"))
 }
 
-/// When a member that keeps failing is left alone.
+/// When a member that keeps failing is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// Failed tasks in a row after which it opens; 0: never.
+    /// The breaker opens after this many failed tasks in a row; 0: never.
     pub threshold: u32,
-    /// How long it stays open before one task is tried.
+    /// How long it stays open before a probe.
     pub cool_down: Duration,
 }
 
@@ -136,20 +123,20 @@ impl Default for BreakerPolicy {
     }
 }
 
-/// How one task is run.
+/// The settings of one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// In which order the members work.
+    /// The order in which the members work.
     pub strategy: Strategy,
     /// How their answers become one.
     pub aggregation: Aggregation,
-    /// How long a member may take, over all its attempts and waits, from when it is given a place to work.
+    /// The time limit of each member over all attempts and delays, from its first slot.
     pub agent_timeout: Duration,
-    /// How a failed attempt is made again.
+    /// How failed attempts are retried.
     pub retry: RetryPolicy,
     /// When a member is skipped.
     pub breaker: BreakerPolicy,
-    /// `provider/model` of the judge that picks for [`Aggregation::SelectBest`]; `None`: the formula does.
+    /// `provider/model` of the judge for [`Aggregation::SelectBest`]; `None`: the score decides.
     pub judge: Option<String>,
 }
 
@@ -160,8 +147,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the configuration says, and the defaults for the rest. A name that there is not is the default, too: whoever
-    /// reads a configuration has refused it.
+    /// The settings of a configuration, with defaults for the rest. Names were checked when the configuration was read.
     pub fn of(configured: &TeamSettings) -> Self {
         Self {
             strategy: configured.strategy.parse().unwrap_or_default(),
@@ -171,27 +157,27 @@ impl Settings {
                 retries: configured.retries,
                 base: Duration::from_millis(100),
                 cap: Duration::from_secs(30),
-                jitter: MOST_JITTER,
+                jitter: MAX_JITTER,
             },
             breaker: BreakerPolicy::default(),
             judge: None,
         }
     }
 
-    /// Whether a task can be run like this.
+    /// Checks that a task can be run with these settings.
     ///
     /// # Errors
-    /// A value is out of its bounds, or a judge was named for an aggregation that asks none.
+    /// A value is out of bounds, or there is a judge although the aggregation needs none.
     pub fn check(&self) -> Result<()> {
-        let refuse = |words: String| Err(Error::new(ErrorKind::Usage, words));
+        let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
         if self.agent_timeout.is_zero() {
-            return refuse("a member needs more than 0 s".into());
+            return refuse("the timeout of a member must be more than 0 s".into());
         }
-        if !(0.0..=MOST_JITTER).contains(&self.retry.jitter) {
-            return refuse(format!("jitter is a share from 0 to {MOST_JITTER}"));
+        if !(0.0..=MAX_JITTER).contains(&self.retry.jitter) {
+            return refuse(format!("jitter must be from 0 to {MAX_JITTER}"));
         }
         if self.judge.is_some() && self.aggregation != Aggregation::SelectBest {
-            return refuse(format!("a judge picks for select_best, not for {}", self.aggregation));
+            return refuse(format!("a judge needs the aggregation select_best (got {})", self.aggregation));
         }
         Ok(())
     }
@@ -202,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_those_of_the_table() {
+    fn defaults() {
         let settings = Settings::default();
         assert_eq!((settings.strategy.name(), settings.aggregation.name()), ("sequential", "concatenate"));
         assert_eq!(settings.agent_timeout, Duration::from_secs(30));
@@ -212,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_from_100_ms_up_to_30_s_and_jitter_never_passes_the_cap() {
+    fn retry_delays_double_from_100_ms_to_30_s_and_jitter_stays_below_the_cap() {
         let retry = Settings::default().retry;
         let waits = |chance| -> Vec<u128> { (0..10).map(|n| retry.wait(n, chance).as_millis()).collect() };
         assert_eq!(waits(0.0), [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000]);
@@ -220,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_reads_back_and_a_hyphen_does_for_an_underscore() {
+    fn every_name_parses_also_with_hyphens() {
         for strategy in Strategy::ALL {
             assert_eq!(strategy.to_string().parse(), Ok(strategy));
         }
@@ -231,27 +217,27 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_nearest_and_all_others() {
-        let words = "paralel".parse::<Strategy>().unwrap_err().message;
+    fn an_unknown_name_is_an_error_with_the_nearest_and_all_names() {
+        let text = "paralel".parse::<Strategy>().unwrap_err().message;
         assert_eq!(
-            words,
-            "there is no strategy \"paralel\" - did you mean parallel? (there are: sequential, parallel, pipeline, adaptive)"
+            text,
+            "unknown strategy \"paralel\": did you mean parallel? (known: sequential, parallel, pipeline, adaptive)"
         );
-        let words = "first-succes".parse::<Aggregation>().unwrap_err().message;
-        assert!(words.contains("did you mean first_success?"), "{words}");
-        for typed in ["", " ", "x", "\u{1b}[2J", &"vote".repeat(10_000)] {
-            let words = typed.parse::<Aggregation>().unwrap_err().message;
-            assert!(!words.contains("did you mean") && !words.contains('\u{1b}') && words.len() < 200, "{words}");
+        let text = "first-succes".parse::<Aggregation>().unwrap_err().message;
+        assert!(text.contains("did you mean first_success?"), "{text}");
+        for name in ["", " ", "x", "\u{1b}[2J", &"vote".repeat(10_000)] {
+            let text = name.parse::<Aggregation>().unwrap_err().message;
+            assert!(!text.contains("did you mean") && !text.contains('\u{1b}') && text.len() < 200, "{text}");
         }
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_refused() {
-        let usual = Settings::default;
-        let no_time = Settings { agent_timeout: Duration::ZERO, ..usual() };
-        let wild = |jitter| Settings { retry: RetryPolicy { jitter, ..usual().retry }, ..usual() };
-        let judged = Settings { judge: Some("echo".into()), ..usual() };
-        for settings in [no_time, wild(0.26), wild(-0.1), wild(f64::NAN), judged.clone()] {
+    fn values_out_of_bounds_are_refused() {
+        let default = Settings::default;
+        let no_time = Settings { agent_timeout: Duration::ZERO, ..default() };
+        let with_jitter = |jitter| Settings { retry: RetryPolicy { jitter, ..default().retry }, ..default() };
+        let judged = Settings { judge: Some("echo".into()), ..default() };
+        for settings in [no_time, with_jitter(0.26), with_jitter(-0.1), with_jitter(f64::NAN), judged.clone()] {
             assert_eq!(settings.check().unwrap_err().kind, ErrorKind::Usage, "{settings:?}");
         }
         assert!(Settings { aggregation: Aggregation::SelectBest, ..judged }.check().is_ok());

@@ -1,44 +1,42 @@
-//! Templates: members with roles that belong together. Four are built in; a person's own are files:
+//! Templates: sets of members with roles. Four are built in; users write their own as files:
 //!
 //! ```toml
-//! description = "Two who argue"
+//! description = "Pros and cons"
 //! strategy = "parallel"
 //! aggregation = "merge"
 //!
 //! [[members]]
-//! name = "for"
-//! role = "You argue for it."
+//! name = "pro"
+//! role = "You argue for the proposal."
 //! model = "provider/model"
 //! ```
-//! Reading the files is not done here.
+//! The caller reads the file.
 
 mod roles;
 
 use super::document::{Document, Table};
-use super::member::{self, Member, is_name};
+use super::member::{self, Member, NAME_RULE, is_name};
 use super::settings::{Aggregation, Strategy, unknown};
 use crate::base::error::Result;
 
-/// Members that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// What people call it.
     pub name: String,
-    /// What it is for, in half a line.
+    /// What it is for, in a line.
     pub description: String,
-    /// How they work, unless somebody says otherwise.
+    /// Used unless the command line names another.
     pub strategy: Option<Strategy>,
-    /// How their answers become one, unless somebody says otherwise.
+    /// Used unless the command line names another.
     pub aggregation: Option<Aggregation>,
-    /// Who they are, in order.
+    /// In order.
     pub members: Vec<Member>,
 }
 
 impl Template {
-    /// Reads a person's own template. `file` is for errors, `name` for a file that says none.
+    /// Parses a template file. `file` is used in errors, `name` if the file gives no name.
     ///
     /// # Errors
-    /// It is none; the words say where it goes wrong.
+    /// The template is invalid; the message names the position.
     pub fn parse(file: &str, name: &str, text: &str) -> Result<Self> {
         let document = Document::parse(file, text)?;
         let table = document.table();
@@ -48,40 +46,40 @@ impl Template {
         let (strategy, aggregation) = (table.parsed("strategy")?, table.parsed("aggregation")?);
         let members = table.tables("members")?.iter().map(member).collect::<Result<Vec<_>>>()?;
         if members.is_empty() {
-            return Err(table.refuse("members", "a template needs at least one member: [[members]]"));
+            return Err(table.error("members", "a template needs at least one member: [[members]]"));
         }
-        member::check(&members).map_err(|error| table.refuse("members", &error.message))?;
+        member::check(&members).map_err(|error| table.error("members", &error.message))?;
         Ok(Self { name, description, strategy, aggregation, members })
     }
 }
 
 fn member(table: &Table<'_>) -> Result<Member> {
     table.only(&["name", "role", "model"])?;
-    let name = table.text("name")?.ok_or_else(|| table.refuse("name", "a member needs a name"))?;
-    let own = |key| table.text(key).map(|text| text.map(str::to_owned));
-    Ok(Member { name: name.to_owned(), model: own("model")?, role: own("role")? })
+    let name = table.text("name")?.ok_or_else(|| table.error("name", "a member needs a name"))?;
+    let text = |key| table.text(key).map(|text| text.map(str::to_owned));
+    Ok(Member { name: name.to_owned(), model: text("model")?, role: text("role")? })
 }
 
-/// The name that a document says it has, else the one that its file has.
+/// The name that a document gives, otherwise that of its file.
 pub(super) fn name_of(table: &Table<'_>, file: &str) -> Result<String> {
     let name = table.text("name")?.unwrap_or(file);
-    let is_fit = is_name(name);
-    is_fit
-        .then(|| name.to_owned())
-        .ok_or_else(|| table.refuse("name", "take letters, digits, -, _ and . for a name, at most 64"))
+    if is_name(name) {
+        Ok(name.to_owned())
+    } else {
+        Err(table.error("name", &format!("invalid name {name:?}: {NAME_RULE}")))
+    }
 }
 
-/// The template of this name.
+/// Finds a template by name.
 ///
 /// # Errors
-/// There is none; the words name the nearest and all others.
+/// There is none of this name; the message names the nearest and all others.
 pub fn find<'t>(templates: &'t [Template], name: &str) -> Result<&'t Template> {
     let names = templates.iter().map(|template| template.name.as_str());
     let found = templates.iter().find(|template| template.name == name);
     found.ok_or_else(|| unknown("template", name, name, names))
 }
 
-/// Those that everybody has.
 pub fn built_in() -> Vec<Template> {
     let template = |(name, description, strategy, aggregation, members): &roles::Row| Template {
         name: (*name).into(),
@@ -101,14 +99,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_templates_have_these_members_and_each_has_a_role_of_its_own() {
-        let told: Vec<(String, String)> = built_in()
+    fn built_in_templates_have_members_with_distinct_roles() {
+        let found: Vec<(String, String)> = built_in()
             .iter()
-            .map(|one| (one.name.clone(), one.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(" ")))
+            .map(|template| {
+                (template.name.clone(), template.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(" "))
+            })
             .collect();
-        let told: Vec<(&str, &str)> = told.iter().map(|(name, members)| (name.as_str(), members.as_str())).collect();
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, members)| (name.as_str(), members.as_str())).collect();
         assert_eq!(
-            told,
+            found,
             [
                 ("code-review", "reviewer security performance"),
                 ("refactor", "analyzer planner implementer"),
@@ -117,7 +117,7 @@ mod tests {
             ]
         );
         let mut roles: Vec<String> =
-            built_in().into_iter().flat_map(|one| one.members).filter_map(|m| m.role).collect();
+            built_in().into_iter().flat_map(|template| template.members).filter_map(|m| m.role).collect();
         assert!(roles.iter().all(|role| role.len() > 200 && !role.contains("  ") && !role.contains('\n')));
         roles.sort();
         roles.dedup();
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn a_person_s_own_template_is_read() {
+    fn a_template_file_is_parsed() {
         let text = "strategy = \"pipeline\"\naggregation = \"select-best\"\n[[members]]\nname = \"a\"\nrole = \"r\"\n[[members]]\nname = \"b\"\nmodel = \"x/y\"\n";
-        let template = Template::parse("t.toml", "mine", text).expect("it is one");
+        let template = Template::parse("t.toml", "mine", text).expect("valid");
         assert_eq!((template.name.as_str(), template.description.as_str()), ("mine", ""));
         assert_eq!(
             (template.strategy, template.aggregation),
@@ -138,23 +138,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused_with_its_place() {
-        for (text, words) in [
+    fn invalid_templates_are_errors_with_a_position() {
+        for (text, expected) in [
             ("", "t.toml:1: members: a template needs"),
             ("[[members]]\nrole = \"r\"", "t.toml:1: members[1].name: a member needs a name"),
-            ("[[members]]\nname = \"a\"\n[[members]]\nname = \"a\"", "two members \"a\""),
-            ("\nstrategy = \"serial\"", "t.toml:2: strategy: there is no strategy \"serial\""),
+            ("[[members]]\nname = \"a\"\n[[members]]\nname = \"a\"", "duplicate member name \"a\""),
+            ("\nstrategy = \"serial\"", "t.toml:2: strategy: unknown strategy \"serial\""),
             ("[[member]]", "did you mean members?"),
-            ("name = \"a b\"\n[[members]]\nname = \"a\"", "t.toml:1: name: take letters"),
+            ("name = \"a b\"\n[[members]]\nname = \"a\"", "t.toml:1: name: invalid name \"a b\""),
         ] {
             let message = Template::parse("t.toml", "mine", text).unwrap_err().message;
-            assert!(message.contains(words), "{text}: {message}");
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 
     #[test]
-    fn an_unknown_template_is_refused_with_the_nearest() {
-        let words = find(&built_in(), "code-reviev").unwrap_err().message;
-        assert!(words.contains("did you mean code-review?") && words.contains("testing"), "{words}");
+    fn an_unknown_template_is_an_error_with_the_nearest() {
+        let text = find(&built_in(), "code-reviev").unwrap_err().message;
+        assert!(text.contains("did you mean code-review?") && text.contains("testing"), "{text}");
     }
 }

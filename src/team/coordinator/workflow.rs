@@ -1,61 +1,61 @@
-//! Workflows: steps that hang on one another, checked whole before anything runs.
+//! Workflows: steps that depend on one another, checked completely before anything runs.
 //!
 //! ```toml
-//! description = "Plan, do, look"
-//! aggregation = "concatenate"          # of the steps on which no other depends
+//! description = "Plan, do, check"
+//! aggregation = "concatenate"          # of the steps on which no other step depends
 //!
 //! [[steps]]
 //! name = "plan"
-//! agent = "refactor/planner"           # the role of a template's member; a prompt stands behind it
-//! critical = true                      # without its answer, those who depend on it are skipped
+//! agent = "refactor/planner"           # the role of a template's member; a prompt is appended to it
+//! critical = true                      # without its answer, dependent steps are skipped
 //!
 //! [[steps]]
 //! name = "do"
-//! prompt = "Carry the plan out."
+//! prompt = "Carry out the plan."
 //! model = "provider/model"
-//! depends_on = ["plan"]                # it is given their answers
+//! depends_on = ["plan"]                # is given their answers
 //! ```
-//! The same in JSON. Each step is a member of the run. Reading the file is not done here.
+//! JSON of the same structure is accepted, too. Each step is a member of the run. The caller reads the file.
 
 use super::document::{Document, Table};
-use super::member::{Member, is_name};
-use super::schedule::Link;
-use super::settings::{Aggregation, MOST_MEMBERS, unknown};
+use super::member::{Member, NAME_RULE, is_name};
+use super::schedule::StepNode;
+use super::settings::{Aggregation, MAX_MEMBERS, unknown};
 use super::template::{self, Template};
 use crate::base::error::{Error, Result};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowStep {
-    /// Who does it: its name is the step's.
+    /// The member that does it, with the name of the step.
     pub member: Member,
-    /// The steps whose answers it is given, by their place.
+    /// The indices of the steps whose answers it is given.
     pub depends_on: Vec<usize>,
-    /// From 0: steps of one layer work at once, after all lower ones.
+    /// From 0: the steps of a layer run in parallel after all lower layers.
     pub layer: usize,
-    /// Whether those who depend on it are skipped if it gives no answer.
+    /// Whether dependent steps are skipped if it gives no answer.
     pub is_critical: bool,
 }
 
-/// Steps in an order that can be carried out.
+/// Steps without cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workflow {
-    /// What people call it.
+    /// The name on the command line.
     pub name: String,
-    /// What it is for, in half a line.
+    /// What it is for, in a line.
     pub description: String,
-    /// How the answers of the last steps become one, where it says so.
+    /// How the answers of the last steps are combined, if the file says so.
     pub aggregation: Option<Aggregation>,
     /// In the order of the file.
     pub steps: Vec<WorkflowStep>,
 }
 
 impl Workflow {
-    /// Reads a workflow. `file` is for errors, `name` for a file that says none; `templates` have the roles that steps
-    /// name.
+    /// Parses a workflow. `file` is used in errors, `name` if the file gives no name; `templates` hold the roles that
+    /// steps refer to.
     ///
     /// # Errors
-    /// It cannot be carried out; the words say where it goes wrong.
+    /// The workflow is invalid; the message names the position.
     pub fn parse(file: &str, name: &str, text: &str, templates: &[Template]) -> Result<Self> {
         let document = Document::parse(file, text)?;
         let table = document.table();
@@ -65,48 +65,49 @@ impl Workflow {
         let aggregation = table.parsed("aggregation")?;
         let tables = table.tables("steps")?;
         match tables.len() {
-            0 => return Err(table.refuse("steps", "a workflow needs at least one step: [[steps]]")),
-            1..=MOST_MEMBERS => {}
+            0 => return Err(table.error("steps", "a workflow needs at least one step: [[steps]]")),
+            1..=MAX_MEMBERS => {}
             count => {
-                return Err(table.refuse("steps", &format!("a workflow has at most {MOST_MEMBERS} steps, not {count}")));
+                let message = format!("too many steps: a workflow has at most {MAX_MEMBERS}, not {count}");
+                return Err(table.error("steps", &message));
             }
         }
         let mut steps = tables.iter().map(|table| step(table, templates)).collect::<Result<Vec<_>>>()?;
         connect(&mut steps, &tables)?;
-        lay(&mut steps, &tables)?;
+        assign_layers(&mut steps, &tables)?;
         Ok(Self { name, description, aggregation, steps })
     }
 
-    /// Who works on it: one member for each step.
+    /// One member for each step.
     pub fn members(&self) -> Vec<Member> {
         self.steps.iter().map(|step| step.member.clone()).collect()
     }
 
-    /// The steps of each layer, by their place, in the order in which they work.
+    /// The indices of the steps of each layer, in the order in which the layers run.
     pub fn layers(&self) -> Vec<Vec<usize>> {
         let count = self.steps.iter().map(|step| step.layer + 1).max().unwrap_or(0);
         let of = |layer| (0..self.steps.len()).filter(|at| self.steps[*at].layer == layer).collect();
         (0..count).map(of).collect()
     }
 
-    pub(super) fn links(&self) -> Vec<Link> {
-        let link = |step: &WorkflowStep| Link {
+    pub(super) fn nodes(&self) -> Vec<StepNode> {
+        let node = |step: &WorkflowStep| StepNode {
             layer: step.layer,
             depends_on: step.depends_on.clone(),
             is_critical: step.is_critical,
         };
-        self.steps.iter().map(link).collect()
+        self.steps.iter().map(node).collect()
     }
 }
 
-/// A step by itself.
+/// Reads one step without its dependencies.
 fn step(table: &Table<'_>, templates: &[Template]) -> Result<WorkflowStep> {
     table.only(&["name", "agent", "prompt", "model", "depends_on", "critical"])?;
-    let name = table.text("name")?.ok_or_else(|| table.refuse("name", "a step needs a name"))?;
+    let name = table.text("name")?.ok_or_else(|| table.error("name", "a step needs a name"))?;
     if !is_name(name) {
-        return Err(table.refuse("name", "take letters, digits, -, _ and . for a name, at most 64"));
+        return Err(table.error("name", &format!("invalid name {name:?}: {NAME_RULE}")));
     }
-    let agent = table.text("agent")?.map(|agent| agent_of(table, agent, templates)).transpose()?;
+    let agent = table.text("agent")?.map(|agent| template_member(table, agent, templates)).transpose()?;
     let prompt = table.text("prompt")?;
     let role = match (agent.and_then(|member| member.role.as_deref()), prompt) {
         (Some(role), Some(prompt)) => Some(format!("{role}\n\n{prompt}")),
@@ -114,35 +115,35 @@ fn step(table: &Table<'_>, templates: &[Template]) -> Result<WorkflowStep> {
     };
     let model = table.text("model")?.map(str::to_owned).or_else(|| agent.and_then(|member| member.model.clone()));
     let member = Member { name: name.to_owned(), model, role };
-    Ok(WorkflowStep { member, depends_on: Vec::new(), layer: 0, is_critical: table.truth("critical")? })
+    Ok(WorkflowStep { member, depends_on: Vec::new(), layer: 0, is_critical: table.boolean("critical")? })
 }
 
-/// The member of a template that `template/member` names.
-fn agent_of<'t>(table: &Table<'_>, agent: &str, templates: &'t [Template]) -> Result<&'t Member> {
-    let refuse = |error: Error| table.refuse("agent", &error.message);
+/// Finds `template/member`.
+fn template_member<'t>(table: &Table<'_>, agent: &str, templates: &'t [Template]) -> Result<&'t Member> {
+    let in_table = |error: Error| table.error("agent", &error.message);
     let Some((template, member)) = agent.split_once('/') else {
-        return Err(table.refuse("agent", "say which member of which template: TEMPLATE/MEMBER"));
+        return Err(table.error("agent", &format!("expected TEMPLATE/MEMBER (got {agent:?})")));
     };
-    let template = template::find(templates, template).map_err(refuse)?;
-    let found = template.members.iter().find(|one| one.name == member);
-    let names = template.members.iter().map(|one| one.name.as_str());
-    found.ok_or_else(|| refuse(unknown(&format!("member of {}", template.name), member, member, names)))
+    let template = template::find(templates, template).map_err(in_table)?;
+    let found = template.members.iter().find(|candidate| candidate.name == member);
+    let names = template.members.iter().map(|candidate| candidate.name.as_str());
+    found.ok_or_else(|| in_table(unknown(&format!("member of {}", template.name), member, member, names)))
 }
 
-/// Finds the steps on which each depends.
+/// Resolves `depends_on`.
 fn connect(steps: &mut [WorkflowStep], tables: &[Table<'_>]) -> Result<()> {
     let names: Vec<String> = steps.iter().map(|step| step.member.name.clone()).collect();
     for (at, table) in tables.iter().enumerate() {
         if let Some(first) = names[..at].iter().position(|name| *name == names[at]) {
-            return Err(table.refuse("name", &format!("steps[{}] is called {:?}, too", first + 1, names[at])));
+            return Err(table.error("name", &format!("duplicate name {:?}: see steps[{}]", names[at], first + 1)));
         }
         for wanted in table.texts("depends_on")? {
             let found = names.iter().position(|name| name == wanted).ok_or_else(|| {
-                let words = unknown("step", wanted, wanted, names.iter().map(String::as_str)).message;
-                table.refuse("depends_on", &words)
+                let message = unknown("step", wanted, wanted, names.iter().map(String::as_str)).message;
+                table.error("depends_on", &message)
             })?;
             if found == at {
-                return Err(table.refuse("depends_on", &format!("{wanted} cannot depend on itself")));
+                return Err(table.error("depends_on", &format!("{wanted} cannot depend on itself")));
             }
             if !steps[at].depends_on.contains(&found) {
                 steps[at].depends_on.push(found);
@@ -152,46 +153,46 @@ fn connect(steps: &mut [WorkflowStep], tables: &[Table<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Puts each step into the lowest layer above all that it depends on (Kahn 1962, layer by layer).
-fn lay(steps: &mut [WorkflowStep], tables: &[Table<'_>]) -> Result<()> {
-    let mut is_laid = vec![false; steps.len()];
+/// Puts each step into the lowest layer above all of its dependencies (Kahn 1962, layer by layer).
+fn assign_layers(steps: &mut [WorkflowStep], tables: &[Table<'_>]) -> Result<()> {
+    let mut is_assigned = vec![false; steps.len()];
     for layer in 0..=steps.len() {
-        let can_come = |at: &usize| !is_laid[*at] && steps[*at].depends_on.iter().all(|before| is_laid[*before]);
-        let next: Vec<usize> = (0..steps.len()).filter(can_come).collect();
+        let is_ready =
+            |at: &usize| !is_assigned[*at] && steps[*at].depends_on.iter().all(|before| is_assigned[*before]);
+        let next: Vec<usize> = (0..steps.len()).filter(is_ready).collect();
         for at in &next {
-            (is_laid[*at], steps[*at].layer) = (true, layer);
+            (is_assigned[*at], steps[*at].layer) = (true, layer);
         }
         if next.is_empty() {
             break;
         }
     }
-    match is_laid.iter().position(|is_laid| !is_laid) {
+    match is_assigned.iter().position(|is_assigned| !is_assigned) {
         None => Ok(()),
-        Some(stuck) => {
-            let cycle = cycle(steps, &is_laid, stuck);
+        Some(start) => {
+            let cycle = cycle(steps, &is_assigned, start);
             let names: Vec<&str> = cycle.iter().map(|at| steps[*at].member.name.as_str()).collect();
-            let words = format!("these steps wait for one another: {}", names.join(" -> "));
-            Err(tables[cycle[0]].refuse("depends_on", &words))
+            let message = format!("dependency cycle: {}", names.join(" -> "));
+            Err(tables[cycle[0]].error("depends_on", &message))
         }
     }
 }
 
-/// The way round, from a step to itself. Whoever was not laid depends on another that was not.
-fn cycle(steps: &[WorkflowStep], is_laid: &[bool], stuck: usize) -> Vec<usize> {
-    let (mut way, mut at) = (Vec::new(), stuck);
-    while !way.contains(&at) {
-        way.push(at);
-        at = steps[at].depends_on.iter().copied().find(|before| !is_laid[*before]).unwrap_or(at);
+/// A cycle that is reached from `start`, from a step to itself. Every step without a layer depends on another one without.
+fn cycle(steps: &[WorkflowStep], is_assigned: &[bool], start: usize) -> Vec<usize> {
+    let (mut path, mut at) = (Vec::new(), start);
+    while !path.contains(&at) {
+        path.push(at);
+        at = steps[at].depends_on.iter().copied().find(|before| !is_assigned[*before]).unwrap_or(at);
     }
-    let start = way.iter().position(|one| *one == at).unwrap_or(0);
-    way.push(at);
-    way.split_off(start)
+    let first = path.iter().position(|step| *step == at).unwrap_or(0);
+    path.push(at);
+    path.split_off(first)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::team::coordinator::dice::Dice;
 
     fn parse(text: &str) -> Result<Workflow> {
         Workflow::parse("w.toml", "w", text, &template::built_in())
@@ -209,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn layers_follow_the_longest_way() {
-        let workflow = parse(&steps("end<left,right left<top right<left,top top alone")).expect("it can be done");
+    fn layers_follow_the_longest_path() {
+        let workflow = parse(&steps("end<left,right left<top right<left,top top alone")).expect("valid");
         assert_eq!(workflow.layers(), [vec![3, 4], vec![1], vec![2], vec![0]]);
         assert_eq!(workflow.steps[0].depends_on, [1, 2]);
     }
 
     #[test]
-    fn all_that_a_step_can_say_is_read_in_toml_and_in_json() {
+    fn all_keys_are_parsed_from_toml_and_json() {
         let toml = r#"
             description = "d"
             aggregation = "vote"
@@ -234,7 +235,7 @@ mod tests {
         let json = r#"{"description":"d","aggregation":"vote","steps":[
             {"name":"plan","agent":"refactor/planner","prompt":"Be short.","critical":true},
             {"name":"do","prompt":"Do it.","model":"work/big","depends_on":["plan"]}]}"#;
-        let workflow = parse(toml).expect("it can be done");
+        let workflow = parse(toml).expect("valid");
         assert_eq!(parse(json).as_ref(), Ok(&workflow));
         assert_eq!((workflow.name.as_str(), workflow.aggregation), ("w", Some(Aggregation::Vote)));
         let [plan, act] = &workflow.steps[..] else { panic!("two steps") };
@@ -247,53 +248,53 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_refused_with_its_place() {
-        for (text, words) in [
+    fn invalid_workflows_are_errors_with_a_position() {
+        for (text, expected) in [
             (String::new(), "w.toml:1: steps: a workflow needs at least one step: [[steps]]"),
             ("steps = []".into(), "w.toml:1: steps: a workflow needs"),
-            (steps("a b<a c<bb"), "w.toml:9: steps[3].depends_on: there is no step \"bb\" - did you mean b?"),
-            (steps("a a<b b"), "w.toml:5: steps[2].name: steps[1] is called \"a\", too"),
+            (steps("a b<a c<bb"), "w.toml:9: steps[3].depends_on: unknown step \"bb\": did you mean b?"),
+            (steps("a a<b b"), "w.toml:5: steps[2].name: duplicate name \"a\": see steps[1]"),
             (steps("a b<b"), "w.toml:6: steps[2].depends_on: b cannot depend on itself"),
-            (steps("a<b b<a"), "w.toml:3: steps[1].depends_on: these steps wait for one another: a -> b -> a"),
-            (
-                steps("x<a a<b b<c c<a y"),
-                "w.toml:6: steps[2].depends_on: these steps wait for one another: a -> b -> c -> a",
-            ),
+            (steps("a<b b<a"), "w.toml:3: steps[1].depends_on: dependency cycle: a -> b -> a"),
+            (steps("x<a a<b b<c c<a y"), "w.toml:6: steps[2].depends_on: dependency cycle: a -> b -> c -> a"),
             ("[[steps]]\nprompt = \"p\"".into(), "w.toml:1: steps[1].name: a step needs a name"),
-            (steps("a:b"), "w.toml:2: steps[1].name: take letters"),
-            ("[[steps]]\nname = \"a\"\nagent = \"planner\"".into(), "w.toml:3: steps[1].agent: say which member"),
+            (steps("a:b"), "w.toml:2: steps[1].name: invalid name"),
+            (
+                "[[steps]]\nname = \"a\"\nagent = \"planner\"".into(),
+                "w.toml:3: steps[1].agent: expected TEMPLATE/MEMBER",
+            ),
             ("[[steps]]\nname = \"a\"\nagent = \"refacto/planner\"".into(), "did you mean refactor?"),
             ("[[steps]]\nname = \"a\"\nagent = \"refactor/plane\"".into(), "did you mean planner?"),
             ("[[steps]]\nname = \"a\"\ndepend_on = []".into(), "did you mean depends_on?"),
             ("[[steps]]\nname = \"a\"\ncritical = 1".into(), "w.toml:3: steps[1].critical: expected true or false"),
             (
                 "aggregation = \"votes\"\n".to_owned() + &steps("a"),
-                "w.toml:1: aggregation: there is no aggregation \"votes\" - did you mean vote?",
+                "w.toml:1: aggregation: unknown aggregation \"votes\": did you mean vote?",
             ),
-            ("steps = [".into(), "w.toml:1: this is not TOML"),
+            ("steps = [".into(), "w.toml:1: invalid TOML"),
         ] {
             let message = parse(&text).unwrap_err().message;
-            assert!(message.contains(words), "{text}: {message}");
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 
     #[test]
-    fn a_hundred_steps_in_a_row_are_taken_and_one_more_is_not() {
+    fn at_most_100_steps() {
         let row = |count: usize| -> Vec<String> {
             (0..count).map(|n| if n == 0 { "s0".into() } else { format!("s{n}<s{}", n - 1) }).collect()
         };
-        assert_eq!(parse(&steps(&row(100).join(" "))).expect("it can be done").layers().len(), 100);
+        assert_eq!(parse(&steps(&row(100).join(" "))).expect("valid").layers().len(), 100);
         assert!(parse(&steps(&row(101).join(" "))).unwrap_err().message.contains("at most 100"));
     }
 
     #[test]
-    fn whatever_depends_on_what_either_all_come_after_what_they_need_or_a_true_cycle_is_named() {
+    fn random_graphs_are_layered_or_a_true_cycle_is_named() {
         for seed in 1..400 {
-            let mut dice = Dice(seed);
-            let count = 1 + dice.below(7);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let count = 1 + rng.usize(..7);
             let list: Vec<String> = (0..count)
                 .map(|at| {
-                    let others = (0..count).filter(|other| *other != at && dice.below(5) == 0);
+                    let others = (0..count).filter(|other| *other != at && rng.usize(..5) == 0);
                     let before: Vec<String> = others.map(|other| format!("s{other}")).collect();
                     format!("s{at}<{}", before.join(","))
                 })
@@ -306,10 +307,10 @@ mod tests {
                     }
                 }
                 Err(error) => {
-                    let (_, way) = error.message.rsplit_once(": ").expect("it ends with the way");
-                    let way: Vec<&str> = way.split(" -> ").collect();
-                    assert_eq!(way.first(), way.last(), "{list:?}: {error}");
-                    for pair in way.windows(2) {
+                    let (_, path) = error.message.rsplit_once(": ").expect("it ends with the path");
+                    let path: Vec<&str> = path.split(" -> ").collect();
+                    assert_eq!(path.first(), path.last(), "{list:?}: {error}");
+                    for pair in path.windows(2) {
                         let at: usize = pair[0][1..].parse().expect("a number");
                         let before = list[at].split_once('<').expect("all have one").1;
                         assert!(before.split(',').any(|name| name == pair[1]), "{list:?}: {error}");

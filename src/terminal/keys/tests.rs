@@ -1,4 +1,4 @@
-//! Bytes become keys, however they are cut.
+//! Keys from bytes, however they are cut.
 
 use super::*;
 use crate::base::clock::Clock;
@@ -6,26 +6,26 @@ use crate::domain::key::{KeyCode, Modifiers};
 
 const TABLE: &str = include_str!("../../../fixtures/keys/table");
 
-/// The keys that are there.
-fn drain(keys: &mut Keys) -> Vec<Key> {
+/// The complete keys.
+fn drain(keys: &mut KeyDecoder) -> Vec<Key> {
     std::iter::from_fn(|| keys.next()).collect()
 }
 
-/// The keys of these pieces, which come at once, and what a deadline makes of the end.
+/// The keys of these pieces, which come at once, and of the end after its deadline.
 fn decode(pieces: &[&[u8]]) -> Vec<Key> {
     let clock = Clock::manual();
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     for piece in pieces {
         keys.feed(piece, clock.now());
         keys.expire(clock.now());
     }
-    clock.advance(SEQUENCE_PATIENCE);
+    clock.advance(SEQUENCE_TIMEOUT);
     keys.expire(clock.now());
     assert_eq!(keys.deadline(), None);
     drain(&mut keys)
 }
 
-/// A key as the table writes it.
+/// A key in the notation of the table.
 fn name(key: &Key) -> String {
     match key {
         Key::Paste(text) => format!("Paste({})", text.escape_default()),
@@ -64,7 +64,7 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_table_holds_whole_and_cut_at_every_byte() {
+fn the_table_holds_for_bytes_cut_anywhere() {
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let (bytes, expected) = line.split_once('|').expect("bytes | keys");
         let (bytes, expected) = (unescape(bytes.trim()), expected.trim());
@@ -81,10 +81,10 @@ fn the_table_holds_whole_and_cut_at_every_byte() {
 #[test]
 fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
     let clock = Clock::manual();
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b", clock.now());
-    assert_eq!(keys.deadline(), Some(clock.now() + ESCAPE_PATIENCE));
-    clock.advance(ESCAPE_PATIENCE - Duration::from_millis(1));
+    assert_eq!(keys.deadline(), Some(clock.now() + ESCAPE_TIMEOUT));
+    clock.advance(ESCAPE_TIMEOUT - Duration::from_millis(1));
     keys.expire(clock.now());
     assert_eq!(keys.next(), None);
     clock.advance(Duration::from_millis(1));
@@ -96,18 +96,18 @@ fn a_lone_escape_is_a_key_after_its_deadline_and_not_before() {
 }
 
 #[test]
-fn waiting_for_the_rest_of_a_paste_or_a_character_keeps_nobody_awake() {
+fn an_unfinished_paste_or_character_has_no_deadline() {
     for bytes in [&b"\x1b[200~abc"[..], b"\x1b[200~abc\x1b[20", b"\xe8\xaa"] {
-        let mut keys = Keys::new();
+        let mut keys = KeyDecoder::new();
         keys.feed(bytes, Moment::default());
         assert_eq!(keys.deadline(), None);
     }
 }
 
 #[test]
-fn ten_megabytes_of_paste_arrive_complete_however_they_are_cut() {
+fn a_paste_of_ten_megabytes_is_complete() {
     let text = "0123456789abcde\n".repeat(640 * 1024);
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     keys.feed(b"\x1b[200~", Moment::default());
     for chunk in text.as_bytes().chunks(65_536) {
         keys.feed(chunk, Moment::default());
@@ -119,7 +119,7 @@ fn ten_megabytes_of_paste_arrive_complete_however_they_are_cut() {
 
 #[test]
 fn a_paste_without_an_end_is_delivered_in_bounded_pieces_and_never_as_keys() {
-    let mut keys = Keys { paste_limit: 10, ..Keys::new() };
+    let mut keys = KeyDecoder { paste_limit: 10, ..KeyDecoder::new() };
     keys.feed(b"\x1b[200~0123456789abcdefghijABC", Moment::default());
     assert_eq!(drain(&mut keys), [Key::Paste("0123456789".into()), Key::Paste("abcdefghij".into())]);
     keys.feed(b"DEF\x1b[201~", Moment::default());
@@ -127,7 +127,7 @@ fn a_paste_without_an_end_is_delivered_in_bounded_pieces_and_never_as_keys() {
 }
 
 #[test]
-fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
+fn a_letter_after_random_bytes_is_decoded() {
     let alphabet = b"\x1b\x1b\x1b[[]OPM<?>;:0123456789~uABmHz\x07\\\xc3\xa9\xe8\xff\r\n\0 ";
     let mut seed = 1_u32;
     for _ in 0..50_000 {
@@ -138,9 +138,9 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
         };
         let bytes: Vec<u8> = (0..length).map(|_| byte()).collect();
         let clock = Clock::manual();
-        let mut keys = Keys::new();
+        let mut keys = KeyDecoder::new();
         keys.feed(&bytes, clock.now());
-        clock.advance(SEQUENCE_PATIENCE);
+        clock.advance(SEQUENCE_TIMEOUT);
         keys.expire(clock.now());
         drain(&mut keys);
         if keys.state == State::Ground {
@@ -151,8 +151,8 @@ fn no_bytes_whatever_stop_the_decoder_or_the_letter_after_them() {
 }
 
 #[test]
-fn a_paste_that_lost_its_end_gives_the_keyboard_back_to_ctrl_c_after_a_silence() {
-    let mut keys = Keys::new();
+fn ctrl_c_after_a_pause_ends_a_paste_without_end_mark() {
+    let mut keys = KeyDecoder::new();
     let start = Moment::default();
     keys.feed(b"\x1b[200~hi\n", start);
     keys.feed(b"\x03", start + Duration::from_millis(900));

@@ -1,4 +1,4 @@
-//! A row as cells, and what differs between two rows.
+//! A row as cells, and the difference between two rows.
 
 use std::ops::Range;
 
@@ -16,17 +16,17 @@ pub(super) struct Cell<'a> {
     pub columns: u16,
 }
 
-/// The cells of a row, without the blanks at its end.
+/// The cells of a row, without blanks at the end.
 #[derive(Debug)]
 pub(super) struct Cells<'a> {
     pub list: Vec<Cell<'a>>,
-    /// Terminals disagree about the width of something here, so that what stands right of it may stand anywhere.
+    /// Whether terminals disagree about the width of a cell, which makes the position of later cells unknown.
     pub is_disputed: bool,
     first_disputed: usize,
 }
 
 impl<'a> Cells<'a> {
-    /// What fits of the row. No control character passes, whatever a caller let through.
+    /// The part of the row that fits. Control characters are replaced.
     pub fn of(row: &'a Row, palette: Palette, width: u16) -> Self {
         let mut list: Vec<Cell<'a>> = Vec::with_capacity(usize::from(width));
         let mut left = width;
@@ -36,7 +36,7 @@ impl<'a> Cells<'a> {
                 let text = if grapheme.contains(char::is_control) { "\u{fffd}" } else { grapheme };
                 let columns = u16::try_from(text::grapheme_width(text)).unwrap_or(u16::MAX);
                 match left.checked_sub(columns) {
-                    // A mark without a letter would change the cell before it, which may not be drawn now.
+                    // A combining mark alone would change the cell before it, which may not be drawn now.
                     _ if columns == 0 => continue,
                     Some(rest) => left = rest,
                     None => {
@@ -65,24 +65,24 @@ impl Cell<'_> {
         self.text == " " && !self.style.underline && !self.style.reverse
     }
 
-    /// Graphemes of several characters: joined emoji, flags, variation selectors, marks.
+    /// Graphemes of several characters: joined emoji, flags, variation selectors, combining marks.
     fn is_disputed(&self) -> bool {
         self.text.chars().nth(1).is_some()
     }
 }
 
-/// What to send for a row.
+/// The change of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
     /// Cells of the new row.
     pub cells: Range<usize>,
-    /// Everything right of the first of them goes first.
+    /// Whether to erase from the first of them to the end of the row before.
     pub erase_first: bool,
-    /// What is left of the old row right of the last of them goes.
+    /// Whether to erase the rest of the old row after the last of them.
     pub erase_after: bool,
 }
 
-/// The least change that makes the new row of the old one; none if they look the same.
+/// The smallest change from the old row to the new one; `None` if they look the same.
 pub(super) fn change(old: &Cells<'_>, new: &Cells<'_>) -> Option<Change> {
     let same = old.list.iter().zip(&new.list).take_while(|(old, new)| old == new).count();
     if same == old.list.len() && same == new.list.len() {

@@ -1,46 +1,46 @@
-//! The terminal's cursor: where it is, how it writes, and the shortest way to elsewhere.
+//! The terminal's cursor: position, style, and the shortest sequence to move it.
 //!
-//! Sequences are those of ECMA-48 and the VT420 that every terminal of today knows.
+//! The sequences are those of ECMA-48 and the VT420 that all current terminals support.
 
 use crate::domain::frame::{Color, Style};
 
-/// What we know of the terminal's state, and the bytes that change it.
+/// The known state of the terminal, and the bytes that change it.
 #[derive(Debug, Default)]
 pub(super) struct Pen {
     pub out: Vec<u8>,
     height: u16,
-    /// Column and row; none if terminals may disagree.
-    at: Option<(u16, u16)>,
+    /// Column and row; `None` if terminals may disagree.
+    position: Option<(u16, u16)>,
     style: Style,
-    /// The rows that scroll; the margin stays set, since setting it costs more than scrolling.
+    /// The rows that scroll. The margins stay set, because setting them costs more than scrolling.
     region: Option<u16>,
     is_shown: Option<bool>,
-    /// Where the last frame left the cursor.
+    /// The cursor of the last frame.
     rest: Option<(u16, u16)>,
-    /// The place that `Esc 8` goes to, in the default style.
+    /// The position that `Esc 8` restores, with the default style.
     saved: Option<(u16, u16)>,
 }
 
 impl Pen {
-    /// An empty screen, whatever was before.
+    /// Clears the screen.
     pub fn clear(&mut self, height: u16) {
         self.out.clear();
         self.out.extend_from_slice(b"\x1b[m\x1b[r\x1b[H\x1b[2J");
-        *self = Self { out: std::mem::take(&mut self.out), height, at: Some((0, 0)), ..Self::default() };
+        *self = Self { out: std::mem::take(&mut self.out), height, position: Some((0, 0)), ..Self::default() };
     }
 
-    /// Moves the first rows up, or down if negative. Blank rows come in.
+    /// Scrolls the first rows up, or down if negative, and fills with blank rows.
     pub fn scroll(&mut self, rows: u16, up: isize) {
         self.set_style(Style::default());
         if self.region != Some(rows) {
             self.send(&format!("\x1b[1;{rows}r"));
             self.region = Some(rows);
-            self.at = Some((0, 0));
+            self.position = Some((0, 0));
         }
-        let way = if up > 0 { 'S' } else { 'T' };
+        let direction = if up > 0 { 'S' } else { 'T' };
         match up.unsigned_abs() {
-            1 => self.send(&format!("\x1b[{way}")),
-            count => self.send(&format!("\x1b[{count}{way}")),
+            1 => self.send(&format!("\x1b[{direction}")),
+            count => self.send(&format!("\x1b[{count}{direction}")),
         }
     }
 
@@ -48,28 +48,28 @@ impl Pen {
     pub fn write(&mut self, text: &str, style: Style, columns: u16, width: u16) {
         self.set_style(style);
         self.send(text);
-        // Behind the last column terminals differ.
-        self.at = self.at.map(|(x, y)| (x + columns, y)).filter(|&(x, _)| x < width);
+        // Terminals differ after the last column.
+        self.position = self.position.map(|(x, y)| (x + columns, y)).filter(|&(x, _)| x < width);
     }
 
-    /// Blanks the rest of the row.
+    /// Erases the rest of the row.
     pub fn erase_right(&mut self) {
         self.set_style(Style::default());
         self.send("\x1b[K");
     }
 
-    /// The cursor may be elsewhere than we think.
-    pub fn lose_slot(&mut self) {
-        self.at = None;
+    /// The position of the cursor is not known any more.
+    pub fn lose_position(&mut self) {
+        self.position = None;
     }
 
-    /// Ends a frame: the default style, and the cursor where it belongs, or hidden.
+    /// Ends a frame: sets the default style, and moves or hides the cursor.
     pub fn finish(&mut self, cursor: Option<(u16, u16)>) {
         self.set_style(Style::default());
-        let has_moved = self.at != cursor;
+        let has_moved = self.position != cursor;
         if let Some((x, y)) = cursor {
             self.move_to(x, y);
-            // Text streams in while the cursor rests at the input: from the second time on the way back is short.
+            // While text streams in, the cursor returns to the input again and again: saving it makes this short.
             if has_moved && self.rest == cursor && self.saved != cursor {
                 self.send("\x1b7");
                 self.saved = cursor;
@@ -82,25 +82,25 @@ impl Pen {
         self.rest = cursor;
     }
 
-    /// Goes there by the fewest bytes.
+    /// Moves with the fewest bytes.
     pub fn move_to(&mut self, x: u16, y: u16) {
-        if self.at == Some((x, y)) {
+        if self.position == Some((x, y)) {
             return;
         }
         if self.saved == Some((x, y)) {
             self.send("\x1b8");
             self.style = Style::default();
         } else {
-            let way = self.way_from_here(x, y).filter(|way| way.len() <= absolute(x, y).len());
-            self.send(&way.unwrap_or_else(|| absolute(x, y)));
+            let relative = self.relative(x, y).filter(|sequence| sequence.len() <= absolute(x, y).len());
+            self.send(&relative.unwrap_or_else(|| absolute(x, y)));
         }
-        self.at = Some((x, y));
+        self.position = Some((x, y));
     }
 
-    fn way_from_here(&self, x: u16, y: u16) -> Option<String> {
-        let (here, row) = self.at?;
+    fn relative(&self, x: u16, y: u16) -> Option<String> {
+        let (here, row) = self.position?;
         match (x, y) {
-            // At the bottom margin and in the last row a line feed scrolls or does nothing.
+            // A line feed scrolls at the bottom margin, and does nothing in the last row.
             (0, _) if y == row + 1 && y < self.height && self.region != Some(y) => Some("\r\n".to_owned()),
             _ if y != row => None,
             (0, _) => Some("\r".to_owned()),
@@ -116,7 +116,7 @@ impl Pen {
             return;
         }
         let mut codes = Vec::new();
-        // Nothing can be taken from a style but all of it.
+        // Attributes are not removed one by one: the style is reset first.
         if self.style != Style::default() && style != Style::default() {
             codes.push("0");
         }

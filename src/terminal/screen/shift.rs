@@ -1,27 +1,27 @@
-//! Text that moved up or down between two frames.
+//! Finds text that moved up or down between two frames.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::domain::frame::Row;
 
-/// What a scroll and its share of a synchronized update cost, in bytes: it must save more.
+/// Cost of a scroll in bytes, with its share of a synchronized update; it must save more.
 const SCROLL_BYTES: usize = 16;
-/// What is sent for a row beside its text.
+/// Bytes that are sent for a row in addition to its text.
 const ROW_BYTES: usize = 8;
 
-/// By how many rows the old rows moved up (negative: down) to become most of the new ones; 0 if that saves nothing.
+/// The number of rows by which the text moved up (negative: down); 0 if scrolling saves nothing.
 pub(super) fn find(old: &[Row], new: &[Row]) -> isize {
     if old.iter().zip(new).filter(|(old, new)| old != new).nth(1).is_none() {
         return 0;
     }
-    let (old, new): (Vec<_>, Vec<_>) = (old.iter().map(Print::of).collect(), new.iter().map(Print::of).collect());
+    let (old, new): (Vec<_>, Vec<_>) = (old.iter().map(RowHash::of).collect(), new.iter().map(RowHash::of).collect());
     let rows = isize::try_from(new.len()).unwrap_or(isize::MAX);
     let still = cost(&old, &new, 0);
     let best = (1 - rows..rows).filter(|&up| up != 0).map(|up| (cost(&old, &new, up) + SCROLL_BYTES, up)).min();
     best.filter(|&(bytes, _)| bytes < still).map_or(0, |(_, up)| up)
 }
 
-/// Moves the rows as the terminal does; blank ones come in.
+/// Moves the rows as the terminal does, and fills with blank ones.
 pub(super) fn apply(rows: &mut [Row], up: isize) {
     let count = up.unsigned_abs().min(rows.len());
     if up > 0 {
@@ -34,14 +34,14 @@ pub(super) fn apply(rows: &mut [Row], up: isize) {
     }
 }
 
-/// Enough of a row to guess what it costs. Two rows that are taken for one another cost bytes and no correctness.
+/// A hash of a row. A collision costs bytes but is not an error.
 #[derive(Clone, Copy)]
-struct Print {
+struct RowHash {
     text: u64,
     bytes: usize,
 }
 
-impl Print {
+impl RowHash {
     fn of(row: &Row) -> Self {
         let mut hasher = DefaultHasher::new();
         row.spans.iter().for_each(|span| hasher.write(span.text.as_bytes()));
@@ -50,8 +50,8 @@ impl Print {
     }
 }
 
-fn cost(old: &[Print], new: &[Print], up: isize) -> usize {
-    let row = |(y, new): (usize, &Print)| match y.checked_add_signed(up).and_then(|from| old.get(from)) {
+fn cost(old: &[RowHash], new: &[RowHash], up: isize) -> usize {
+    let row = |(y, new): (usize, &RowHash)| match y.checked_add_signed(up).and_then(|from| old.get(from)) {
         Some(old) if old.text == new.text => 0,
         None if new.bytes == 0 => 0,
         _ => new.bytes + ROW_BYTES,

@@ -6,27 +6,27 @@ use crate::domain::frame::{Color, Span};
 
 const FULL: Palette = Palette { color: true, attributes: true, unicode: true };
 
-/// A screen and the terminal that it draws on.
-struct Glass {
+/// A screen and an emulated terminal.
+struct TestTerminal {
     screen: Screen,
-    terminal: vt100::Parser,
+    emulator: vt100::Parser,
 }
 
-impl Glass {
+impl TestTerminal {
     fn new(width: u16, height: u16) -> Self {
-        Self { screen: Screen::new(FULL), terminal: vt100::Parser::new(height, width, 0) }
+        Self { screen: Screen::new(FULL), emulator: vt100::Parser::new(height, width, 0) }
     }
 
     fn draw(&mut self, frame: &Frame) -> Vec<u8> {
         let mut out = Vec::new();
         self.screen.draw(frame, &mut out);
-        self.terminal.process(&out);
+        self.emulator.process(&out);
         out
     }
 
     fn rows(&self) -> Vec<String> {
-        let width = self.terminal.screen().size().1;
-        self.terminal.screen().rows(0, width).collect()
+        let width = self.emulator.screen().size().1;
+        self.emulator.screen().rows(0, width).collect()
     }
 }
 
@@ -100,23 +100,23 @@ impl Random {
 }
 
 #[test]
-fn frames_drawn_one_after_the_other_look_as_the_last_one_drawn_whole() {
+fn frames_drawn_one_after_another_look_like_the_last_one_drawn_completely() {
     let mut random = Random(11);
     for round in 0..60 {
         let (width, height) = (1 + random.below(24) as u16, 1 + random.below(12) as u16);
-        let mut glass = Glass::new(width, height);
+        let mut terminal = TestTerminal::new(width, height);
         let mut now =
             Frame { width, rows: vec![Row::default(); height.into()], cursor: None, scrolling_rows: height / 2 };
         for step in 0..100 {
             random.change(&mut now);
-            glass.draw(&now);
-            let mut whole = Glass::new(width, height);
+            terminal.draw(&now);
+            let mut whole = TestTerminal::new(width, height);
             whole.draw(&now);
-            let (seen, meant) = (glass.terminal.screen(), whole.terminal.screen());
-            assert_eq!(glass.rows(), whole.rows(), "round {round}, step {step}: {now:?}");
-            assert_eq!(seen.hide_cursor(), meant.hide_cursor());
+            let (actual, expected) = (terminal.emulator.screen(), whole.emulator.screen());
+            assert_eq!(terminal.rows(), whole.rows(), "round {round}, step {step}: {now:?}");
+            assert_eq!(actual.hide_cursor(), expected.hide_cursor());
             if now.cursor.is_some() {
-                assert_eq!(seen.cursor_position(), meant.cursor_position(), "round {round}, step {step}");
+                assert_eq!(actual.cursor_position(), expected.cursor_position(), "round {round}, step {step}");
             }
             for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
                 let looks = |screen: &vt100::Screen| {
@@ -124,9 +124,9 @@ fn frames_drawn_one_after_the_other_look_as_the_last_one_drawn_whole() {
                     let is_blank = cell.contents().trim().is_empty() && !cell.inverse();
                     (!is_blank).then(|| (cell.contents().to_owned(), cell.fgcolor(), cell.bold(), cell.inverse()))
                 };
-                assert_eq!(looks(seen), looks(meant), "round {round}, step {step}, row {y}, column {x}");
+                assert_eq!(looks(actual), looks(expected), "round {round}, step {step}, row {y}, column {x}");
             }
-            for (row, shown) in now.rows.iter().zip(glass.rows()) {
+            for (row, shown) in now.rows.iter().zip(terminal.rows()) {
                 assert_eq!(row.text().trim_end(), shown.trim_end());
             }
         }
@@ -134,53 +134,53 @@ fn frames_drawn_one_after_the_other_look_as_the_last_one_drawn_whole() {
 }
 
 #[test]
-fn a_frame_that_is_shown_costs_nothing_and_one_that_is_forgotten_costs_all() {
-    let mut glass = Glass::new(20, 3);
+fn a_shown_frame_costs_nothing_and_an_invalidated_one_is_drawn_completely() {
+    let mut terminal = TestTerminal::new(20, 3);
     let now = frame(20, &["one", "two", "> "], 2, (2, 2));
-    let first = glass.draw(&now);
-    assert_eq!(glass.draw(&now), b"");
-    assert_eq!(glass.draw(&now), b"");
-    glass.terminal.process(b"\x1b[2Jrubbish");
-    glass.screen.forget();
-    assert_eq!(glass.draw(&now), first);
-    assert_eq!(glass.rows(), ["one", "two", ">"]);
+    let first = terminal.draw(&now);
+    assert_eq!(terminal.draw(&now), b"");
+    assert_eq!(terminal.draw(&now), b"");
+    terminal.emulator.process(b"\x1b[2Jrubbish");
+    terminal.screen.invalidate();
+    assert_eq!(terminal.draw(&now), first);
+    assert_eq!(terminal.rows(), ["one", "two", ">"]);
 }
 
 #[test]
-fn a_resize_draws_all() {
-    let mut glass = Glass::new(20, 3);
-    glass.draw(&frame(20, &["one", "two", "> "], 2, (2, 2)));
-    glass.terminal.screen_mut().set_size(2, 10);
-    glass.draw(&frame(10, &["two", "> "], 1, (2, 1)));
-    assert_eq!(glass.rows(), ["two", ">"]);
+fn a_resize_draws_the_complete_frame() {
+    let mut terminal = TestTerminal::new(20, 3);
+    terminal.draw(&frame(20, &["one", "two", "> "], 2, (2, 2)));
+    terminal.emulator.screen_mut().set_size(2, 10);
+    terminal.draw(&frame(10, &["two", "> "], 1, (2, 1)));
+    assert_eq!(terminal.rows(), ["two", ">"]);
 }
 
 #[test]
 fn a_typed_character_costs_itself_and_a_deleted_one_a_few_bytes() {
-    let mut glass = Glass::new(80, 3);
-    glass.draw(&frame(80, &["", "> ab", "status"], 1, (4, 1)));
-    assert_eq!(glass.draw(&frame(80, &["", "> abc", "status"], 1, (5, 1))), b"c");
-    assert_eq!(glass.draw(&frame(80, &["", "> abc語", "status"], 1, (7, 1))), "語".as_bytes());
-    assert_eq!(glass.draw(&frame(80, &["", "> abc", "status"], 1, (5, 1))), b"\x08\x08\x1b[K");
-    let in_the_middle = glass.draw(&frame(80, &["", "> axbc", "status"], 1, (4, 1)));
+    let mut terminal = TestTerminal::new(80, 3);
+    terminal.draw(&frame(80, &["", "> ab", "status"], 1, (4, 1)));
+    assert_eq!(terminal.draw(&frame(80, &["", "> abc", "status"], 1, (5, 1))), b"c");
+    assert_eq!(terminal.draw(&frame(80, &["", "> abc語", "status"], 1, (7, 1))), "語".as_bytes());
+    assert_eq!(terminal.draw(&frame(80, &["", "> abc", "status"], 1, (5, 1))), b"\x08\x08\x1b[K");
+    let in_the_middle = terminal.draw(&frame(80, &["", "> axbc", "status"], 1, (4, 1)));
     assert!(in_the_middle.len() <= 40, "{in_the_middle:?}");
 }
 
 #[test]
 fn only_the_part_of_a_row_that_changed_is_sent() {
-    let mut glass = Glass::new(60, 2);
-    glass.draw(&frame(60, &["", "model x | 12 % | agent a | unread 0"], 1, (0, 0)));
-    let out = glass.draw(&frame(60, &["", "model x | 13 % | agent a | unread 0"], 1, (0, 0)));
+    let mut terminal = TestTerminal::new(60, 2);
+    terminal.draw(&frame(60, &["", "model x | 12 % | agent a | unread 0"], 1, (0, 0)));
+    let out = terminal.draw(&frame(60, &["", "model x | 13 % | agent a | unread 0"], 1, (0, 0)));
     assert_eq!(String::from_utf8_lossy(&out), "\x1b[2;12H3\x1b[H\x1b7");
 }
 
 #[test]
 fn more_than_one_row_is_one_synchronized_update_and_one_row_is_none() {
-    let mut glass = Glass::new(20, 3);
-    glass.draw(&frame(20, &["a", "b", "c"], 0, (0, 0)));
-    let two = String::from_utf8(glass.draw(&frame(20, &["a", "x", "y"], 0, (0, 0)))).unwrap_or_default();
+    let mut terminal = TestTerminal::new(20, 3);
+    terminal.draw(&frame(20, &["a", "b", "c"], 0, (0, 0)));
+    let two = String::from_utf8(terminal.draw(&frame(20, &["a", "x", "y"], 0, (0, 0)))).unwrap_or_default();
     assert!(two.starts_with("\x1b[?2026h") && two.ends_with("\x1b[?2026l"), "{two:?}");
-    let one = String::from_utf8(glass.draw(&frame(20, &["z", "x", "y"], 0, (0, 0)))).unwrap_or_default();
+    let one = String::from_utf8(terminal.draw(&frame(20, &["z", "x", "y"], 0, (0, 0)))).unwrap_or_default();
     assert!(!one.contains("2026"), "{one:?}");
 }
 
@@ -194,7 +194,7 @@ fn a_streamed_reply_costs_at_most_two_bytes_for_each_of_its_own() {
         reply.push_str(words[random.below(words.len())]);
         reply.push_str(if random.below(60) == 0 { "\n\n" } else { " " });
     }
-    let mut glass = Glass::new(width, height);
+    let mut terminal = TestTerminal::new(width, height);
     let mut sent = 0;
     let chunks: Vec<usize> = (20..reply.len()).step_by(20).collect();
     for (number, &end) in chunks.iter().enumerate() {
@@ -203,7 +203,7 @@ fn a_streamed_reply_costs_at_most_two_bytes_for_each_of_its_own() {
         let mut rows = all[all.len().saturating_sub(text_rows)..].to_vec();
         rows.resize(text_rows, "");
         rows.extend(["----", "> ", "status"]);
-        let bytes = glass.draw(&frame(width, &rows, height - 3, (2, height - 2))).len();
+        let bytes = terminal.draw(&frame(width, &rows, height - 3, (2, height - 2))).len();
         sent += if number == 0 { 0 } else { bytes };
     }
     assert!(sent <= 2 * reply.len(), "{sent} bytes for {}", reply.len());
@@ -211,50 +211,50 @@ fn a_streamed_reply_costs_at_most_two_bytes_for_each_of_its_own() {
 
 #[test]
 fn a_scroll_by_one_line_does_not_send_the_screen_again() {
-    let mut glass = Glass::new(80, 24);
+    let mut terminal = TestTerminal::new(80, 24);
     let lines: Vec<String> = (0..100).map(|number| format!("{number}: {}", "text ".repeat(14))).collect();
     let page = |from: usize| {
         let mut rows: Vec<&str> = lines[from..from + 22].iter().map(String::as_str).collect();
         rows.extend(["> ", "status"]);
         frame(80, &rows, 22, (2, 22))
     };
-    glass.draw(&page(50));
+    terminal.draw(&page(50));
     for from in [51, 54, 53, 50] {
-        let bytes = glass.draw(&page(from)).len();
+        let bytes = terminal.draw(&page(from)).len();
         assert!(bytes <= 3 * 80 + 60, "{bytes} bytes to {from}");
-        assert_eq!(glass.rows()[0].trim_end(), lines[from].trim_end());
+        assert_eq!(terminal.rows()[0].trim_end(), lines[from].trim_end());
     }
 }
 
 #[test]
-fn what_is_too_wide_is_cut_and_nothing_behind_it_moves_up() {
+fn a_too_wide_row_is_cut() {
     let mut row = Row::of("abc語", Style::default());
     row.push("d", Style::BOLD);
-    let mut glass = Glass::new(4, 1);
-    glass.draw(&Frame { width: 4, rows: vec![row], ..Frame::default() });
-    assert_eq!(glass.rows(), ["abc"]);
+    let mut terminal = TestTerminal::new(4, 1);
+    terminal.draw(&Frame { width: 4, rows: vec![row], ..Frame::default() });
+    assert_eq!(terminal.rows(), ["abc"]);
 }
 
 #[test]
-fn no_control_character_passes_even_if_a_frame_holds_one() {
-    let mut glass = Glass::new(20, 1);
-    let out = glass.draw(&frame(20, &["a\u{1b}[31mb\u{9b}\u{7}\tc"], 0, (0, 0)));
+fn control_characters_in_a_frame_are_replaced() {
+    let mut terminal = TestTerminal::new(20, 1);
+    let out = terminal.draw(&frame(20, &["a\u{1b}[31mb\u{9b}\u{7}\tc"], 0, (0, 0)));
     let text = String::from_utf8(out).unwrap_or_default();
     assert!(text.contains("a\u{fffd}[31mb\u{fffd}\u{fffd}\u{fffd}c"), "{text:?}");
 }
 
 #[test]
-fn a_grapheme_whose_width_is_disputed_never_leaves_rubbish_behind() {
-    let mut glass = Glass::new(20, 1);
-    glass.draw(&frame(20, &["x 👨‍👩‍👧 family"], 0, (0, 0)));
-    glass.draw(&frame(20, &["x 👨‍👩‍👧 fam"], 0, (0, 0)));
-    assert!(!glass.rows()[0].contains("ily"));
-    glass.draw(&frame(20, &["plain"], 0, (0, 0)));
-    assert_eq!(glass.rows(), ["plain"]);
+fn a_grapheme_of_disputed_width_leaves_no_remains() {
+    let mut terminal = TestTerminal::new(20, 1);
+    terminal.draw(&frame(20, &["x 👨‍👩‍👧 family"], 0, (0, 0)));
+    terminal.draw(&frame(20, &["x 👨‍👩‍👧 fam"], 0, (0, 0)));
+    assert!(!terminal.rows()[0].contains("ily"));
+    terminal.draw(&frame(20, &["plain"], 0, (0, 0)));
+    assert_eq!(terminal.rows(), ["plain"]);
 }
 
 #[test]
-fn the_environment_says_what_may_be_styled() {
+fn the_palette_follows_the_environment() {
     for (no_color, term, color, attributes) in [
         (None, Some("xterm-256color"), true, true),
         (Some(""), Some("xterm"), true, true),
@@ -278,15 +278,15 @@ fn the_environment_says_what_may_be_styled() {
 }
 
 #[test]
-fn a_locale_without_utf_8_is_sent_ascii_of_the_same_width() {
+fn a_locale_without_utf_8_gets_ascii_of_the_same_width() {
     for (locale, unicode) in
         [(None, true), (Some("de_DE.UTF-8"), true), (Some("C.utf8"), true), (Some("C"), false), (Some("de_DE"), false)]
     {
         assert_eq!(Palette::from_environment(None, Some("xterm"), locale).unicode, unicode, "{locale:?}");
     }
-    let mut glass = Glass::new(20, 1);
-    glass.screen = Screen::new(Palette { unicode: false, ..FULL });
-    let sent = glass.draw(&frame(20, &["── ⣾ äh 語 …x"], 0, (0, 0)));
+    let mut terminal = TestTerminal::new(20, 1);
+    terminal.screen = Screen::new(Palette { unicode: false, ..FULL });
+    let sent = terminal.draw(&frame(20, &["── ⣾ äh 語 …x"], 0, (0, 0)));
     assert!(sent.is_ascii());
-    assert_eq!(glass.rows(), ["-- * ?h ?? .x"]);
+    assert_eq!(terminal.rows(), ["-- * ?h ?? .x"]);
 }

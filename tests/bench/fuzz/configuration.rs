@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polylogue::cli::config::{Complaints, examine};
+use polylogue::cli::config::{Diagnostics, examine};
 
 use super::Step;
 use crate::chance::Chance;
@@ -100,7 +100,7 @@ pub fn config() -> Step {
 }
 
 fn complaints(bytes: &[u8], is_project: bool) -> Vec<String> {
-    let Complaints { warnings, errors, .. } = examine(Path::new("here/config.toml"), bytes.to_vec(), is_project);
+    let Diagnostics { warnings, errors, .. } = examine(Path::new("here/config.toml"), bytes.to_vec(), is_project);
     warnings.into_iter().chain(errors.into_iter().map(|error| error.message)).collect()
 }
 

@@ -73,10 +73,10 @@ fn look(chance: &mut Chance, whole: &mut Scrollback, pieces: &mut Scrollback) {
     let (width, height) = (1 + chance.below(60) as u16, 1 + chance.below(30) as u16);
     let rows = chance.below(80) as isize - 40;
     for scrollback in [&mut *whole, &mut *pieces] {
-        scrollback.scroll(Reader::Everybody, rows, width, height);
+        scrollback.scroll(Reader::Shared, rows, width, height);
     }
-    let shown = whole.visible(Reader::Everybody, width, height);
-    assert_eq!(shown, pieces.visible(Reader::Everybody, width, height), "cut or not");
+    let shown = whole.visible(Reader::Shared, width, height);
+    assert_eq!(shown, pieces.visible(Reader::Shared, width, height), "cut or not");
     assert!(shown.len() <= usize::from(height));
     for row in shown {
         let fits = text::width(&row.text) <= usize::from(width) || row.text.graphemes(true).count() == 1;
@@ -190,7 +190,7 @@ fn spoil(file: &Path, chance: &mut Chance) {
         "PRAGMA foreign_keys = OFF; PRAGMA synchronous = OFF; BEGIN; DELETE FROM messages; DELETE FROM partials",
     )
     .expect("an empty log");
-    conn.execute("DELETE FROM agents WHERE ordinal > 0", []).expect("nobody but the root");
+    conn.execute("DELETE FROM agents WHERE ordinal > 0", []).expect("only the root is left");
     for _ in 0..chance.below(30) {
         let sql = "INSERT INTO messages (agent, kind, content, data, created_at) VALUES (0, ?1, ?2, ?3, ?4)";
         // What the schema itself refuses never gets in.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polylogue::base::id::MessageId;
 use polylogue::domain::message::{Body, Message, Reply};
-use polylogue::domain::slice::Spec;
+use polylogue::domain::slice::SliceSpec;
 use polylogue::domain::tool::{ToolCall, ToolResult};
 
 use super::Step;
@@ -29,14 +29,14 @@ pub fn specs() -> Step {
             1 => (0..chance.below(9)).map(|_| chance.of(PIECES)).collect(),
             _ => String::from_utf8_lossy(&chance.mutated(chance.clone().of(KNOWN).as_bytes())).into_owned(),
         };
-        match Spec::parse(&typed) {
+        match SliceSpec::parse(&typed) {
             Err(error) => {
                 assert!(error.at <= typed.chars().count(), "{typed:?} at {}", error.at);
                 assert_eq!(error.to_string().lines().count(), 2, "{typed:?}");
             }
             Ok(spec) => {
                 assert!(without_texts(&typed).split(',').all(is_segment), "{typed:?} is no spec");
-                assert_eq!(Spec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{typed:?}");
+                assert_eq!(SliceSpec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{typed:?}");
                 cut(chance, &spec);
             }
         }
@@ -72,12 +72,12 @@ fn is_bound(bound: &str) -> bool {
     number.bytes().all(|byte| byte.is_ascii_digit()) && (number == bound || !number.is_empty())
 }
 
-fn cut(chance: &mut Chance, spec: &Spec) {
+fn cut(chance: &mut Chance, spec: &SliceSpec) {
     let log = conversation(chance);
     let rows: Vec<&Message> = log.iter().collect();
     let Ok(cut) = spec.cut(&rows) else { return };
     let mut open = 0;
-    for row in cut.into_rows(vec!["short".into(); 16]) {
+    for row in cut.into_messages(vec!["short".into(); 16]) {
         match row {
             Body::ToolCall(_) => open += 1,
             Body::ToolResult(_) => {

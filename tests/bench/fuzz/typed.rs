@@ -7,13 +7,13 @@ use polylogue::base::text;
 use polylogue::commands::{self, CommandContext};
 use polylogue::domain::config::Config;
 use polylogue::domain::draft::Draft;
-use polylogue::domain::environment::{EnvironmentEntry, Names, Spec};
+use polylogue::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
 use polylogue::domain::flow::Change;
 use polylogue::domain::frame::{Color, Frame, Row, Style};
 use polylogue::domain::key::Key;
 use polylogue::repl::Repl;
 use polylogue::store::Store;
-use polylogue::terminal::keys::Keys;
+use polylogue::terminal::keys::KeyDecoder;
 use polylogue::terminal::screen::{Palette, Screen};
 use polylogue::tools;
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -57,7 +57,7 @@ pub fn keys() -> Step {
 }
 
 fn decoded(pieces: &[&[u8]]) -> Vec<Key> {
-    let mut keys = Keys::new();
+    let mut keys = KeyDecoder::new();
     let mut now = Moment::default();
     pieces.iter().for_each(|piece| keys.feed(piece, now));
     let mut all: Vec<Key> = std::iter::from_fn(|| keys.next()).collect();
@@ -138,13 +138,13 @@ pub fn environments() -> Step {
             EnvironmentEntry { name: name.into(), tools: parts, ..EnvironmentEntry::default() }
         };
         let entries = [entry("mine"), entry("ours")];
-        let names = Names { entries: &entries, tools: &tools };
+        let names = EnvironmentNames { entries: &entries, tools: &tools };
         let text: String = (0..chance.below(8)).map(|_| chance.of(PIECES)).collect();
         let text = if chance.once_in(3) { chance.text(12) } else { text };
-        let Ok(spec) = text.parse::<Spec>() else { return };
+        let Ok(spec) = text.parse::<EnvironmentSpec>() else { return };
         assert_eq!(spec.to_string(), text);
-        assert_eq!(spec.to_string().parse::<Spec>().as_ref(), Ok(&spec));
-        if let Ok(mut meaning) = names.meaning(&spec) {
+        assert_eq!(spec.to_string().parse::<EnvironmentSpec>().as_ref(), Ok(&spec));
+        if let Ok(mut meaning) = names.resolve(&spec) {
             let count = meaning.tools.len();
             meaning.tools.sort();
             meaning.tools.dedup();
@@ -154,7 +154,7 @@ pub fn environments() -> Step {
     })
 }
 
-/// Lines at random and mutated commands, read and completed in a house of a few agents.
+/// Lines at random and mutated commands, read and completed with a few agents.
 pub fn commands() -> Step {
     const LINES: &[&str] = &[
         "/fork",
@@ -180,7 +180,7 @@ pub fn commands() -> Step {
     let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
     let store = Store::in_memory().expect("a store");
     let known = config.clone();
-    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("a house");
+    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("an open program");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
         repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");

@@ -13,7 +13,7 @@ pub fn check(kind: &str, body: &[u8]) -> Result<(), String> {
         "openai-responses" => responses::check(body),
         "anthropic" => anthropic::check(body),
         "google" => google::check(body),
-        _ => Err(format!("nobody knows the rules of {kind}")),
+        _ => Err(format!("no rules for {kind}")),
     }
 }
 

@@ -1,15 +1,15 @@
-//! What a project may and may not, and when it is read at all.
+//! Projects: what they can set, and when they are read.
 
 use super::*;
 
 #[test]
-fn a_project_is_read_only_as_long_as_it_is_what_was_trusted() {
+fn a_project_is_read_only_while_its_contents_are_trusted() {
     let scene = Scene::new().untrusted("working_limit = 3");
     fs::write(scene.home.path().join("work/.polylogue/commands/review.md"), "Review it.").unwrap();
     let is_read = |scene: &Scene| (scene.config().working_limit == 3, scene.config().commands.len() == 1);
     assert_eq!(is_read(&scene), (false, false));
     let notes = scene.config().notes;
-    assert!(notes[0].contains(".polylogue is not read") && notes[0].contains("polylogue config trust"), "{notes:?}");
+    assert!(notes[0].contains(".polylogue is ignored") && notes[0].contains("polylogue config trust"), "{notes:?}");
     scene.trust();
     assert_eq!(is_read(&scene), (true, true));
     assert!(scene.config().notes.is_empty());
@@ -37,43 +37,43 @@ fn a_project_is_looked_for_up_to_the_root_of_its_repository_and_no_further() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_projects_file_is_not_waited_for() {
+fn a_pipe_instead_of_a_projects_file_does_not_block() {
     let scene = Scene::new().untrusted("");
     fs::remove_file(scene.project_file()).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(scene.project_file()).status().unwrap().success());
-    assert!(scene.config().notes[0].contains(".polylogue is not read"));
+    assert!(scene.config().notes[0].contains(".polylogue is ignored"));
     scene.trust();
-    let errors = scene.load().complaints.errors;
+    let errors = scene.load().diagnostics.errors;
     assert!(errors[0].message.ends_with("config.toml: cannot be read: it is no regular file"), "{errors:?}");
 }
 
 #[test]
-fn a_project_cannot_move_the_data_or_take_anybodys_key() {
-    let own = "[providers.mine]\nbase_url = \"https://mine.example\"\napi_key_env = \"MY_KEY\"\n";
-    for (text, words) in [
-        ("data_dir = \"/tmp/elsewhere\"", "1: data_dir: a project may not"),
-        ("trace = \"/tmp/elsewhere\"", "1: trace: a project may not"),
-        ("[providers.mine]\nbase_url = \"https://evil.example\"", "1: providers.mine: a project may not"),
-        ("[providers.openai]\nbase_url = \"https://evil.example\"", "1: providers.openai: a project may not"),
+fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
+    let users = "[providers.mine]\nbase_url = \"https://mine.example\"\napi_key_env = \"MY_KEY\"\n";
+    for (text, expected) in [
+        ("data_dir = \"/tmp/elsewhere\"", "1: data_dir: a project cannot"),
+        ("trace = \"/tmp/elsewhere\"", "1: trace: a project cannot"),
+        ("[providers.mine]\nbase_url = \"https://evil.example\"", "1: providers.mine: a project cannot"),
+        ("[providers.openai]\nbase_url = \"https://evil.example\"", "1: providers.openai: a project cannot"),
         (
             "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"MY_KEY\"",
-            "1: providers.new.api_key_env: a project may not",
+            "1: providers.new.api_key_env: a project cannot",
         ),
         (
             "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"OPENAI_API_KEY\"",
-            "1: providers.new.api_key_env: a project may not",
+            "1: providers.new.api_key_env: a project cannot",
         ),
         (
             "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_command = \"cat key\"",
-            "3: providers.new.api_key_command: a project may not",
+            "3: providers.new.api_key_command: a project cannot",
         ),
     ] {
-        let scene = Scene::new().user(own).set("MY_KEY", "k").project(text);
+        let scene = Scene::new().user(users).set("MY_KEY", "k").project(text);
         let message = scene.error().message;
-        assert!(message.contains(&format!("work/.polylogue/config.toml:{words}")), "{message}");
+        assert!(message.contains(&format!("work/.polylogue/config.toml:{expected}")), "{message}");
     }
-    let fine = "[providers.new]\nbase_url = \"https://new.example\"\nmodels = [\"m\"]\n[environments.here]\ndirectory = \"sub\"";
-    let scene = Scene::new().user(own).project(fine);
+    let valid = "[providers.new]\nbase_url = \"https://new.example\"\nmodels = [\"m\"]\n[environments.here]\ndirectory = \"sub\"";
+    let scene = Scene::new().user(users).project(valid);
     let config = scene.config();
     assert_eq!(config.catalog.0.len(), 2);
     let directory = config.environments[0].directory.clone().unwrap();
@@ -81,10 +81,10 @@ fn a_project_cannot_move_the_data_or_take_anybodys_key() {
 }
 
 #[test]
-fn a_projects_commands_win_over_the_users_and_built_in_ones_over_both() {
+fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
     let scene = Scene::new().untrusted("");
-    let write = |place: &str, name: &str, text: &[u8]| {
-        let folder = if place == "user" { scene.config_directory() } else { scene.home.path().join("work/.polylogue") };
+    let write = |owner: &str, name: &str, text: &[u8]| {
+        let folder = if owner == "user" { scene.config_directory() } else { scene.home.path().join("work/.polylogue") };
         fs::write(folder.join("commands").join(name), text).unwrap();
     };
     write("user", "review.md", b"---\ndescription: \"mine\"\n---\n\nLook at $1.\n");
@@ -104,11 +104,12 @@ fn a_projects_commands_win_over_the_users_and_built_in_ones_over_both() {
     }
     scene.trust();
     let config = scene.config();
-    let told: Vec<_> = config.commands.iter().map(|one| (&*one.name, &*one.description, &*one.body)).collect();
+    let commands: Vec<_> =
+        config.commands.iter().map(|command| (&*command.name, &*command.description, &*command.body)).collect();
     let expected =
         [("alpha", "First", "First"), ("review", "theirs", "Look hard at $@."), ("zeta", "Last", "Last\nline")];
-    assert_eq!(told, expected);
+    assert_eq!(commands, expected);
     assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
     assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
-    assert!(config.notes.iter().any(|note| note.contains("fork.md: /fork is built in")));
+    assert!(config.notes.iter().any(|note| note.contains("fork.md: ignored: /fork is a built-in command")));
 }

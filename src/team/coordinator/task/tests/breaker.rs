@@ -1,66 +1,67 @@
-//! The breaker over many tasks.
+//! The circuit breaker over many tasks.
 
 use super::*;
 
-/// Runs one task of one member.
-fn one_task(play: Play, clock: Duration, health: &mut Health) -> Rc<Outcome> {
-    let mut scene = Scene::new(usual(Strategy::Sequential), vec![play]);
-    scene.clock.advance(clock);
-    scene.began = scene.clock.now();
-    scene.run_with(health).outcome
+fn one_task(behaviour: Behaviour, clock: Duration, health: &mut Health) -> Rc<Outcome> {
+    let mut setup = Setup::new(settings(Strategy::Sequential), vec![behaviour]);
+    setup.clock.advance(clock);
+    setup.started_at = setup.clock.now();
+    setup.run_with(health).outcome
 }
 
 #[test]
-fn it_opens_after_five_failed_tasks_in_a_row_however_many_attempts_they_took() {
+fn the_breaker_opens_after_five_failed_tasks_not_attempts() {
     let mut health = Health::default();
     for task in 0..5 {
-        let outcome = one_task(Play::Fail { after: ms(1), is_retryable: true }, ms(0), &mut health);
-        assert_eq!((endings(&outcome), outcome.results[0].attempts), (vec!["failed"], 4), "task {task}");
+        let outcome = one_task(Behaviour::Fail { after: ms(1), is_retryable: true }, ms(0), &mut health);
+        assert_eq!((outcome_names(&outcome), outcome.results[0].attempts), (vec!["failed"], 4), "task {task}");
     }
     let before = health.clone();
     let outcome = one_task(answers(1, "x"), ms(0), &mut health);
-    assert_eq!(endings(&outcome), ["skipped"]);
-    assert_eq!(health, before, "to be skipped changes nothing");
-    assert!(outcome.error().is_some_and(|words| words.contains("too often")));
+    assert_eq!(outcome_names(&outcome), ["skipped"]);
+    assert_eq!(health, before, "skipping changes nothing");
+    assert!(outcome.error().is_some_and(|error| error.contains("circuit breaker open")));
 }
 
 #[test]
-fn after_the_cool_down_one_task_is_tried_which_closes_it_or_opens_it_again() {
-    for (play, ending, breaker) in [(answers(1, "x"), "answered", "closed"), (Play::Hang, "timed out", "open")] {
+fn the_probe_after_the_cool_down_closes_or_reopens_the_breaker() {
+    for (behaviour, outcome, breaker) in
+        [(answers(1, "x"), "answered", "closed"), (Behaviour::Hang, "timed out", "open")]
+    {
         let mut health = Health::default();
         for _ in 0..5 {
-            one_task(Play::Fail { after: ms(0), is_retryable: false }, ms(0), &mut health);
+            one_task(Behaviour::Fail { after: ms(0), is_retryable: false }, ms(0), &mut health);
         }
-        assert_eq!(endings(&one_task(answers(1, "x"), ms(59_999), &mut health)), ["skipped"]);
-        assert_eq!(endings(&one_task(play, ms(60_000), &mut health)), [ending]);
+        assert_eq!(outcome_names(&one_task(answers(1, "x"), ms(59_999), &mut health)), ["skipped"]);
+        assert_eq!(outcome_names(&one_task(behaviour, ms(60_000), &mut health)), [outcome]);
         assert_eq!(health.of("m0").breaker.name(), breaker);
-        let next = endings(&one_task(answers(1, "x"), ms(60_001), &mut health));
+        let next = outcome_names(&one_task(answers(1, "x"), ms(60_001), &mut health));
         assert_eq!(next, [if breaker == "closed" { "answered" } else { "skipped" }]);
     }
 }
 
 #[test]
-fn of_two_runs_at_once_only_one_tries_the_member_and_an_interrupt_leaves_the_trial_to_the_next() {
-    let mut scene = Scene::new(usual(Strategy::Sequential), vec![Play::Hang]);
+fn only_one_of_two_runs_probes_and_after_an_interrupt_the_next_run_does() {
+    let mut setup = Setup::new(settings(Strategy::Sequential), vec![Behaviour::Hang]);
     let policy = Settings::default().breaker;
-    (0..5).for_each(|_| scene.health.on_failure("m0", policy, scene.began));
-    scene.clock.advance(ms(60_000));
-    let (mut first, mut second, mut third) = (scene.task(), scene.task(), scene.task());
-    assert!(matches!(first.step(&mut scene.context()), Step::Start { .. }));
-    assert!(matches!(second.step(&mut scene.context()), Step::Finished(_)), "the trial is under way");
-    first.on_interrupt(&mut scene.context());
-    assert_eq!(scene.health.of("m0").breaker, Breaker::Open { until: scene.clock.now() });
-    assert!(matches!(third.step(&mut scene.context()), Step::Start { .. }));
+    (0..5).for_each(|_| setup.health.on_failure("m0", policy, setup.started_at));
+    setup.clock.advance(ms(60_000));
+    let (mut first, mut second, mut third) = (setup.task(), setup.task(), setup.task());
+    assert!(matches!(first.step(&mut setup.context()), Step::Start { .. }));
+    assert!(matches!(second.step(&mut setup.context()), Step::Finished(_)), "the probe is under way");
+    first.on_interrupt(&mut setup.context());
+    assert_eq!(setup.health.of("m0").breaker, Breaker::Open { until: setup.clock.now() });
+    assert!(matches!(third.step(&mut setup.context()), Step::Start { .. }));
 }
 
 #[test]
-fn a_pipeline_goes_round_a_stage_that_is_left_alone() {
-    let mut scene = Scene::new(usual(Strategy::Pipeline), vec![answers(1, "a"), answers(1, "b"), answers(1, "c")]);
-    (0..5).for_each(|_| scene.health.on_failure("m1", Settings::default().breaker, scene.began));
-    let run = scene.run();
+fn a_pipeline_passes_over_a_skipped_stage() {
+    let mut setup = Setup::new(settings(Strategy::Pipeline), vec![answers(1, "a"), answers(1, "b"), answers(1, "c")]);
+    (0..5).for_each(|_| setup.health.on_failure("m1", Settings::default().breaker, setup.started_at));
+    let run = setup.run();
     assert_eq!(
-        (endings(&run.outcome), run.prompts),
+        (outcome_names(&run.outcome), run.prompts),
         (vec!["answered", "skipped", "answered"], vec!["the task".to_owned(), "a".into()])
     );
-    assert_eq!(run.outcome.ending, RunEnding::Completed);
+    assert_eq!(run.outcome.status, RunStatus::Completed);
 }

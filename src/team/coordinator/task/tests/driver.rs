@@ -1,5 +1,4 @@
-//! Members that do what a script says, a clock that is moved by hand, and as many places as the house has: what the
-//! loop will be to a task, without agents.
+//! Runs a task without agents: members behave as scripted, the clock is moved by hand, and slots are limited.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,13 +11,13 @@ pub(super) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-pub(super) fn answers(after: u64, text: &str) -> Play {
-    Play::Answer { after: ms(after), text: text.into() }
+pub(super) fn answers(after: u64, text: &str) -> Behaviour {
+    Behaviour::Answer { after: ms(after), text: text.into() }
 }
 
-/// What a member does when it is asked.
+/// What a member does when it is started.
 #[derive(Debug, Clone)]
-pub(super) enum Play {
+pub(super) enum Behaviour {
     Answer {
         after: Duration,
         text: String,
@@ -27,27 +26,28 @@ pub(super) enum Play {
         after: Duration,
         is_retryable: bool,
     },
-    /// Fails so many times, then answers.
+    /// Fails this often, then answers.
     FailFirst {
         times: u32,
         after: Duration,
         text: String,
     },
-    /// Is never heard of.
+    /// Never responds.
     Hang,
-    /// Answers then, whether or not it was cancelled.
+    /// Answers even if it was cancelled.
     Late {
         after: Duration,
     },
-    /// One after the other, one for each attempt.
-    Script(Vec<Play>),
+    /// One for each attempt.
+    Sequence(Vec<Behaviour>),
 }
 
-/// What is heard of an attempt, and after which time.
-type News = (Duration, std::result::Result<String, bool>);
+/// An answer, or whether the failure is retryable.
+type Response = std::result::Result<String, bool>;
 
-impl Play {
-    fn news(&self, attempt: u32) -> Option<News> {
+impl Behaviour {
+    /// The response to an attempt and when it arrives.
+    fn response(&self, attempt: u32) -> Option<(Duration, Response)> {
         match self {
             Self::Answer { after, text } => Some((*after, Ok(text.clone()))),
             Self::Fail { after, is_retryable } => Some((*after, Err(*is_retryable))),
@@ -56,67 +56,65 @@ impl Play {
             }
             Self::Hang => None,
             Self::Late { after } => Some((*after, Ok("late".into()))),
-            Self::Script(plays) => plays.get(attempt as usize - 1).and_then(|play| play.news(attempt)),
+            Self::Sequence(behaviours) => behaviours.get(attempt as usize - 1)?.response(attempt),
         }
     }
 }
 
 /// A task before it runs.
-pub(super) struct Scene {
+pub(super) struct Setup {
     pub clock: Clock,
-    pub began: Moment,
+    pub started_at: Moment,
     pub health: Health,
     pub chance: f64,
-    pub places: usize,
+    pub slots: usize,
     pub interrupt_at: Option<Duration>,
-    pub judge: Play,
+    pub judge: Behaviour,
     settings: Settings,
-    plays: Vec<Play>,
+    behaviours: Vec<Behaviour>,
 }
 
 /// A task after it ran.
 pub(super) struct Run {
     pub outcome: Rc<Outcome>,
     pub events: Vec<Event>,
-    /// Milliseconds and what was to be done.
+    /// The steps with their times in milliseconds.
     pub log: Vec<String>,
-    /// What was asked first of each member, in the order in which they were asked, and at last of the judge.
+    /// The prompts of first attempts, in order.
     pub prompts: Vec<String>,
-    /// The most that were under way at once.
-    pub most_at_once: usize,
+    pub max_working: usize,
 }
 
 /// What is under way.
 #[derive(Default)]
 struct World {
-    /// Who was asked and has no place yet.
-    line: VecDeque<(Who, u32)>,
-    /// Who holds a place, and whether it is heard of although it was cancelled.
-    news: BTreeMap<(Moment, Who), std::result::Result<String, bool>>,
-    working: Vec<Who>,
-    most_at_once: usize,
+    /// Attempts that wait for a slot.
+    queue: VecDeque<(MemberId, u32)>,
+    responses: BTreeMap<(Moment, MemberId), Response>,
+    working: Vec<MemberId>,
+    max_working: usize,
 }
 
-impl Scene {
-    pub fn new(settings: Settings, plays: Vec<Play>) -> Self {
+impl Setup {
+    pub fn new(settings: Settings, behaviours: Vec<Behaviour>) -> Self {
         let clock = Clock::manual();
         clock.advance(ms(123_456));
         Self {
-            began: clock.now(),
+            started_at: clock.now(),
             clock,
             health: Health::default(),
             chance: 0.0,
-            places: usize::MAX,
+            slots: usize::MAX,
             interrupt_at: None,
-            judge: Play::Hang,
+            judge: Behaviour::Hang,
             settings,
-            plays,
+            behaviours,
         }
     }
 
     pub fn task(&self) -> Task {
-        let members = (0..self.plays.len()).map(|at| Member::new(format!("m{at}"))).collect();
-        Task::new("r", "the task", members, self.settings.clone(), self.began).expect("it can be run")
+        let members = (0..self.behaviours.len()).map(|at| Member::new(format!("m{at}"))).collect();
+        Task::new("r", "the task", members, self.settings.clone(), self.started_at).expect("valid")
     }
 
     pub fn context(&mut self) -> Context<'_> {
@@ -124,7 +122,7 @@ impl Scene {
     }
 
     pub fn elapsed(&self) -> u128 {
-        (self.clock.now() - self.began).as_millis()
+        (self.clock.now() - self.started_at).as_millis()
     }
 
     pub fn run(self) -> Run {
@@ -137,116 +135,116 @@ impl Scene {
         self.drive(task, health)
     }
 
-    /// Does what the task says until it is over.
+    /// Carries out the steps of the task until it is finished.
     pub fn drive(mut self, mut task: Task, health: &mut Health) -> Run {
         std::mem::swap(&mut self.health, health);
         let (mut world, mut log, mut prompts) = (World::default(), Vec::new(), Vec::new());
         let outcome = loop {
             let elapsed = self.elapsed();
             match task.step(&mut self.context()) {
-                Step::Start { agent_id, prompt, attempt } => {
-                    log.push(format!("{elapsed} start {}", name(agent_id)));
+                Step::Start { member_id, prompt, attempt } => {
+                    log.push(format!("{elapsed} start {}", name(member_id)));
                     if attempt == 1 {
                         prompts.push(prompt.to_string());
                     }
-                    world.line.push_back((agent_id, attempt));
+                    world.queue.push_back((member_id, attempt));
                 }
-                Step::Cancel { agent_id } => {
-                    log.push(format!("{elapsed} cancel {}", name(agent_id)));
-                    self.cancel(agent_id, &mut world);
+                Step::Cancel { member_id } => {
+                    log.push(format!("{elapsed} cancel {}", name(member_id)));
+                    self.cancel(member_id, &mut world);
                 }
                 Step::Wait(until) => self.wait(until, &mut task, &mut world),
                 Step::Finished(outcome) => {
-                    log.push(format!("{elapsed} over"));
+                    log.push(format!("{elapsed} finished"));
                     break outcome;
                 }
             }
-            self.give_slots(&mut task, &mut world);
+            self.fill_slots(&mut task, &mut world);
         };
-        assert!(world.line.is_empty() && world.working.is_empty(), "somebody still works: {:?}", world.working);
-        self.deliver_rest(&mut task, world.news, &outcome);
+        assert!(world.queue.is_empty() && world.working.is_empty(), "still working: {:?}", world.working);
+        self.deliver_late(&mut task, world.responses, &outcome);
         std::mem::swap(&mut self.health, health);
-        Run { outcome, events: task.take_events(), log, prompts, most_at_once: world.most_at_once }
+        Run { outcome, events: task.take_events(), log, prompts, max_working: world.max_working }
     }
 
-    fn play(&self, agent_id: Who) -> &Play {
-        match agent_id {
-            Who::Member(at) => &self.plays[at],
-            Who::Judge => &self.judge,
+    fn behaviour(&self, member_id: MemberId) -> &Behaviour {
+        match member_id {
+            MemberId::Member(at) => &self.behaviours[at],
+            MemberId::Judge => &self.judge,
         }
     }
 
-    fn give_slots(&self, task: &mut Task, world: &mut World) {
-        while world.working.len() < self.places
-            && let Some((agent_id, attempt)) = world.line.pop_front()
+    fn fill_slots(&self, task: &mut Task, world: &mut World) {
+        while world.working.len() < self.slots
+            && let Some((member_id, attempt)) = world.queue.pop_front()
         {
             let now = self.clock.now();
-            task.on_begun(agent_id, now);
-            world.working.push(agent_id);
-            world.most_at_once = world.most_at_once.max(world.working.len());
-            if let Some((after, news)) = self.play(agent_id).news(attempt) {
-                world.news.insert((now + after, agent_id), news);
+            task.on_started(member_id, now);
+            world.working.push(member_id);
+            world.max_working = world.max_working.max(world.working.len());
+            if let Some((after, response)) = self.behaviour(member_id).response(attempt) {
+                world.responses.insert((now + after, member_id), response);
             }
         }
     }
 
-    fn cancel(&self, agent_id: Who, world: &mut World) {
-        world.line.retain(|(waiting, _)| *waiting != agent_id);
-        world.working.retain(|working| *working != agent_id);
-        if !matches!(self.play(agent_id), Play::Late { .. }) {
-            world.news.retain(|(_, from), _| *from != agent_id);
+    fn cancel(&self, member_id: MemberId, world: &mut World) {
+        world.queue.retain(|(waiting, _)| *waiting != member_id);
+        world.working.retain(|working| *working != member_id);
+        if !matches!(self.behaviour(member_id), Behaviour::Late { .. }) {
+            world.responses.retain(|(_, from), _| *from != member_id);
         }
     }
 
-    /// Moves the clock to what comes first: the moment that the task named, a piece of news, a person.
+    /// Moves the clock to whatever comes first: the moment that the task named, a response, or the interrupt.
     fn wait(&mut self, until: Option<Moment>, task: &mut Task, world: &mut World) {
-        let heard = world.news.keys().next().copied();
-        let interrupt = self.interrupt_at.map(|after| self.began + after);
-        let next = [until, heard.map(|(at, _)| at), interrupt].into_iter().flatten().min();
-        let next = next.expect("the task waits for nothing at all");
+        let response = world.responses.keys().next().copied();
+        let interrupt = self.interrupt_at.map(|after| self.started_at + after);
+        let next = [until, response.map(|(at, _)| at), interrupt].into_iter().flatten().min();
+        let next = next.expect("the task waits for nothing");
         assert!(next >= self.clock.now() && until != Some(self.clock.now()), "it does not wait");
         self.clock.advance(next - self.clock.now());
         if interrupt == Some(next) {
             self.interrupt_at = None;
             return task.on_interrupt(&mut self.context());
         }
-        if let Some((at, agent_id)) = heard.filter(|(at, _)| *at == next) {
-            let news = world.news.remove(&(at, agent_id)).expect("it was just seen");
-            world.working.retain(|working| *working != agent_id);
-            self.deliver(task, agent_id, &news);
+        if let Some((at, member_id)) = response.filter(|(at, _)| *at == next) {
+            let response = world.responses.remove(&(at, member_id)).expect("just seen");
+            world.working.retain(|working| *working != member_id);
+            self.deliver(task, member_id, &response);
         }
     }
 
-    fn deliver(&mut self, task: &mut Task, agent_id: Who, news: &std::result::Result<String, bool>) {
-        match news {
-            Ok(text) => task.on_answer(agent_id, text, &mut self.context()),
+    fn deliver(&mut self, task: &mut Task, member_id: MemberId, response: &Response) {
+        match response {
+            Ok(text) => task.on_answer(member_id, text, &mut self.context()),
             Err(is_retryable) => {
                 let error = Error::new(ErrorKind::Network, "broken");
-                task.on_failure(agent_id, &error, *is_retryable, &mut self.context());
+                task.on_failure(member_id, &error, *is_retryable, &mut self.context());
             }
         }
     }
 
-    /// What is heard after the end changes nothing.
-    fn deliver_rest(
+    /// Responses after the end change nothing.
+    fn deliver_late(
         &mut self,
         task: &mut Task,
-        news: BTreeMap<(Moment, Who), std::result::Result<String, bool>>,
+        responses: BTreeMap<(Moment, MemberId), Response>,
         outcome: &Rc<Outcome>,
     ) {
         let (health, events) = (self.health.clone(), task.take_events());
-        for ((_, agent_id), news) in news {
-            self.deliver(task, agent_id, &news);
+        for ((_, member_id), response) in responses {
+            self.deliver(task, member_id, &response);
         }
         assert_eq!(task.step(&mut self.context()), Step::Finished(Rc::clone(outcome)));
-        assert!(self.health == health && task.take_events().is_empty(), "something was heard after the end");
+        assert!(self.health == health && task.take_events().is_empty(), "a late response changed something");
         task.events = events;
     }
 }
 
-fn name(agent_id: Who) -> String {
-    match agent_id {
-        Who::Member(at) => at.to_string(),
-        Who::Judge => "judge".into(),
+fn name(member_id: MemberId) -> String {
+    match member_id {
+        MemberId::Member(at) => at.to_string(),
+        MemberId::Judge => "judge".into(),
     }
 }

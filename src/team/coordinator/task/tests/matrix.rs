@@ -1,24 +1,22 @@
-//! Strategy x aggregation x what becomes of the members, each run held against the plainest reading of the rules: sums
-//! and minima over members that are looked at one by one.
+//! Strategy x aggregation x behaviour of the members, each run compared with a naive implementation of the rules: sums and
+//! minima over members that are simulated one by one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::*;
-use super::driver::{Play, Run, Scene, answers, ms};
+use super::driver::{Behaviour, Run, Setup, answers, ms};
 use crate::team::coordinator::aggregate::score;
-use crate::team::coordinator::dice::Dice;
 use crate::team::coordinator::health::Health;
-use crate::team::coordinator::outcome::RunEnding;
+use crate::team::coordinator::outcome::RunStatus;
 use crate::team::coordinator::settings::{BreakerPolicy, Strategy};
 
 /// A member and whether its breaker is open.
-type Part = (Play, bool);
+type Case = (Behaviour, bool);
 
-/// What is expected of one member: how it ends, with which answer, after how many attempts and how long.
 #[derive(Debug, Clone, PartialEq)]
-struct Solo {
-    ending: &'static str,
+struct Expectation {
+    outcome: &'static str,
     answer: Option<String>,
     attempts: u32,
     duration: Duration,
@@ -26,76 +24,78 @@ struct Solo {
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What becomes of a member that nobody disturbs.
-fn solo((play, is_open): &Part) -> Solo {
+/// The result of a member by itself.
+fn alone((behaviour, is_open): &Case) -> Expectation {
     if *is_open {
-        return unstarted();
+        return not_started();
     }
-    let solo = |ending, answer: Option<&str>, attempts, duration| Solo {
-        ending,
+    let alone = |outcome, answer: Option<&str>, attempts, duration| Expectation {
+        outcome,
         answer: answer.map(str::to_owned),
         attempts,
         duration,
     };
-    match play {
-        Play::Answer { after, text } => solo("answered", Some(text), 1, *after),
-        Play::Fail { after, is_retryable: false } => solo("failed", None, 1, *after),
-        Play::Fail { after, is_retryable: true } => solo("failed", None, 4, *after * 4 + ms(100 + 200 + 400)),
-        Play::FailFirst { times, after, text } => {
+    match behaviour {
+        Behaviour::Answer { after, text } => alone("answered", Some(text), 1, *after),
+        Behaviour::Fail { after, is_retryable: false } => alone("failed", None, 1, *after),
+        Behaviour::Fail { after, is_retryable: true } => alone("failed", None, 4, *after * 4 + ms(100 + 200 + 400)),
+        Behaviour::FailFirst { times, after, text } => {
             let waits: u64 = (0..*times).map(|retry| 100 << retry).sum();
-            solo("answered", Some(text), times + 1, *after * (times + 1) + ms(waits))
+            alone("answered", Some(text), times + 1, *after * (times + 1) + ms(waits))
         }
-        Play::Hang | Play::Late { .. } => solo("timed out", None, 1, TIMEOUT),
-        Play::Script(_) => panic!("not in the matrix"),
+        Behaviour::Hang | Behaviour::Late { .. } => alone("timed out", None, 1, TIMEOUT),
+        Behaviour::Sequence(_) => panic!("not in the matrix"),
     }
 }
 
-fn unstarted() -> Solo {
-    Solo { ending: "skipped", answer: None, attempts: 0, duration: Duration::ZERO }
+fn not_started() -> Expectation {
+    Expectation { outcome: "skipped", answer: None, attempts: 0, duration: Duration::ZERO }
 }
 
-/// What is expected of all, and of the run: words of its failure are told apart.
+/// The expected results of all members and of the run.
 struct Expected {
-    solos: Vec<Solo>,
+    members: Vec<Expectation>,
     duration: Duration,
-    has_failed_as_a_whole: bool,
+    is_failed: bool,
 }
 
-fn one_by_one(parts: &[Part], aggregation: Aggregation, is_pipeline: bool) -> Expected {
-    let (mut solos, mut duration, mut is_over, mut failed) = (Vec::new(), Duration::ZERO, false, false);
-    for (at, part) in parts.iter().enumerate() {
-        let solo = if is_over { unstarted() } else { solo(part) };
-        duration += solo.duration;
+fn one_by_one(cases: &[Case], aggregation: Aggregation, is_pipeline: bool) -> Expected {
+    let (mut members, mut duration, mut is_over, mut failed) = (Vec::new(), Duration::ZERO, false, false);
+    for (at, case) in cases.iter().enumerate() {
+        let alone = if is_over { not_started() } else { alone(case) };
+        duration += alone.duration;
         if !is_over && is_pipeline {
-            let is_blank = solo.answer.as_ref().is_some_and(|answer| answer.trim().is_empty());
-            let hands_nothing_on = is_blank && at + 1 < parts.len() && aggregation != Aggregation::FirstSuccess;
-            failed = matches!(solo.ending, "failed" | "timed out") || hands_nothing_on;
+            let is_blank = alone.answer.as_ref().is_some_and(|answer| answer.trim().is_empty());
+            let is_empty_stage = is_blank && at + 1 < cases.len() && aggregation != Aggregation::FirstSuccess;
+            failed = matches!(alone.outcome, "failed" | "timed out") || is_empty_stage;
         }
-        is_over |= failed || (aggregation == Aggregation::FirstSuccess && solo.answer.is_some());
-        solos.push(solo);
+        is_over |= failed || (aggregation == Aggregation::FirstSuccess && alone.answer.is_some());
+        members.push(alone);
     }
-    Expected { solos, duration, has_failed_as_a_whole: failed }
+    Expected { members, duration, is_failed: failed }
 }
 
-fn all_at_once(parts: &[Part], aggregation: Aggregation) -> Expected {
-    let mut solos: Vec<Solo> = parts.iter().map(solo).collect();
-    let answered = (0..solos.len()).filter(|at| solos[*at].answer.is_some());
-    let first = answered.map(|at| (solos[at].duration, at)).min();
+fn all_at_once(cases: &[Case], aggregation: Aggregation) -> Expected {
+    let mut members: Vec<Expectation> = cases.iter().map(alone).collect();
+    let answered = (0..members.len()).filter(|at| members[*at].answer.is_some());
+    let first = answered.map(|at| (members[at].duration, at)).min();
     if let Some((end, winner)) = first.filter(|_| aggregation == Aggregation::FirstSuccess) {
-        for at in 0..solos.len() {
-            if solos[at].ending != "skipped" && (solos[at].duration, at) > (end, winner) {
-                let attempts = attempts_within(&parts[at].0, end);
-                solos[at] = Solo { ending: "cancelled", answer: None, attempts, duration: end };
+        for at in 0..members.len() {
+            if members[at].outcome != "skipped" && (members[at].duration, at) > (end, winner) {
+                let attempts = attempts_within(&cases[at].0, end);
+                members[at] = Expectation { outcome: "cancelled", answer: None, attempts, duration: end };
             }
         }
     }
-    let duration = solos.iter().map(|solo| solo.duration).max().unwrap_or_default();
-    Expected { solos, duration, has_failed_as_a_whole: false }
+    let duration = members.iter().map(|alone| alone.duration).max().unwrap_or_default();
+    Expected { members, duration, is_failed: false }
 }
 
-/// How often somebody was asked before that moment, and at it: the first news of a moment are told before it is over.
-fn attempts_within(play: &Play, end: Duration) -> u32 {
-    let (Play::Fail { after, is_retryable: true } | Play::FailFirst { after, .. }) = play else { return 1 };
+/// The number of attempts started up to `end`, inclusive.
+fn attempts_within(behaviour: &Behaviour, end: Duration) -> u32 {
+    let (Behaviour::Fail { after, is_retryable: true } | Behaviour::FailFirst { after, .. }) = behaviour else {
+        return 1;
+    };
     let (mut attempts, mut at) = (1, Duration::ZERO);
     for retry in 0..3 {
         at += *after + ms(100 << retry);
@@ -104,9 +104,8 @@ fn attempts_within(play: &Play, end: Duration) -> u32 {
     attempts
 }
 
-/// The answer as a plain reading of the rules makes it.
-fn answer(aggregation: Aggregation, solos: &[Solo]) -> Option<String> {
-    let answers: Vec<&String> = solos.iter().filter_map(|solo| solo.answer.as_ref()).collect();
+fn answer(aggregation: Aggregation, members: &[Expectation]) -> Option<String> {
+    let answers: Vec<&String> = members.iter().filter_map(|alone| alone.answer.as_ref()).collect();
     if answers.is_empty() {
         return None;
     }
@@ -132,54 +131,54 @@ fn answer(aggregation: Aggregation, solos: &[Solo]) -> Option<String> {
     }
 }
 
-fn expected(strategy: Strategy, aggregation: Aggregation, parts: &[Part]) -> Expected {
-    // The task of every scene is short.
+fn expected(strategy: Strategy, aggregation: Aggregation, cases: &[Case]) -> Expected {
+    // All tasks here are short.
     match strategy {
-        Strategy::Pipeline => one_by_one(parts, aggregation, true),
-        Strategy::Parallel if parts.len() > 1 => all_at_once(parts, aggregation),
-        Strategy::Adaptive if parts.len() > 2 => all_at_once(parts, aggregation),
-        Strategy::Sequential | Strategy::Parallel | Strategy::Adaptive => one_by_one(parts, aggregation, false),
+        Strategy::Pipeline => one_by_one(cases, aggregation, true),
+        Strategy::Parallel if cases.len() > 1 => all_at_once(cases, aggregation),
+        Strategy::Adaptive if cases.len() > 2 => all_at_once(cases, aggregation),
+        Strategy::Sequential | Strategy::Parallel | Strategy::Adaptive => one_by_one(cases, aggregation, false),
     }
 }
 
-fn hold(strategy: Strategy, aggregation: Aggregation, parts: &[Part], what: &str) {
-    // So long that it does not end while somebody hangs.
+fn check(strategy: Strategy, aggregation: Aggregation, cases: &[Case], what: &str) {
+    // Longer than any member hangs.
     let breaker = BreakerPolicy { cool_down: ms(86_400_000), ..BreakerPolicy::default() };
     let settings = Settings { strategy, aggregation, breaker, ..Settings::default() };
-    let mut scene = Scene::new(settings.clone(), parts.iter().map(|(play, _)| play.clone()).collect());
-    for (at, _) in parts.iter().enumerate().filter(|(_, (_, is_open))| *is_open) {
-        (0..5).for_each(|_| scene.health.on_failure(&format!("m{at}"), settings.breaker, scene.began));
+    let mut setup = Setup::new(settings.clone(), cases.iter().map(|(behaviour, _)| behaviour.clone()).collect());
+    for (at, _) in cases.iter().enumerate().filter(|(_, (_, is_open))| *is_open) {
+        (0..5).for_each(|_| setup.health.on_failure(&format!("m{at}"), settings.breaker, setup.started_at));
     }
-    let before = scene.health.clone();
+    let before = setup.health.clone();
     let mut after = before.clone();
-    let run = scene.run_with(&mut after);
-    let expected = expected(strategy, aggregation, parts);
-    let what = || format!("{strategy} {aggregation} {} members: {what}\n{:#?}", parts.len(), run.log);
-    let found: Vec<Solo> = super::endings(&run.outcome)
+    let run = setup.run_with(&mut after);
+    let expected = expected(strategy, aggregation, cases);
+    let what = || format!("{strategy} {aggregation} {} members: {what}\n{:#?}", cases.len(), run.log);
+    let found: Vec<Expectation> = super::outcome_names(&run.outcome)
         .into_iter()
         .zip(&run.outcome.results)
-        .map(|(ending, result)| Solo {
-            ending,
+        .map(|(outcome, result)| Expectation {
+            outcome,
             answer: result.answer().map(str::to_owned),
             attempts: result.attempts,
             duration: result.duration,
         })
         .collect();
-    assert_eq!(found, expected.solos, "{}", what());
+    assert_eq!(found, expected.members, "{}", what());
     assert_eq!(run.outcome.duration, expected.duration, "{}", what());
-    let answer = answer(aggregation, &expected.solos);
-    let is_completed = answer.is_some() && !expected.has_failed_as_a_whole;
+    let answer = answer(aggregation, &expected.members);
+    let is_completed = answer.is_some() && !expected.is_failed;
     assert_eq!(run.outcome.answer, answer, "{}", what());
-    assert_eq!(run.outcome.ending == RunEnding::Completed, is_completed, "{}: {:?}", what(), run.outcome.ending);
-    hold_health(&before, &after, &expected.solos, &what);
-    hold_events(&run, is_completed, &what);
+    assert_eq!(run.outcome.status == RunStatus::Completed, is_completed, "{}: {:?}", what(), run.outcome.status);
+    check_health(&before, &after, &expected.members, &what);
+    check_events(&run, is_completed, &what);
 }
 
-fn hold_health(before: &Health, after: &Health, solos: &[Solo], what: &dyn Fn() -> String) {
-    for (at, solo) in solos.iter().enumerate() {
+fn check_health(before: &Health, after: &Health, members: &[Expectation], what: &dyn Fn() -> String) {
+    for (at, alone) in members.iter().enumerate() {
         let name = format!("m{at}");
         let (mut expected, found) = (before.of(&name), after.of(&name));
-        match solo.ending {
+        match alone.outcome {
             "answered" => (expected.successes, expected.failures_in_row) = (1, 0),
             "failed" | "timed out" => (expected.failures, expected.failures_in_row) = (1, 1),
             _ => {}
@@ -188,47 +187,52 @@ fn hold_health(before: &Health, after: &Health, solos: &[Solo], what: &dyn Fn() 
     }
 }
 
-/// Numbers have no gaps, and each member has its own events.
-fn hold_events(run: &Run, is_completed: bool, what: &dyn Fn() -> String) {
+fn check_events(run: &Run, is_completed: bool, what: &dyn Fn() -> String) {
     let numbers: Vec<u64> = run.events.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=run.events.len() as u64).collect::<Vec<_>>(), "{}", what());
     assert!(run.events.is_sorted_by_key(|event| event.at), "{}", what());
-    let names: Vec<&str> = run.events.iter().map(|event| event.what.name()).collect();
+    let names: Vec<&str> = run.events.iter().map(|event| event.kind.name()).collect();
     let end = if is_completed { "task_completed" } else { "task_failed" };
     assert_eq!((names[0], *names.last().expect("one")), ("task_started", end), "{}", what());
     let completed = names.iter().filter(|name| **name == "aggregation_completed").count();
     assert_eq!(completed, usize::from(run.outcome.answer.is_some()), "{}", what());
     for result in &run.outcome.results {
-        let of = |event: &&Event| match &event.what {
-            What::AgentStarted { member, .. } | What::AgentSkipped { member, .. } => *member == result.member,
-            What::AgentFinished(finished) => finished.member == result.member,
+        let of = |event: &&Event| match &event.kind {
+            EventKind::AgentStarted { member, .. } | EventKind::AgentSkipped { member, .. } => *member == result.member,
+            EventKind::AgentFinished(finished) => finished.member == result.member,
             _ => false,
         };
-        let own: Vec<&str> = run.events.iter().filter(of).map(|event| event.what.name()).collect();
+        let own: Vec<&str> = run.events.iter().filter(of).map(|event| event.kind.name()).collect();
         let expected: &[&str] =
             if result.is_skipped() { &["agent_skipped"] } else { &["agent_started", "agent_finished"] };
         assert_eq!(own, expected, "{}: {}", what(), result.member);
     }
 }
 
-/// All answer, each after a time of its own, and what they say is said by several.
-fn all_answer(count: usize) -> Vec<Part> {
+/// All answer at different times, several with the same text.
+fn all_answer(count: usize) -> Vec<Case> {
     let texts = ["# Plan\nOne. Two.", "yes", " yes\n", "- a\n- b", "no"];
-    let part = |at: usize| (answers(10 + 7 * ((at as u64 * 37) % 101), texts[at % texts.len()]), false);
-    (0..count).map(part).collect()
+    let case = |at: usize| (answers(10 + 7 * ((at as u64 * 37) % 101), texts[at % texts.len()]), false);
+    (0..count).map(case).collect()
 }
 
 #[test]
-fn every_strategy_with_every_aggregation_does_what_the_rules_say_whatever_becomes_of_the_members() {
-    let fails = |is_retryable| (Play::Fail { after: ms(13), is_retryable }, false);
-    let one_odd: [(&str, Part); 9] = [
+fn every_strategy_and_aggregation_follows_the_rules_with_one_odd_member() {
+    let fails = |is_retryable| (Behaviour::Fail { after: ms(13), is_retryable }, false);
+    let one_odd: [(&str, Case); 9] = [
         ("fails", fails(false)),
         ("fails every time", fails(true)),
-        ("answers at the second attempt", (Play::FailFirst { times: 1, after: ms(11), text: "again".into() }, false)),
-        ("answers at the last attempt", (Play::FailFirst { times: 3, after: ms(11), text: "again".into() }, false)),
-        ("hangs", (Play::Hang, false)),
-        ("answers late", (Play::Late { after: ms(30_003) }, false)),
-        ("is skipped", (answers(10, "never heard"), true)),
+        (
+            "answers at the second attempt",
+            (Behaviour::FailFirst { times: 1, after: ms(11), text: "again".into() }, false),
+        ),
+        (
+            "answers at the last attempt",
+            (Behaviour::FailFirst { times: 3, after: ms(11), text: "again".into() }, false),
+        ),
+        ("hangs", (Behaviour::Hang, false)),
+        ("answers late", (Behaviour::Late { after: ms(30_003) }, false)),
+        ("is skipped", (answers(10, "not started"), true)),
         ("answers nothing", (answers(9, ""), false)),
         ("answers blanks", (answers(9, " \n\t"), false)),
     ];
@@ -236,17 +240,17 @@ fn every_strategy_with_every_aggregation_does_what_the_rules_say_whatever_become
     for strategy in Strategy::ALL {
         for aggregation in Aggregation::ALL {
             for count in [0, 1, 2, 3, 100] {
-                hold(strategy, aggregation, &all_answer(count), "all answer");
+                check(strategy, aggregation, &all_answer(count), "all answer");
                 for (what, odd) in &one_odd {
-                    let places: BTreeSet<usize> =
+                    let positions: BTreeSet<usize> =
                         [0, count / 2, count.saturating_sub(1)].into_iter().filter(|at| *at < count).collect();
-                    for at in places {
-                        let mut parts = all_answer(count);
-                        parts[at] = odd.clone();
-                        hold(strategy, aggregation, &parts, &format!("m{at} {what}"));
+                    for at in positions {
+                        let mut cases = all_answer(count);
+                        cases[at] = odd.clone();
+                        check(strategy, aggregation, &cases, &format!("m{at} {what}"));
                         runs += 1;
                     }
-                    hold(strategy, aggregation, &vec![odd.clone(); count], &format!("each {what}"));
+                    check(strategy, aggregation, &vec![odd.clone(); count], &format!("each {what}"));
                 }
             }
         }
@@ -255,34 +259,34 @@ fn every_strategy_with_every_aggregation_does_what_the_rules_say_whatever_become
 }
 
 #[test]
-fn the_same_holds_for_hundreds_of_casts_by_chance() {
+fn random_members_follow_the_rules() {
     for seed in 1..1500 {
-        let mut dice = Dice(seed);
-        let part = |dice: &mut Dice, at: usize| {
-            // No two members can end in one moment: who is first then would depend on the order of the news.
-            let after = Duration::from_micros(1000 * (1 + dice.below(400) as u64) + at as u64);
-            let text = ["", " ", "a", "b ", "b", "c. d.", "- e"][dice.below(7)].to_owned();
-            let play = match dice.below(8) {
-                0 => Play::Fail { after, is_retryable: dice.below(2) == 0 },
-                1 => Play::Hang,
-                2 => Play::Late { after: TIMEOUT + after },
-                3 => Play::FailFirst { times: 1 + dice.below(3) as u32, after, text },
-                _ => Play::Answer { after, text },
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let case = |rng: &mut fastrand::Rng, at: usize| {
+            // No two members end at the same moment: the first would depend on the order of delivery.
+            let after = Duration::from_micros(1000 * (1 + rng.usize(..400) as u64) + at as u64);
+            let text = ["", " ", "a", "b ", "b", "c. d.", "- e"][rng.usize(..7)].to_owned();
+            let behaviour = match rng.usize(..8) {
+                0 => Behaviour::Fail { after, is_retryable: rng.usize(..2) == 0 },
+                1 => Behaviour::Hang,
+                2 => Behaviour::Late { after: TIMEOUT + after },
+                3 => Behaviour::FailFirst { times: 1 + rng.usize(..3) as u32, after, text },
+                _ => Behaviour::Answer { after, text },
             };
-            (play, dice.below(10) == 0)
+            (behaviour, rng.usize(..10) == 0)
         };
-        let count = dice.below(7);
-        let parts: Vec<Part> = (0..count).map(|at| part(&mut dice, at)).collect();
-        let (strategy, aggregation) = (Strategy::ALL[dice.below(4)], Aggregation::ALL[dice.below(5)]);
-        hold(strategy, aggregation, &parts, &format!("seed {seed}: {parts:?}"));
+        let count = rng.usize(..7);
+        let cases: Vec<Case> = (0..count).map(|at| case(&mut rng, at)).collect();
+        let (strategy, aggregation) = (Strategy::ALL[rng.usize(..4)], Aggregation::ALL[rng.usize(..5)]);
+        check(strategy, aggregation, &cases, &format!("seed {seed}: {cases:?}"));
     }
 }
 
 #[test]
-fn one_after_the_other_means_one_at_a_time_and_a_hundred_at_once_a_hundred() {
+fn sequential_runs_one_member_at_a_time_and_parallel_all() {
     for (strategy, most) in [(Strategy::Sequential, 1), (Strategy::Pipeline, 1), (Strategy::Parallel, 100)] {
-        let plays = all_answer(100).into_iter().map(|(play, _)| play).collect();
-        let run = Scene::new(Settings { strategy, ..Settings::default() }, plays).run();
-        assert_eq!(run.most_at_once, most, "{strategy}");
+        let behaviours = all_answer(100).into_iter().map(|(behaviour, _)| behaviour).collect();
+        let run = Setup::new(Settings { strategy, ..Settings::default() }, behaviours).run();
+        assert_eq!(run.max_working, most, "{strategy}");
     }
 }

@@ -1,0 +1,71 @@
+//! The agent to continue with, as the command line selects it.
+
+use super::arguments::Arguments;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::flow::Change;
+use crate::repl::Repl;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentChoice {
+    New,
+    /// The agent that was last sent a message.
+    Last,
+    /// By name, number or the beginning of its id.
+    Named(String),
+    /// `--resume` without a name: the agents are listed.
+    Unnamed,
+}
+
+impl AgentChoice {
+    pub fn of(arguments: &Arguments) -> Self {
+        match &arguments.resume {
+            _ if arguments.continue_last => Self::Last,
+            Some(Some(agent)) => Self::Named(agent.clone()),
+            Some(None) => Self::Unnamed,
+            None => Self::New,
+        }
+    }
+
+    /// Finds or creates the agent. `model` is the model it shall use from now on, `new_model` that of a new agent.
+    ///
+    /// # Errors
+    /// There is no such agent, or the model is not configured.
+    pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: Option<&str>) -> Result<AgentId> {
+        let root = repl.roster().nth(0).expect("there is at least agent 0");
+        let agent_id = match self {
+            Self::New => return repl.create(None, new_model),
+            Self::Last => repl.last_spoken_to()?,
+            Self::Named(name) => repl.find(name)?,
+            Self::Unnamed => {
+                let message = format!("--resume needs the name, number or id of an agent:\n{}", repl.agents(root));
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+        };
+        let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());
+        if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
+            repl.ask(agent_id, Change::Model(model.to_owned()))?;
+        }
+        Ok(agent_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_select_the_agent() {
+        for (line, choice) in [
+            ("-p x", AgentChoice::New),
+            ("-c x", AgentChoice::Last),
+            ("-p -r", AgentChoice::Unnamed),
+            ("-r bob -p x", AgentChoice::Named("bob".into())),
+        ] {
+            let arguments = Arguments::try_parse_from(std::iter::once("polylogue").chain(line.split(' ')));
+            assert_eq!(AgentChoice::of(&arguments.expect("valid arguments")), choice, "{line}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Shell completion by clap_complete: the script of a shell runs polylogue with [`VARIABLE`] set, and the candidates come
+//! from the table of the command line. What an argument completes to is decided by its value name.
+
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::env::Shells;
+use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell};
+
+use super::arguments::Arguments;
+use super::config::{self, ProcessEnvironment};
+use super::{data_directory, scripts, topics};
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// Set by completion scripts to the name of the shell.
+const VARIABLE: &str = "POLYLOGUE_COMPLETE";
+
+/// If a shell asks for candidates, prints them and exits. Costs one look at the environment otherwise.
+pub fn answer_shell() {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+}
+
+/// The script that makes a shell complete the arguments of polylogue.
+///
+/// # Errors
+/// There is no script for this shell.
+pub fn script(shell: Shell) -> Result<String> {
+    let name = shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells
+        .completer(&name)
+        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("there is no completion script for {name}")))?;
+    let mut script = Vec::new();
+    completer.write_registration(VARIABLE, "polylogue", "polylogue", "polylogue", &mut script)?;
+    if shell == Shell::Zsh {
+        // Zsh loads a file of `fpath` when the first completion is asked for, and expects candidates from it.
+        script.extend(b"[[ $funcstack[1] != _polylogue ]] || _clap_dynamic_completer_polylogue\n");
+    }
+    Ok(String::from_utf8_lossy(&script).into_owned())
+}
+
+fn command() -> Command {
+    with_candidates(Arguments::command())
+}
+
+fn with_candidates(command: Command) -> Command {
+    command.mut_args(|arg| with_values(arg)).mut_subcommands(with_candidates)
+}
+
+fn with_values(arg: Arg) -> Arg {
+    let candidates: fn() -> Vec<CompletionCandidate> = match arg.get_value_names() {
+        Some([name]) => match name.as_str() {
+            "AGENT" => agents,
+            "PROVIDER/MODEL" => models,
+            "TOPIC" => topics,
+            _ => return arg,
+        },
+        _ => return arg,
+    };
+    arg.add(ArgValueCandidates::new(candidates))
+}
+
+/// Names of the agents that the server or, without one, the store has. Errors are not shown: the shell waits for candidates.
+fn agents() -> Vec<CompletionCandidate> {
+    let agents = ProcessEnvironment::current()
+        .and_then(|env| data_directory::required(&Arguments::default(), &env))
+        .and_then(|directory| scripts::agents(&directory));
+    let agents = agents.unwrap_or_default();
+    let names = agents.as_array().into_iter().flatten().filter_map(|agent| agent["name"].as_str());
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// Models of the providers that are configured.
+fn models() -> Vec<CompletionCandidate> {
+    let Ok(env) = ProcessEnvironment::current() else { return Vec::new() };
+    let loaded = config::load(&Arguments::default(), &env);
+    let names = loaded.config().catalog.0.iter().flat_map(|provider| {
+        provider.models.iter().map(move |(model, _)| CompletionCandidate::new(format!("{}/{model}", provider.name)))
+    });
+    names.collect()
+}
+
+fn topics() -> Vec<CompletionCandidate> {
+    topics::TOPICS.iter().map(|topic| CompletionCandidate::new(topic.name).help(Some(topic.about.into()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value_names(command: &Command) -> Vec<String> {
+        let own = command.get_arguments().filter(|arg| arg.get::<ArgValueCandidates>().is_some());
+        let own = own.filter_map(|arg| Some(arg.get_value_names()?.first()?.to_string()));
+        own.chain(command.get_subcommands().flat_map(value_names)).collect()
+    }
+
+    #[test]
+    fn arguments_that_name_agents_models_or_topics_are_completed() {
+        let names = value_names(&command());
+        let count = |name: &str| names.iter().filter(|other| *other == name).count();
+        assert_eq!((count("AGENT"), count("PROVIDER/MODEL"), count("TOPIC")), (7, 3, 1), "{names:?}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The data directory as the modes need it: which one, how to name it again, and whether it is still there.
+
+use std::path::{Path, PathBuf};
+
+use super::arguments::Arguments;
+use super::config::{self, ProcessEnvironment};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::text::counted;
+use crate::store::Store;
+
+/// The data directory whose server is used. Other faults of the configuration are the server's business.
+///
+/// # Errors
+/// There is none, because nothing is stored.
+pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathBuf> {
+    let loaded = config::load(arguments, env);
+    if let Some(directory) = &loaded.config().data_directory {
+        return Ok(directory.clone());
+    }
+    loaded.into_config()?;
+    let message = "there is no server with --ephemeral: a server stores its agents";
+    Err(Error::new(ErrorKind::Usage, message))
+}
+
+/// The options that select the same configuration and data directory again, each with a space before it. `explicit` is
+/// the data directory if the command line or the environment named it.
+pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
+    let option = |name: &str, path: &Path| format!(" {name} {}", quoted(&path.display().to_string()));
+    let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
+    let directory = explicit.map(|directory| option("--data-dir", directory)).unwrap_or_default();
+    format!("{config}{directory}")
+}
+
+/// What could not be stored, as a message; `unsaved` counts messages.
+pub fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
+    if let Some(removed) = directory.filter(|directory| !Store::exists(directory)) {
+        return Some(format!("{} was removed while it was in use: nothing was stored", removed.display()));
+    }
+    let count = counted(unsaved, "message", "messages");
+    (unsaved > 0).then(|| format!("{count} could not be stored"))
+}
+
+/// One word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_can_be_copied_into_a_shell() {
+        let options = |directory: &str| options(&Arguments::default(), Some(Path::new(directory)));
+        assert_eq!(options("/a/b-c"), " --data-dir /a/b-c");
+        assert_eq!(options("/a b/it's"), r" --data-dir '/a b/it'\''s'");
+    }
+}

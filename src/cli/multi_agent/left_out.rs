@@ -1,9 +1,0 @@
-//! Stands where the coordinator was left out of the program: its subcommand says so.
-
-use super::arguments::{Arguments, MultiAgentCommand};
-use super::config::Surroundings;
-use crate::base::error::{Error, Result};
-
-pub fn run(_: &MultiAgentCommand, _: &Arguments, _: &Surroundings) -> Result<u8> {
-    Err(Error::left_out("coordinator"))
-}

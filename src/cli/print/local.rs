@@ -1,0 +1,128 @@
+//! A run whose agents work in this process.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use super::output::{Ending, PrintOutput};
+use super::session::{Host, Progress};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::base::text::counted;
+use crate::domain::flow::Change;
+use crate::repl::{Repl, Turn, ViewerId};
+
+pub struct LocalHost {
+    repl: Repl,
+    agent_id: AgentId,
+    viewer: ViewerId,
+}
+
+impl LocalHost {
+    /// # Errors
+    /// There is no such agent.
+    pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>) -> Result<Self> {
+        let viewer = repl.attach_to_last(agent_id, 0)?;
+        if let Some(max_requests) = max_requests {
+            repl.limit_requests(max_requests);
+        }
+        Ok(Self { repl, agent_id, viewer })
+    }
+
+    fn write_new_chunks(&mut self, output: &mut PrintOutput) {
+        while self.repl.has_unread(self.viewer) {
+            let new = self.repl.read(self.viewer, usize::MAX);
+            if new.missed > 0 {
+                output.on_missed(new.missed);
+            }
+            for numbered in &new.chunks {
+                output.on_chunk(&numbered.chunk, || numbered.to_line(self.repl.epoch()));
+            }
+        }
+    }
+
+    /// The length of the agent's queue, if the agent is at rest.
+    fn queued_at_rest(&self) -> Option<usize> {
+        let agent = self.repl.roster().get(self.agent_id)?;
+        agent.status().is_at_rest().then_some(agent.queue.len())
+    }
+}
+
+impl Host for LocalHost {
+    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
+        self.repl.watch_external(fd, readable, writable)
+    }
+
+    fn take_ready(&mut self) -> Vec<RawFd> {
+        self.repl.take_external_ready().into_iter().map(|(fd, _)| fd).collect()
+    }
+
+    fn turn(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<Turn> {
+        // Chunks of what was just sent are written before the loop waits.
+        self.write_new_chunks(output);
+        let turn = self.repl.turn(limit)?;
+        for (agent_id, title) in self.repl.refuse_questions() {
+            // Questions of the run's own agent are among its chunks.
+            if agent_id != self.agent_id {
+                output.streams.note_refused_call(&format!("{title} (of {})", self.repl.label_of(agent_id)));
+            }
+        }
+        self.write_new_chunks(output);
+        Ok(turn)
+    }
+
+    fn send(&mut self, text: &str) -> Result<()> {
+        self.repl.send(self.agent_id, text)
+    }
+
+    fn interrupt(&mut self) -> Result<()> {
+        self.repl.interrupt(self.agent_id)
+    }
+
+    fn queued(&self) -> usize {
+        self.repl.roster().get(self.agent_id).map_or(0, |agent| agent.queue.len())
+    }
+
+    fn progress(&mut self) -> Result<Progress> {
+        if self.repl.is_out_of_requests() {
+            return Ok(Progress::Stuck(Ending::max_turns()));
+        }
+        let Some(queued) = self.queued_at_rest() else {
+            let is_alive = self.repl.roster().get(self.agent_id).is_some();
+            return Ok(if is_alive { Progress::Working } else { stuck("the agent was killed") });
+        };
+        if queued == 0 {
+            return Ok(Progress::AtRest);
+        }
+        // After an interrupt or an error the queue waits for a person; here the next line of the input follows.
+        self.repl.ask(self.agent_id, Change::Resume)?;
+        let is_stuck = self.queued_at_rest().is_some_and(|left| left >= queued);
+        let message = "the agent's queue cannot be processed: /queue in a chat shows it";
+        Ok(if is_stuck { stuck(message) } else { Progress::Working })
+    }
+
+    fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>> {
+        let others = self.repl.roster().busy().iter().filter(|other| **other != self.agent_id).count();
+        if others > 0 {
+            output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
+        }
+        self.repl.leave()?;
+        self.write_new_chunks(output);
+        Ok((self.repl.unsaved() > 0).then(|| failed("not everything could be saved")))
+    }
+
+    fn agent(&self) -> String {
+        self.agent_id.to_string()
+    }
+
+    fn requests(&self) -> u32 {
+        self.repl.requests()
+    }
+}
+
+fn stuck(message: &str) -> Progress {
+    Progress::Stuck(failed(message))
+}
+
+fn failed(message: &str) -> Ending {
+    Ending::Failed(Error::new(ErrorKind::Tool, message).into())
+}

@@ -1,0 +1,143 @@
+//! Writes what happens during a run: the answer to standard output, notes to standard error.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::summary::{Failure, Summary};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::arguments::OutputFormat;
+use crate::cli::code;
+use crate::cli::stdio::streams::{Streams, WriteError};
+use crate::domain::chunk::Chunk;
+
+/// How a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// All turns are over; the summary knows how they went.
+    Done,
+    Failed(Failure),
+    /// A limit was reached, with a message.
+    Limit(String),
+    Signal(i32),
+    /// The reader of standard output has gone.
+    Closed,
+}
+
+impl Ending {
+    pub fn max_turns() -> Self {
+        Self::Limit("reached the limit of --max-turns".into())
+    }
+}
+
+pub struct PrintOutput {
+    format: OutputFormat,
+    pub streams: Streams,
+    /// The call that was refused last, until its chunk arrives.
+    refused_call: Option<String>,
+    missed_chunks: u64,
+    pub summary: Summary,
+    started: Instant,
+}
+
+impl PrintOutput {
+    /// # Errors
+    /// The descriptors cannot be duplicated.
+    pub fn new(format: OutputFormat, started: Instant) -> Result<Self> {
+        Ok(Self {
+            format,
+            streams: Streams::of_process()?,
+            refused_call: None,
+            missed_chunks: 0,
+            summary: Summary::default(),
+            started,
+        })
+    }
+
+    /// Writes a chunk; `line` makes its line of JSON.
+    pub fn on_chunk(&mut self, chunk: &Chunk, line: impl FnOnce() -> String) {
+        let added = self.summary.on_chunk(chunk);
+        match self.format {
+            OutputFormat::StreamJson => self.streams.line(line()),
+            OutputFormat::Text => self.streams.answer(&added),
+            OutputFormat::Json => {}
+        }
+        match chunk {
+            Chunk::Error { message, .. } => self.note(message),
+            Chunk::Note(text) => self.note(text),
+            Chunk::Question { title, .. } => {
+                self.streams.note_refused_call(title);
+                self.refused_call = Some(title.clone());
+            }
+            Chunk::ToolCall { title, .. } if self.refused_call.take().as_ref() == Some(title) => {}
+            Chunk::ToolCall { title, .. } => self.note(&format!("calls {title}")),
+            Chunk::Mail { .. } => self.note("received a message"),
+            _ => {}
+        }
+    }
+
+    /// This many chunks were dropped before they could be read.
+    pub fn on_missed(&mut self, count: u64) {
+        self.missed_chunks += count;
+    }
+
+    /// The ending of a run of which chunks were missed.
+    pub fn missed(&self) -> Option<Ending> {
+        let message = "the answer is incomplete: it arrived faster than it could be written";
+        (self.missed_chunks > 0).then(|| Ending::Failed(Error::new(ErrorKind::Tool, message).into()))
+    }
+
+    pub fn note(&mut self, message: &str) {
+        self.streams.note(message);
+    }
+
+    /// Writes the result, in the formats that have one. Returns the exit code.
+    pub fn finish(&mut self, ending: &Ending, agent: &str, requests: u32) -> u8 {
+        match ending {
+            Ending::Failed(failure) => self.note(&failure.message),
+            Ending::Limit(message) => self.note(message),
+            Ending::Done | Ending::Signal(_) | Ending::Closed => {}
+        }
+        if self.format != OutputFormat::Text {
+            let line = self.result(ending, agent, requests).to_string();
+            self.streams.line(line);
+        }
+        self.exit_code(ending)
+    }
+
+    pub fn exit_code(&self, ending: &Ending) -> u8 {
+        match (ending, self.summary.failure()) {
+            (Ending::Closed, _) => code::UNREAD,
+            (Ending::Signal(number), _) => code::of_signal(*number),
+            (Ending::Limit(_), _) => code::LIMIT,
+            (Ending::Failed(failure), _) | (Ending::Done, Some(failure)) => code::of_kind(&failure.kind),
+            (Ending::Done, None) if self.summary.is_interrupted() => code::INTERRUPTED,
+            (Ending::Done, None) => code::DONE,
+        }
+    }
+
+    fn result(&self, ending: &Ending, agent: &str, requests: u32) -> Value {
+        let (outcome, error) = match (ending, self.summary.failure()) {
+            (Ending::Limit(message), _) => ("limit", json!({"kind": "limit", "text": message})),
+            (Ending::Failed(failure), _) | (Ending::Done, Some(failure)) => ("failed", json!(failure)),
+            (Ending::Done, None) if !self.summary.is_interrupted() => ("completed", Value::Null),
+            (Ending::Done | Ending::Signal(_) | Ending::Closed, _) => ("interrupted", Value::Null),
+        };
+        let mut result = self.summary.to_json();
+        result["agent"] = agent.into();
+        result["outcome"] = outcome.into();
+        result["error"] = error;
+        result["turns"] = requests.into();
+        result["ms"] = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).into();
+        result
+    }
+
+    /// The ending of a run whose output cannot be written any more.
+    pub fn write_error(&self) -> Option<Ending> {
+        self.streams.error().map(|error| match error {
+            WriteError::Closed => Ending::Closed,
+            WriteError::Failed(message) => Ending::Failed(Failure { kind: "system".into(), message }),
+            WriteError::Stalled(message) => Ending::Limit(message.into()),
+        })
+    }
+}

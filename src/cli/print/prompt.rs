@@ -1,0 +1,106 @@
+//! The prompt and the deadline of a run.
+
+use std::time::{Duration, Instant};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::arguments::Arguments;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The part from the command line.
+    pub text: Option<String>,
+    /// Standard input is appended to it.
+    pub has_input: bool,
+}
+
+impl Prompt {
+    /// `is_terminal`: standard input is a terminal, and so is not read unless the prompt is `-`.
+    ///
+    /// # Errors
+    /// There is nothing to send.
+    pub fn of(arguments: &Arguments, is_terminal: bool) -> Result<Self> {
+        let is_dash = |word: &&String| word.as_str() == "-";
+        let has_dash = arguments.prompt.iter().any(|word| is_dash(&word));
+        let words: Vec<&str> = arguments.prompt.iter().filter(|word| !is_dash(word)).map(String::as_str).collect();
+        let text = (!words.is_empty()).then(|| words.join(" "));
+        if text.is_none() && is_terminal && !has_dash {
+            return Err(nothing_to_send());
+        }
+        Ok(Self { text, has_input: has_dash || !is_terminal })
+    }
+
+    /// The whole prompt: text of the command line, an empty line, and the input.
+    ///
+    /// # Errors
+    /// There is nothing to send.
+    pub fn with_input(self, input: &str) -> Result<String> {
+        let input = input.trim_end_matches(['\n', '\r']);
+        let text = match (self.text, input.trim().is_empty()) {
+            (Some(text), true) => text,
+            (Some(text), false) => format!("{text}\n\n{input}"),
+            (None, _) => input.to_owned(),
+        };
+        if text.trim().is_empty() { Err(nothing_to_send()) } else { Ok(text) }
+    }
+}
+
+fn nothing_to_send() -> Error {
+    Error::new(ErrorKind::Usage, "nothing to send: pass a prompt or pipe one in")
+}
+
+/// When a run with `--timeout` has to end.
+///
+/// # Errors
+/// The timeout is not a positive number.
+pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instant>> {
+    let Some(seconds) = arguments.timeout else { return Ok(None) };
+    let wait = Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
+    // A deadline that is too far away for the clock is none.
+    wait.map(|wait| started.checked_add(wait))
+        .ok_or_else(|| Error::new(ErrorKind::Usage, "--timeout needs a number of seconds above 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn arguments(words: &str) -> Arguments {
+        Arguments::try_parse_from(std::iter::once("polylogue").chain(words.split(' '))).expect("valid arguments")
+    }
+
+    #[test]
+    fn a_prompt_is_the_words_followed_by_the_input() {
+        for (words, is_terminal, input, text) in [
+            ("-p explain this", true, "", Ok("explain this")),
+            ("-p explain this", false, "a\nb\n\n", Ok("explain this\n\na\nb")),
+            ("-p explain", false, " \n", Ok("explain")),
+            ("-p -", true, "typed\n", Ok("typed")),
+            ("-p explain -", true, "typed", Ok("explain\n\ntyped")),
+            ("-p", false, "  indented\n", Ok("  indented")),
+            ("-p", false, "\n", Err(())),
+            ("-p", true, "", Err(())),
+        ] {
+            let prompt = Prompt::of(&arguments(words), is_terminal).and_then(|prompt| {
+                let read = if prompt.has_input { input } else { "" };
+                prompt.with_input(read)
+            });
+            assert_eq!(
+                prompt.map_err(|error| assert_eq!(error.kind, ErrorKind::Usage)),
+                text.map(str::to_owned),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_a_positive_number_of_seconds() {
+        let start = Instant::now();
+        let at = |words: &str| deadline(&arguments(words), start).map_err(|error| error.kind);
+        assert_eq!(at("-p --timeout 1.5 x"), Ok(Some(start + Duration::from_millis(1500))));
+        assert_eq!(at("-p --timeout 1e18 x").map(drop), Ok(()));
+        for wrong in ["-p --timeout 0 x", "-p --timeout=-1 x", "-p --timeout nan x"] {
+            assert_eq!(at(wrong), Err(ErrorKind::Usage), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A run whose agent works in a server, and continues there if this process is killed. The turns are requested one after
+//! the other, so that at most one text of the run waits in the agent's queue.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::output::{Ending, PrintOutput};
+use super::session::{Host, Progress};
+use super::summary::Failure;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::agent_choice::AgentChoice;
+use crate::cli::arguments::Arguments;
+use crate::cli::client::{Client, request_line, server_ended};
+use crate::cli::config::ProcessEnvironment;
+use crate::cli::connect;
+use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
+use crate::domain::chunk::Chunk;
+use crate::domain::wire::{Request, Response};
+use crate::reactor::{Reactor, Source};
+use crate::repl::Turn;
+use crate::socket::{Connection, Line};
+
+const SERVER: Source = Source::Client(0);
+const BYTES_PER_TURN: usize = 1 << 20;
+
+pub struct ServerHost {
+    server: Connection,
+    reactor: Reactor,
+    ready: Vec<RawFd>,
+    /// The id of the agent.
+    agent: String,
+    /// Prompts that are not sent yet, oldest first.
+    queue: VecDeque<String>,
+    is_turn_running: bool,
+    max_requests: Option<u32>,
+    requests: u32,
+    /// Set when the run cannot continue.
+    ending: Option<Ending>,
+}
+
+impl ServerHost {
+    fn new(client: Client, agent: String, max_requests: Option<u32>) -> Result<Self> {
+        Ok(Self {
+            // A chunk may be longer than the longest request.
+            server: Connection::new(client.into_stream(), usize::MAX)?,
+            reactor: Reactor::new()?,
+            ready: Vec::new(),
+            agent,
+            queue: VecDeque::new(),
+            is_turn_running: false,
+            max_requests,
+            requests: 0,
+            ending: None,
+        })
+    }
+
+    fn start_next_turn(&mut self) -> Result<()> {
+        if self.is_turn_running || self.ending.is_some() {
+            return Ok(());
+        }
+        let Some(text) = self.queue.pop_front() else { return Ok(()) };
+        let max_requests = self.max_requests.map(|max| max.saturating_sub(self.requests));
+        if max_requests == Some(0) {
+            self.ending = Some(Ending::max_turns());
+            return Ok(());
+        }
+        let line = request_line(&Request::Turn { agent: self.agent.clone(), text, max_requests })?;
+        self.write(&line);
+        self.is_turn_running = true;
+        Ok(())
+    }
+
+    fn write(&mut self, line: &str) {
+        self.server.queue(line);
+        self.server.flush();
+    }
+
+    /// Waits for events, and handles the server's responses.
+    fn wait(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<()> {
+        // A connection that was closed would be reported by every poll.
+        let is_open = !self.server.has_ended();
+        self.reactor.watch(SERVER, self.server.fd(), is_open, is_open && !self.server.is_ready())?;
+        let has_more = self.server.has_line() || self.server.wants_to_read();
+        let mut ready = Vec::new();
+        self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut ready)?;
+        for event in ready {
+            match event.source {
+                SERVER => self.server.on_readable(),
+                Source::External(fd) => self.ready.push(fd),
+                _ => {}
+            }
+        }
+        self.server.flush();
+        self.server.read(BYTES_PER_TURN);
+        self.handle_responses(output)
+    }
+
+    fn handle_responses(&mut self, output: &mut PrintOutput) -> Result<()> {
+        while let Line::Whole(line) = self.server.next_line() {
+            match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
+                Response::Chunk(value) => {
+                    // A type that this version does not know is skipped.
+                    if let Ok(chunk) = Chunk::deserialize(&value) {
+                        output.on_chunk(&chunk, || String::from_utf8_lossy(&line).into_owned());
+                    }
+                }
+                Response::Missed(count) => output.on_missed(count),
+                Response::Done(result) => self.on_turn_ended(&result),
+                Response::Refused { kind, message } => {
+                    self.is_turn_running = false;
+                    self.ending = Some(Ending::Failed(Failure { kind, message }));
+                }
+                Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
+            }
+        }
+        if self.server.has_ended() && self.ending.is_none() {
+            self.is_turn_running = false;
+            // Not of kind `network`, which is about a provider.
+            self.ending = Some(Ending::Failed(Error::new(ErrorKind::System, server_ended().message).into()));
+        }
+        Ok(())
+    }
+
+    fn on_turn_ended(&mut self, result: &Value) {
+        self.is_turn_running = false;
+        let requests = result["requests"].as_u64().and_then(|count| u32::try_from(count).ok());
+        self.requests = self.requests.saturating_add(requests.unwrap_or_default());
+        if result["limited"] == true {
+            self.ending = Some(Ending::max_turns());
+        }
+    }
+}
+
+impl Host for ServerHost {
+    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
+        self.reactor.watch(Source::External(fd), fd, readable, writable)
+    }
+
+    fn take_ready(&mut self) -> Vec<RawFd> {
+        std::mem::take(&mut self.ready)
+    }
+
+    fn turn(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<Turn> {
+        self.wait(limit, output)?;
+        self.start_next_turn().map(|()| Turn::Continue)
+    }
+
+    fn send(&mut self, text: &str) -> Result<()> {
+        self.queue.push_back(text.to_owned());
+        self.start_next_turn()
+    }
+
+    fn interrupt(&mut self) -> Result<()> {
+        if self.is_turn_running {
+            self.write(&Request::Cut.to_line());
+        }
+        Ok(())
+    }
+
+    fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn progress(&mut self) -> Result<Progress> {
+        Ok(match &self.ending {
+            Some(ending) => Progress::Stuck(ending.clone()),
+            None if self.is_turn_running || !self.queue.is_empty() => Progress::Working,
+            None => Progress::AtRest,
+        })
+    }
+
+    /// Does not wait for ever: the server may not answer.
+    fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>> {
+        self.queue.clear();
+        self.interrupt()?;
+        let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
+        while self.is_turn_running {
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.wait(Some(left), output)?;
+        }
+        Ok(None)
+    }
+
+    fn agent(&self) -> String {
+        self.agent.clone()
+    }
+
+    fn requests(&self) -> u32 {
+        self.requests
+    }
+}
+
+/// The server that holds the data directory, if one does, with the agent that the command line selects.
+///
+/// # Errors
+/// The agent does not exist, the model is not configured, or the server does not answer.
+pub fn host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Box<dyn Host>>> {
+    let Some(mut client) = connect::find_server(arguments, env)? else { return Ok(None) };
+    let agent = choose_agent(&mut client, &AgentChoice::of(arguments), arguments.model.clone())?;
+    Ok(Some(Box::new(ServerHost::new(client, agent, arguments.max_turns)?)))
+}
+
+/// The id of the selected agent. `model` is the model that it shall use from now on.
+fn choose_agent(client: &mut Client, choice: &AgentChoice, model: Option<String>) -> Result<String> {
+    let agent = match choice {
+        AgentChoice::New => return Ok(id_of(&client.request(&Request::New { name: None, model })?)),
+        AgentChoice::Last => None,
+        AgentChoice::Named(name) => Some(name.clone()),
+        AgentChoice::Unnamed => {
+            let message = "--resume needs the name, number or id of an agent: polylogue ps lists them";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+    };
+    let agent = id_of(&client.request(&Request::Show { agent })?);
+    if let Some(model) = model {
+        client.request(&Request::Model { agent: agent.clone(), model })?;
+    }
+    Ok(agent)
+}
+
+fn id_of(agent: &Value) -> String {
+    agent["id"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,90 @@
+//! The reference: one text a topic, printed by `polylogue help TOPIC` and contained in the manual page.
+//!
+//! The form of the texts, which `man` turns into roff: lines at column 0 are paragraphs, lines indented by two spaces begin
+//! an item (a term, then its description behind two spaces or on deeper lines), blocks indented by four are verbatim.
+
+mod tables;
+
+use std::fmt::Write as _;
+
+use clap::CommandFactory as _;
+
+use super::arguments::Arguments;
+use crate::base::error::{Error, ErrorKind, Result};
+
+pub struct Topic {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub text: fn() -> String,
+}
+
+pub const TOPICS: &[Topic] = &[
+    Topic { name: "commands", about: "Commands in the chat", text: tables::commands },
+    Topic { name: "keys", about: "Keys in the chat", text: tables::keys },
+    Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
+    Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
+    Topic { name: "environment", about: "Environment variables", text: tables::environment },
+    Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
+    Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
+    Topic { name: "workflows", about: "Several agents on one task", text: || include_str!("workflows.txt").into() },
+    Topic { name: "json", about: "JSON output", text: || include_str!("json.txt").into() },
+    Topic { name: "exit-codes", about: "Exit codes", text: || include_str!("exit-codes.txt").into() },
+    Topic { name: "echo", about: "The built-in model for trying things out", text: || include_str!("echo.txt").into() },
+];
+
+/// What `polylogue help` prints for these words.
+///
+/// # Errors
+/// They name neither a topic nor a subcommand.
+pub fn help(words: &[String]) -> Result<String> {
+    let mut command = Arguments::command();
+    command.build();
+    if words.is_empty() {
+        return Ok(format!("{}\n{}", command.render_long_help(), list()));
+    }
+    if let [name] = words
+        && let Some(topic) = TOPICS.iter().find(|topic| topic.name == name)
+    {
+        return Ok((topic.text)());
+    }
+    let subcommand = words.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
+    subcommand.map(|command| command.render_long_help().to_string()).ok_or_else(|| {
+        let name = words.join(" ");
+        let message = format!("no help for {name:?}: polylogue help lists the topics; to send a prompt that begins with help, put -- before it");
+        Error::new(ErrorKind::Usage, message)
+    })
+}
+
+fn list() -> String {
+    let mut list = "Topics of polylogue help TOPIC:\n".to_owned();
+    for topic in TOPICS {
+        // Writing into a `String` cannot fail.
+        let _ = writeln!(list, "  {:<12} {}", topic.name, topic.about);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_topic_fits_a_terminal_of_eighty_columns() {
+        for topic in TOPICS {
+            let text = (topic.text)();
+            assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{}", topic.name);
+            let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+            assert!(wide.is_empty(), "{}: {wide:?}", topic.name);
+        }
+    }
+
+    #[test]
+    fn help_prints_topics_and_subcommands_and_refuses_other_words() {
+        let help = |words: &[&str]| help(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let overview = help(&[]).unwrap();
+        assert!(TOPICS.iter().all(|topic| overview.contains(topic.about)) && overview.contains("--data-dir"));
+        assert_eq!(help(&["json"]).unwrap(), include_str!("json.txt"));
+        assert!(help(&["multi-agent", "run"]).unwrap().contains("--strategy"));
+        assert!(help(&["nonsense"]).unwrap_err().message.contains("polylogue help lists the topics"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Topics that are made from the tables of commands, keys, tools, settings and providers.
+
+use std::fmt::Write as _;
+
+use crate::base::text;
+use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
+use crate::cli::config::{keys, providers};
+use crate::commands::{COMMANDS, KEYS};
+use crate::domain::tool::Reach;
+use crate::provider::{PROVIDERS, Service};
+use crate::tools::TOOLS;
+
+const COLUMNS: usize = 80;
+/// Width of a term that has its description on the same line.
+const TERM_COLUMNS: usize = 24;
+
+pub fn commands() -> String {
+    let mut out = paragraph(
+        "A line that begins with a slash is a command; a line that begins with two slashes is a message that begins with one. \
+         Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
+         /NAME: see polylogue help settings.",
+    );
+    out.push('\n');
+    for spec in COMMANDS {
+        item(&mut out, format!("/{} {}", spec.name, spec.arguments).trim_end(), spec.about);
+    }
+    out
+}
+
+pub fn keys() -> String {
+    let mut out = String::new();
+    KEYS.iter().for_each(|(keys, about)| item(&mut out, keys, about));
+    out
+}
+
+pub fn tools() -> String {
+    let mut out = paragraph(
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n. An \
+         environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
+    );
+    out.push('\n');
+    for tool in TOOLS {
+        let asks = if tool.reach == Reach::Writes { " (asks)" } else { "" };
+        let about = tool.declaration.description;
+        let sentence = about.split_once(". ").map_or(about, |(first, _)| first).trim_end_matches('.');
+        item(&mut out, &format!("{}{asks}", tool.declaration.name), sentence);
+    }
+    out
+}
+
+pub fn settings() -> String {
+    let mut out = include_str!("settings.txt").to_owned();
+    let defaults = Values::default();
+    for setting in SETTINGS {
+        let default = setting.shown(&defaults).map(|value| format!(" (default {value})")).unwrap_or_default();
+        let about = format!("{}: {}{default}. {}.", setting.about, setting.kind.expected(), set_by(setting));
+        described(&mut out, setting.key, &about);
+    }
+    out += "\n[environments.NAME] defines an environment for /env:\n\n";
+    keys::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
+    providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out += "\nAn entry of models is a name, or a table with these keys:\n\n";
+    providers::MODEL_KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out += "\nValues of kind:\n\n";
+    for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
+        item(&mut out, spec.kind, spec.about);
+    }
+    out
+}
+
+fn set_by(setting: &Setting) -> String {
+    match (setting.files, setting.flag) {
+        (Files::None, Some((flag, _))) => format!("Only {flag} and {}", setting.variable()),
+        (_, Some((flag, _))) => format!("Also {flag} and {}", setting.variable()),
+        (_, None) => format!("Also {}", setting.variable()),
+    }
+}
+
+pub fn environment() -> String {
+    let mut out = include_str!("environment.txt").to_owned();
+    out += "\nKeys and addresses of providers that need no configuration:\n\n";
+    let services: Vec<Service> = PROVIDERS.iter().filter_map(|spec| spec.service).collect();
+    // Providers that share a key and an address are next to each other in the table.
+    for services in services.chunk_by(|a, b| a.url_variable == b.url_variable) {
+        let Service { key_variables, url_variable, base_url, .. } = services[0];
+        let names = services.iter().map(|service| service.name).collect::<Vec<_>>().join(" and ");
+        item(&mut out, &key_variables.join(", "), &format!("Key of {names}"));
+        item(&mut out, url_variable, &format!("Base URL of {names}, instead of {base_url}"));
+    }
+    out += "\nVariables of settings:\n\n";
+    SETTINGS.iter().for_each(|setting| item(&mut out, &setting.variable(), setting.about));
+    out
+}
+
+/// A term with its description: on one line if the term is short.
+fn item(out: &mut String, term: &str, about: &str) {
+    if text::width(term) > TERM_COLUMNS {
+        return described(out, term, about);
+    }
+    let indent = TERM_COLUMNS + 4;
+    let mut rows = text::wrap(about, COLUMNS - indent).map(|(_, row)| row);
+    // Writing into a `String` cannot fail.
+    let _ = writeln!(out, "  {term:<TERM_COLUMNS$}  {}", rows.next().unwrap_or_default());
+    for row in rows {
+        let _ = writeln!(out, "{:indent$}{row}", "");
+    }
+}
+
+/// A term with its description below it.
+fn described(out: &mut String, term: &str, about: &str) {
+    let _ = writeln!(out, "  {term}");
+    for (_, row) in text::wrap(about, COLUMNS - 6) {
+        let _ = writeln!(out, "      {row}");
+    }
+}
+
+fn paragraph(about: &str) -> String {
+    text::wrap(about, COLUMNS).map(|(_, row)| format!("{row}\n")).collect()
+}

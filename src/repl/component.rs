@@ -1,0 +1,49 @@
+//! What the loop asks of every component.
+//!
+//! A component owns its state and acts on agents through the [`Core`] that it is lent. Components do not know each other:
+//! one learns what another did from an [`Event`], and asks the loop for a change with a [`Command`].
+
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::flow::{Change, Origin};
+use crate::reactor::{Reactor, Ready};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::repl::timeout::WakeReason;
+
+/// A change that a component wants; the loop carries it out.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) origin: Origin,
+    pub(super) agent: AgentId,
+    pub(super) change: Change,
+}
+
+pub(super) trait Component {
+    /// Registers the component's own descriptors, before each wait.
+    fn watch(&mut self, _: &mut Reactor) -> Result<()> {
+        Ok(())
+    }
+
+    /// Reads what its descriptors have; nothing is acted on yet.
+    fn on_ready(&mut self, _: &[Ready], _: &mut Core) -> Result<()> {
+        Ok(())
+    }
+
+    /// `Core` did something.
+    fn on_event(&mut self, _: &Event, _: &mut Core) {}
+
+    /// A bounded amount of the component's own work, once a turn.
+    fn step(&mut self, _: &mut Core, _: &mut Vec<Command>) {}
+
+    /// Whether the next turn must not wait.
+    fn has_work(&self, _: &Core) -> bool {
+        false
+    }
+
+    /// The latest moment at which the next wait has to end, and for what.
+    fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
+        None
+    }
+}

@@ -1,0 +1,95 @@
+//! The coordinator for programs that embed the loop. Runs make progress only in [`Repl::turn`].
+
+use std::rc::Rc;
+
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::repl::Repl;
+use crate::repl::coordinator::RunId;
+use crate::repl::coordinator::members::Work;
+use crate::team::coordinator::event::Event;
+use crate::team::coordinator::health::Health;
+use crate::team::coordinator::member::Member;
+use crate::team::coordinator::outcome::Outcome;
+use crate::team::coordinator::settings::Settings;
+use crate::team::coordinator::workflow::Workflow;
+
+impl Repl {
+    /// Starts a task with these members. Each becomes an agent when it is first started: a child of `origin` that inherits
+    /// nothing of its conversation and is removed when it is done; its conversation stays in the store. Killing `origin`
+    /// interrupts the run.
+    ///
+    /// ```
+    /// # use polylogue::base::clock::Clock;
+    /// # use polylogue::domain::config::Config;
+    /// # use polylogue::repl::Repl;
+    /// # use polylogue::store::Store;
+    /// use polylogue::team::coordinator::member::Member;
+    /// use polylogue::team::coordinator::settings::{Aggregation, Settings, Strategy};
+    ///
+    /// # fn main() -> polylogue::base::error::Result<()> {
+    /// # let mut repl = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+    /// let root = repl.list()[0].id;
+    /// let settings =
+    ///     Settings { strategy: Strategy::Parallel, aggregation: Aggregation::Vote, ..Settings::default() };
+    /// let run = repl.run_task(root, Member::list("ada,grace,emmy")?, "what is it?", settings)?;
+    /// let outcome = loop {
+    ///     repl.turn(None)?;
+    ///     repl.take_events(&run).iter().for_each(|event| println!("{}", event.json_line(run.as_str())));
+    ///     if let Some(outcome) = repl.outcome(&run) {
+    ///         break outcome;
+    ///     }
+    /// };
+    /// assert_eq!(outcome.answer.as_deref(), Some("what is it?")); // the default model repeats its input
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `origin` does not exist, the task is empty, a setting is out of bounds, a name is used twice, a model is not
+    /// configured, or the store is read-only; then nothing has changed.
+    pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
+        self.coordinator.begin_run(&mut self.core, origin, None, Work::Members(members), text, settings)
+    }
+
+    /// Starts a workflow, whose steps are the members. The strategy of the settings is ignored.
+    ///
+    /// # Errors
+    /// As for [`Repl::run_task`].
+    pub fn run_workflow(
+        &mut self,
+        origin: AgentId,
+        workflow: &Workflow,
+        text: &str,
+        settings: Settings,
+    ) -> Result<RunId> {
+        self.coordinator.begin_run(&mut self.core, origin, None, Work::Workflow(workflow), text, settings)
+    }
+
+    /// The events of a run since the last call; none for an unknown run.
+    pub fn take_events(&mut self, run: &RunId) -> Vec<Event> {
+        self.coordinator.run_mut(run).map(|run| std::mem::take(&mut run.events)).unwrap_or_default()
+    }
+
+    /// The outcome of a finished run. The last 32 are kept in memory; the store has all.
+    pub fn outcome(&self, run: &RunId) -> Option<Rc<Outcome>> {
+        self.coordinator.run(run)?.outcome.clone()
+    }
+
+    /// The agents that work on a run now, with the names of their members; the judge comes last.
+    pub fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
+        let Some(run) = self.coordinator.run(run) else { return Vec::new() };
+        run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
+    }
+
+    /// Ends a run with the answers that there are: its members are stopped in the next turn. A finished run stays as it is.
+    pub fn interrupt_run(&mut self, run: &RunId) {
+        let now = self.core.clock.now();
+        self.coordinator.interrupt(run, now);
+    }
+
+    /// The health of all members in this process, by name.
+    pub fn health(&self) -> &Health {
+        &self.coordinator.health
+    }
+}

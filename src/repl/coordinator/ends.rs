@@ -1,0 +1,190 @@
+//! The end of a member and of a run. In a chat the origin gets mail and a note, and members stay; other members are
+//! removed.
+
+use std::rc::Rc;
+
+use crate::agent::{Agent, Role};
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::flow::{Change, Origin};
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::repl::component::Command;
+use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId};
+use crate::repl::core::Core;
+use crate::team::coordinator::event::EventKind;
+use crate::team::coordinator::outcome::Outcome;
+use crate::team::coordinator::result::{MemberOutcome, MemberResult};
+use crate::team::coordinator::task::{JUDGE, MemberId, Task};
+
+/// An agent that no longer works on a run.
+struct Released {
+    agent: AgentId,
+    origin: AgentId,
+    /// The run belongs to a chat, and the agent is not its judge.
+    is_in_chat: bool,
+    is_interrupted: bool,
+}
+
+impl Coordinator {
+    pub(super) fn open_runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| run.outcome.is_none())
+    }
+
+    /// Ends a run with the answers that there are.
+    pub(super) fn interrupt(&mut self, run: &RunId, now: Moment) {
+        if let Some(run) = self.run_mut(run) {
+            run.is_interrupted = true;
+        }
+        self.with_task(run, now, Task::on_interrupt);
+    }
+
+    /// A member is done: its agent no longer works on the run.
+    fn release(&mut self, run: &RunId, member: &str) -> Option<Released> {
+        let run = self.run_mut(run)?;
+        let place = run.task.members().iter().position(|one| one.name == member);
+        run.done += usize::from(place.is_some());
+        let member_id = if member == JUDGE { MemberId::Judge } else { MemberId::Member(place?) };
+        let agent = run.agents.remove(&member_id)?;
+        let is_in_chat = run.fork_point.is_some() && member_id != MemberId::Judge;
+        let released = Released { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
+        self.assignments.remove(&agent);
+        Some(released)
+    }
+
+    fn drop_oldest_finished(&mut self) {
+        let ended = self.runs.iter().filter(|run| run.outcome.is_some()).count();
+        if ended > MAX_FINISHED
+            && let Some(oldest) = self.runs.iter().position(|run| run.outcome.is_some())
+        {
+            self.runs.remove(oldest);
+        }
+    }
+}
+
+impl Coordinator {
+    /// Handles the new events of a run and keeps them for the caller.
+    pub(super) fn handle_events(&mut self, core: &mut Core, run: &RunId, commands: &mut Vec<Command>) {
+        let Some(events) = self.run_mut(run).map(|run| run.task.take_events()) else { return };
+        for event in &events {
+            match &event.kind {
+                EventKind::AgentFinished(result) => {
+                    self.finish_member(core, run, &result.member, Some(result), commands)
+                }
+                EventKind::AgentSkipped { member, .. } => self.finish_member(core, run, member, None, commands),
+                _ => {}
+            }
+        }
+        if let Some(run) = self.run_mut(run) {
+            run.events.extend(events);
+        }
+    }
+
+    /// Stops the agent of a member that is done, delivers its answer and has the agent killed unless it stays.
+    fn finish_member(
+        &mut self,
+        core: &mut Core,
+        run: &RunId,
+        member: &str,
+        result: Option<&MemberResult>,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(released) = self.release(run, member) else { return };
+        self.publish_progress(core, released.origin);
+        let (agent, ending) = (released.agent, result.map(|result| &result.outcome));
+        core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
+        // An agent that answered or failed is idle already, or works for the user.
+        if !matches!(ending, Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_))) {
+            core.with_agent(agent, Agent::interrupt);
+        }
+        if let Some(MemberOutcome::Answered(answer)) = ending {
+            self.deliver_answer(core, run, &released, answer);
+        }
+        let stays = released.is_in_chat
+            && match ending {
+                Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_) | MemberOutcome::TimedOut(_)) => true,
+                Some(MemberOutcome::Cancelled(_)) => released.is_interrupted,
+                Some(MemberOutcome::Skipped(_)) | None => false,
+            };
+        if !stays {
+            // By then what the interrupt stores is stored.
+            let change = Change::Kill { agent_id: agent, cascade: true };
+            commands.push(Command { origin: Origin::Internal, agent: released.origin, change });
+        }
+    }
+
+    /// Sends an answer to the next stage or to the origin.
+    fn deliver_answer(&mut self, core: &mut Core, run: &RunId, member: &Released, answer: &str) {
+        if let Some(pipeline) = self.run_mut(run).and_then(|run| run.pipeline.as_mut()) {
+            *pipeline = Some(member.agent);
+        }
+        let has_reader = core.roster.get(member.origin).is_some();
+        if member.is_in_chat
+            && has_reader
+            && !answer.trim().is_empty()
+            && let Err(error) = core.send_mail(member.agent, member.origin, answer)
+        {
+            core.note(member.origin, LineKind::Error, &error.message);
+        }
+    }
+
+    pub(super) fn end_run(&mut self, core: &mut Core, run: &RunId, outcome: Rc<Outcome>) {
+        let stored = core.store.end_run(run.as_str(), &outcome.json(), core.clock.unix_ms());
+        let Some(ended) = self.run_mut(run) else { return };
+        let (origin, is_in_chat) = (ended.origin, ended.fork_point.is_some());
+        (ended.is_ready, ended.wait) = (false, None);
+        ended.outcome = Some(Rc::clone(&outcome));
+        self.drop_oldest_finished();
+        self.publish_progress(core, origin);
+        if let Err(error) = stored {
+            core.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
+        }
+        if is_in_chat && core.roster.get(origin).is_some() {
+            log_outcome(core, origin, outcome_text(&outcome));
+        }
+    }
+
+    /// Shows an agent how far the members are that work for it.
+    pub(super) fn publish_progress(&self, core: &mut Core, origin: AgentId) {
+        let open: Vec<&Run> = self.open_runs().filter(|run| run.origin == origin).collect();
+        let done = open.iter().map(|run| run.done).sum();
+        let all = open.iter().map(|run| run.task.members().len()).sum();
+        core.roster.with(origin, |agent| agent.set_tasks(open.len(), (done, all)));
+    }
+
+    /// Ends all runs with the answers that there are, when the program ends.
+    pub(in crate::repl) fn shutdown(&mut self, now: Moment) {
+        let open: Vec<RunId> = self.open_runs().map(|run| run.id.clone()).collect();
+        open.iter().for_each(|run| self.interrupt(run, now));
+    }
+}
+
+/// Shows the outcome to the origin and logs it.
+fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
+    match core.store.append(origin, vec![Body::Command(text.clone())], core.clock.unix_ms()) {
+        Ok(stored) => core.remember(origin, stored),
+        Err(_) => core.note(origin, LineKind::Note, &text),
+    }
+}
+
+/// The outcome for the user: what there is to say about it, then the answer.
+fn outcome_text(outcome: &Outcome) -> String {
+    let answered = outcome.results.iter().filter(|result| result.is_success()).count();
+    let mut text = format!(
+        "team {}: {answered} of {} in {:.1} s, {}",
+        outcome.run,
+        text::counted(outcome.results.len(), "member answered", "members answered"),
+        outcome.duration.as_secs_f64(),
+        text::counted(usize::try_from(outcome.tokens).unwrap_or(usize::MAX), "token", "tokens"),
+    );
+    let chosen = outcome.chosen.as_ref().map(|chosen| format!("answer of {chosen}"));
+    let error = outcome.error().map(|error| format!("not completed: {error}"));
+    for line in chosen.into_iter().chain(outcome.notes.iter().cloned()).chain(outcome.failures()).chain(error) {
+        text.push_str(&format!("\n- {line}"));
+    }
+    if let Some(answer) = &outcome.answer {
+        text.push_str(&format!("\n\n{answer}"));
+    }
+    text
+}

@@ -1,0 +1,119 @@
+//! Reports of member agents to their task.
+
+use crate::agent::Effect;
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind};
+use crate::base::id::AgentId;
+use crate::domain::flow::AgentOutcome;
+use crate::domain::message::Body;
+use crate::repl::coordinator::{Coordinator, RunId};
+use crate::repl::core::Core;
+
+/// The output of one attempt so far.
+#[derive(Default)]
+pub(super) struct AttemptOutput {
+    /// The text of the final reply.
+    answer: String,
+    /// Why the final reply is incomplete.
+    cut: Option<String>,
+    /// Part of an answer was shown or a tool was called: a retry would repeat it.
+    has_content: bool,
+}
+
+impl AttemptOutput {
+    fn add(&mut self, bodies: &[Body], is_end: bool) {
+        for body in bodies {
+            match body {
+                Body::Assistant(reply) => {
+                    self.has_content = true;
+                    if is_end {
+                        self.answer.clone_from(&reply.text);
+                    }
+                }
+                Body::ToolCall(_) | Body::ToolResult(_) => self.has_content = true,
+                Body::Interrupted(why) if is_end => self.cut = Some(why.clone()),
+                _ => {}
+            }
+        }
+    }
+
+    /// A reply that was cut before any text is a failure.
+    fn answer(&self) -> Result<&str, Error> {
+        match &self.cut {
+            Some(why) if self.answer.trim().is_empty() => Err(Error::new(ErrorKind::Protocol, why.clone())),
+            _ => Ok(&self.answer),
+        }
+    }
+}
+
+impl Coordinator {
+    fn on_messages(&mut self, agent: AgentId, bodies: &[Body], is_end: bool, now: Moment) {
+        let Some(assignment) = self.assignments.get_mut(&agent) else { return };
+        assignment.output.add(bodies, is_end);
+        let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.input + usage.output } else { 0 };
+        let (run, member_id, tokens) = (assignment.run.clone(), assignment.member_id, bodies.iter().map(tokens).sum());
+        if tokens > 0 {
+            self.with_task(&run, now, |task, _| task.on_tokens(member_id, tokens));
+        }
+    }
+
+    /// This agent got a slot.
+    pub(super) fn on_started(&mut self, agent: AgentId, now: Moment) {
+        let Some(assignment) = self.assignments.get(&agent) else { return };
+        let (run, member_id) = (assignment.run.clone(), assignment.member_id);
+        self.with_task(&run, now, |task, _| task.on_started(member_id, now));
+    }
+
+    fn on_settled(&mut self, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
+        let Some(assignment) = self.assignments.get(&agent) else { return };
+        let (run, member_id, has_content) =
+            (assignment.run.clone(), assignment.member_id, assignment.output.has_content);
+        let response = match outcome {
+            AgentOutcome::Completed => assignment.output.answer().map(str::to_owned),
+            AgentOutcome::Error(error) => Err(error.clone()),
+            AgentOutcome::Interrupted { .. } => Err(Error::new(ErrorKind::System, "interrupted by the user")),
+            AgentOutcome::Exited => return,
+        };
+        self.with_task(&run, now, |task, context| match response {
+            Ok(answer) => task.on_answer(member_id, &answer, context),
+            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !has_content, context),
+        });
+    }
+
+    /// This agent was removed: it has failed as a member, and its own runs end.
+    pub(super) fn on_removed(&mut self, agent: AgentId, now: Moment) {
+        if let Some(assignment) = self.assignments.remove(&agent) {
+            if let Some(run) = self.run_mut(&assignment.run) {
+                run.agents.remove(&assignment.member_id);
+            }
+            let error = Error::new(ErrorKind::System, "killed");
+            self.with_task(&assignment.run, now, |task, context| {
+                task.on_failure(assignment.member_id, &error, false, context)
+            });
+        }
+        self.interrupt_runs_of(agent, now);
+    }
+
+    /// Ends the open runs of this agent.
+    pub(super) fn interrupt_runs_of(&mut self, origin: AgentId, now: Moment) {
+        let open: Vec<RunId> = self.open_runs().filter(|run| run.origin == origin).map(|run| run.id.clone()).collect();
+        open.iter().for_each(|run| self.interrupt(run, now));
+    }
+}
+
+impl Coordinator {
+    /// Reports an effect of a member to its task, and returns it to be applied. Text that would return to its author is
+    /// dropped: the task has it.
+    pub(in crate::repl) fn on_effect(&mut self, core: &Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+        let now = core.clock.now();
+        match &effect {
+            Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),
+            Effect::Finish(bodies) => self.on_messages(agent, bodies, true, now),
+            // What the user has queued for the agent may begin next; it is not part of the task.
+            Effect::Settled(outcome) => self.on_settled(agent, outcome, now),
+            Effect::ReturnText(_) => return None,
+            _ => {}
+        }
+        Some(effect)
+    }
+}

@@ -1,0 +1,173 @@
+//! Starts runs and their members. A member is created when it is first started, so that a run that ends early creates no
+//! more agents than it needs.
+
+use std::collections::BTreeMap;
+
+use crate::agent::{Role, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::commands;
+use crate::domain::config::RetryPolicy;
+use crate::domain::flow::Origin;
+use crate::domain::message::Body;
+use crate::repl::coordinator::{Assignment, AttemptOutput, Coordinator, Run, RunId};
+use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::core::{Core, agent_gone};
+use crate::store::{Found, NewRun};
+use crate::team::coordinator::member::Member;
+use crate::team::coordinator::settings::{Settings, Strategy};
+use crate::team::coordinator::task::{MemberId, Task};
+use crate::team::coordinator::workflow::Workflow;
+
+/// The most characters of a member's name in the name of its agent, which has at most 32 and may need a number.
+const NAME_CHARACTERS: usize = 26;
+
+pub(super) enum Work<'a> {
+    /// In the order of the strategy.
+    Members(Vec<Member>),
+    /// The steps of a workflow.
+    Workflow(&'a Workflow),
+}
+
+impl Coordinator {
+    /// Stores and starts a run; its first steps follow in the next turn.
+    pub(super) fn begin_run(
+        &mut self,
+        core: &mut Core,
+        origin: AgentId,
+        fork_point: Option<MessageId>,
+        work: Work<'_>,
+        text: &str,
+        settings: Settings,
+    ) -> Result<RunId> {
+        core.require_writable()?;
+        core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+        let (id, now) = (RunId::random(), core.clock.now());
+        let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
+        let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
+        let task = match work {
+            Work::Members(members) => Task::new(id.as_str(), text, members, settings, now)?,
+            Work::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
+        };
+        let models = task.members().iter().filter_map(|member| member.model.as_deref());
+        for model in models.chain(judge.as_deref()) {
+            core.factory.endpoint(model)?;
+        }
+        let new = NewRun {
+            run: id.as_str(),
+            origin,
+            task: text,
+            strategy: if is_workflow { "workflow" } else { strategy.name() },
+            aggregation: aggregation.name(),
+            keeps_members: fork_point.is_some(),
+        };
+        core.store.begin_run(&new, core.clock.unix_ms())?;
+        self.runs.push(Run {
+            id: id.clone(),
+            task,
+            origin,
+            fork_point,
+            pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
+            is_interrupted: false,
+            retry,
+            agents: BTreeMap::new(),
+            done: 0,
+            is_ready: true,
+            wait: None,
+            events: Vec::new(),
+            outcome: None,
+        });
+        self.publish_progress(core, origin);
+        Ok(id)
+    }
+
+    /// Starts the first or a further attempt of a member.
+    pub(super) fn start_member(
+        &mut self,
+        core: &mut Core,
+        run: &RunId,
+        member_id: MemberId,
+        prompt: &str,
+        attempt: u32,
+    ) {
+        let known = self.run(run).and_then(|run| run.agents.get(&member_id).copied());
+        let asked = match known {
+            Some(agent) => self.retry_member(core, agent, prompt),
+            None => self.start_first_attempt(core, run, member_id, prompt),
+        };
+        if let Err(error) = asked {
+            // The user may be talking with the agent for a moment; other errors do not go away.
+            let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
+            let now = core.clock.now();
+            self.with_task(run, now, |task, context| task.on_failure(member_id, &error, is_retryable, context));
+        }
+    }
+
+    fn start_first_attempt(&mut self, core: &mut Core, run: &RunId, member_id: MemberId, prompt: &str) -> Result<()> {
+        let agent = self.create_member(core, run, member_id)?;
+        let before = core.store.last_own_message(agent)?;
+        let assignment = Assignment { run: run.clone(), member_id, before, output: AttemptOutput::default() };
+        self.assignments.insert(agent, assignment);
+        self.mail_input(core, run, agent, prompt);
+        core.begin_turn(Origin::Internal, agent, prompt.to_owned())
+    }
+
+    /// In a pipeline the input of a stage is also mail from the previous one, marked as read. The stage works without it if it
+    /// cannot be delivered.
+    fn mail_input(&self, core: &mut Core, run: &RunId, agent: AgentId, input: &str) {
+        if let Some(from) = self.run(run).and_then(|run| run.pipeline.flatten()) {
+            let delivered = core.send_mail(from, agent, input);
+            drop(delivered.and_then(|id| core.read_mail(agent, Some(id))));
+        }
+    }
+
+    /// Removes the failed attempt from the conversation and sends the prompt again.
+    fn retry_member(&mut self, core: &mut Core, agent: AgentId, prompt: &str) -> Result<()> {
+        let assignment = self.assignments.get_mut(&agent).ok_or_else(agent_gone)?;
+        assignment.output = AttemptOutput::default();
+        let before = assignment.before;
+        if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
+            return Err(Error::new(ErrorKind::Usage, "in use by the user"));
+        }
+        let messages = core.append_event(agent, Body::Rewind(before))?;
+        core.remember(agent, messages);
+        core.begin_turn(Origin::Internal, agent, prompt.to_owned())
+    }
+
+    /// Creates the agent of a member as a child of the origin.
+    fn create_member(&mut self, core: &mut Core, run: &RunId, member_id: MemberId) -> Result<AgentId> {
+        let Run { task, origin, fork_point, retry, .. } = self.run(run).ok_or_else(agent_gone)?;
+        let (member, retry) = (task.member(member_id).clone(), *retry);
+        let inherited = fork_point.filter(|_| member_id != MemberId::Judge);
+        let spec = Spawn {
+            name: Some(free_name(core, &member.name)?),
+            model: member.model,
+            system: member.role,
+            role: Role::Member,
+            retry: Some(RetryPolicy { retries: 0, ..retry }),
+            has_tools: member_id != MemberId::Judge,
+            run: Some(run.as_str().to_owned()),
+            ..Spawn::new(*origin, Origin::Internal, inherited.map_or(Inherit::Nothing, Inherit::UpTo))
+        };
+        let agent = core.spawn(spec)?;
+        if let Some(run) = self.run_mut(run) {
+            run.agents.insert(member_id, agent);
+        }
+        Ok(agent)
+    }
+}
+
+/// A free agent name: that of the member, adapted, with a number if it is taken.
+fn free_name(core: &Core, member: &str) -> Result<String> {
+    let letters = member.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' });
+    let plain: String = letters.take(NAME_CHARACTERS).collect();
+    let plain = plain.trim_start_matches(|c: char| !c.is_alphabetic());
+    let stem = if plain.is_empty() { "member" } else { plain };
+    let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
+    for name in names.filter(|name| commands::checked_name(name).is_ok()) {
+        if matches!(core.store.find(&name)?, Found::None) {
+            return Ok(name);
+        }
+    }
+    unreachable!("there is no end of numbers")
+}

@@ -1,0 +1,191 @@
+//! Runs of the coordinator in the loop: each run is a [`Task`] that decides what to do next; here its steps are carried out
+//! with ordinary agents, and their results are reported to it.
+//!
+//! ```text
+//!   run_task ──► Run { task } ──Start──► a member is created, or rewound for a retry, and gets the prompt
+//!                   ▲    │ ───Cancel──► its transfer is closed
+//!                   │    └──Finished─► the outcome is kept in memory and in the store
+//!                   └── reports: started, tokens, answer, failure
+//! ```
+//! A member is an agent like any other: it waits for a slot, can be visited, used and killed. While it works on a task, two
+//! things differ: failed requests are retried by the task, which knows the deadline, and not by the agent; and its messages
+//! are reported to the task.
+
+mod api;
+mod chat;
+mod ends;
+mod events;
+mod members;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use crate::base::clock::Moment;
+use crate::base::id::{AgentId, MessageId};
+use crate::base::random::chance;
+use crate::domain::config::RetryPolicy;
+use crate::repl::WakeReason;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::team::coordinator::event::Event as TaskEvent;
+use crate::team::coordinator::health::Health;
+use crate::team::coordinator::outcome::Outcome;
+use crate::team::coordinator::task::{Context, MemberId, Step, Task};
+use events::AttemptOutput;
+
+/// The most steps of one run per turn: creating a member is a transaction, and keys wait meanwhile.
+const STEPS_PER_TURN: usize = 64;
+/// The most finished runs that are kept in memory; the store has all of them.
+const MAX_FINISHED: usize = 32;
+
+/// The name of a run: six letters and digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(Rc<str>);
+
+impl RunId {
+    fn random() -> Self {
+        let id = AgentId::random().to_string();
+        let letters: String = id.chars().filter(char::is_ascii_alphanumeric).take(6).collect();
+        Self(letters.into())
+    }
+
+    /// The name in events and in the store.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All runs and the health of their members.
+#[derive(Default)]
+pub(super) struct Coordinator {
+    /// In order of their start.
+    runs: Vec<Run>,
+    /// The agents that work on a run.
+    assignments: BTreeMap<AgentId, Assignment>,
+    health: Health,
+}
+
+struct Run {
+    id: RunId,
+    task: Task,
+    /// The parent of the members.
+    origin: AgentId,
+    /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
+    /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
+    fork_point: Option<MessageId>,
+    /// For a pipeline: the agent that answered last, which sends its answer to the next stage.
+    pipeline: Option<Option<AgentId>>,
+    is_interrupted: bool,
+    /// The limits of a provider's pause. The agents themselves do not retry.
+    retry: RetryPolicy,
+    /// The agents that work now, and the number of members that are done.
+    agents: BTreeMap<MemberId, AgentId>,
+    done: usize,
+    /// The task must be asked for its next step now.
+    is_ready: bool,
+    /// Otherwise at this moment.
+    wait: Option<Moment>,
+    /// Events that were not taken yet.
+    events: Vec<TaskEvent>,
+    outcome: Option<Rc<Outcome>>,
+}
+
+/// The part of an agent in a run.
+struct Assignment {
+    run: RunId,
+    member_id: MemberId,
+    /// The last of its messages before the task; retries start from here.
+    before: MessageId,
+    output: AttemptOutput,
+}
+
+impl Run {
+    fn is_due(&self, now: Moment) -> bool {
+        self.outcome.is_none() && (self.is_ready || self.wait.is_some_and(|at| at <= now))
+    }
+}
+
+impl Coordinator {
+    fn run(&self, id: &RunId) -> Option<&Run> {
+        self.runs.iter().find(|run| run.id == *id)
+    }
+
+    fn run_mut(&mut self, id: &RunId) -> Option<&mut Run> {
+        self.runs.iter_mut().find(|run| run.id == *id)
+    }
+
+    /// Calls the task; afterwards it is asked for its next step.
+    fn with_task<T>(
+        &mut self,
+        id: &RunId,
+        now: Moment,
+        act: impl FnOnce(&mut Task, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let run = self.runs.iter_mut().find(|run| run.id == *id)?;
+        run.is_ready = true;
+        Some(act(&mut run.task, &mut Context { now, chance: chance(), health: &mut self.health }))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.runs.iter().any(|run| run.outcome.is_none() && run.is_ready)
+    }
+}
+
+impl Component for Coordinator {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        let now = core.clock.now();
+        match event {
+            Event::RequestSent { agent } => self.on_started(*agent, now),
+            Event::Removed { agent, .. } => self.on_removed(*agent, now),
+            Event::Interrupted { agent, was_idle: true } => self.interrupt_runs_of(*agent, now),
+            _ => {}
+        }
+    }
+
+    /// Carries out the steps of all runs that are due.
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        let now = core.clock.now();
+        let due: Vec<RunId> = self.runs.iter().filter(|run| run.is_due(now)).map(|run| run.id.clone()).collect();
+        due.iter().for_each(|run| self.step_run(core, run, commands));
+    }
+
+    fn has_work(&self, _: &Core) -> bool {
+        self.is_ready()
+    }
+
+    fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
+        let at = self.runs.iter().filter(|run| run.outcome.is_none()).filter_map(|run| run.wait).min()?;
+        Some((at, WakeReason::Team))
+    }
+}
+
+impl Coordinator {
+    /// Carries out a limited number of steps; the rest follows in the next turn.
+    fn step_run(&mut self, core: &mut Core, run: &RunId, commands: &mut Vec<Command>) {
+        for _ in 0..STEPS_PER_TURN {
+            let now = core.clock.now();
+            let Some(step) = self.with_task(run, now, Task::step) else { return };
+            self.handle_events(core, run, commands);
+            match step {
+                Step::Start { member_id, prompt, attempt } => self.start_member(core, run, member_id, &prompt, attempt),
+                // A cancelled member was stopped when its event was handled.
+                Step::Cancel { .. } => {}
+                Step::Wait(until) => {
+                    if let Some(run) = self.run_mut(run) {
+                        (run.is_ready, run.wait) = (false, until);
+                    }
+                    return;
+                }
+                Step::Finished(outcome) => return self.end_run(core, run, outcome),
+            }
+        }
+    }
+}

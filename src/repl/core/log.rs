@@ -1,0 +1,117 @@
+//! Writing to an agent's log, and reading its conversation from the store.
+
+use crate::agent::State;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::chunk::Chunk;
+use crate::domain::history::History;
+use crate::domain::message::{Body, Message};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::{Core, agent_gone};
+use crate::store::Store;
+
+/// A way to write to the log: adding to it, ending a reply, ending a turn.
+pub(in crate::repl) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
+
+impl Core {
+    /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
+    pub(in crate::repl) fn record(&mut self, agent_id: AgentId, bodies: Vec<Body>, write: Write) {
+        let now = self.clock.unix_ms();
+        let messages = write(&self.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
+            self.unsaved += bodies.len();
+            self.note(agent_id, LineKind::Error, &format!("not saved, only in memory: {error}"));
+            let last = self.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
+            let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
+            bodies.into_iter().map(unsaved).collect()
+        });
+        self.roster.with(agent_id, |agent| agent.remember(messages));
+    }
+
+    pub(in crate::repl) fn record_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
+        if let Err(error) = self.store.append_partial(agent_id, text, thinking) {
+            self.note(agent_id, LineKind::Error, &error.message);
+            self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
+        }
+    }
+
+    /// What was entered into the log is shown, and part of the conversation.
+    pub(in crate::repl) fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
+        self.roster.with(agent_id, |agent| {
+            messages.iter().for_each(|message| agent.emit_logged(&message.body));
+            agent.remember(messages);
+        });
+    }
+
+    /// Says no to what cannot be done in the middle of a turn.
+    pub(in crate::repl) fn require_idle(&self, agent_id: AgentId) -> Result<()> {
+        let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
+        if agent.state() == State::Idle {
+            return Ok(());
+        }
+        let words = format!("{} is busy: wait for it, or stop it with Esc first", agent.identity.label());
+        Err(Error::new(ErrorKind::Usage, words))
+    }
+
+    /// Reads an agent's conversation from the store, if that was not done yet.
+    pub(in crate::repl) fn load(&mut self, agent_id: AgentId) -> Result<()> {
+        self.load_before(agent_id, MessageId(i64::MAX))
+    }
+
+    /// The same without this message and what came after it: it is about to be told.
+    pub(in crate::repl) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
+        if self.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
+            return Ok(());
+        }
+        let (mut messages, damaged) = self.store.replay(agent_id)?;
+        messages.retain(|message| message.id < first);
+        self.roster.with(agent_id, |agent| {
+            agent.talk.history = Some(History::from_messages(messages));
+            for words in damaged {
+                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message: words });
+            }
+        });
+        Ok(())
+    }
+
+    /// Text is the person's again: in front of what they have typed meanwhile.
+    pub(in crate::repl) fn return_text(&mut self, agent_id: AgentId, text: &str) {
+        self.roster.with(agent_id, |agent| {
+            let typed = agent.view.draft.take();
+            let between = if typed.is_empty() { "" } else { "\n" };
+            agent.view.draft.set(&format!("{text}{between}{typed}"));
+            agent.view.touch();
+        });
+        self.save_draft(agent_id);
+    }
+
+    /// What is typed to this agent and not sent will be there again.
+    pub(in crate::repl) fn save_draft(&self, id: AgentId) {
+        if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
+        {
+            // A store that refuses says so when a message is sent; what is typed stays in memory.
+            drop(self.store.set_draft(id, &agent.view.draft.expanded()));
+        }
+    }
+
+    /// What was typed and not sent is there again after a restart.
+    pub(in crate::repl) fn save_drafts(&self) {
+        for id in self.roster.ids() {
+            self.save_draft(id);
+        }
+    }
+
+    /// Fails where the store belongs to somebody else.
+    pub(in crate::repl) fn require_writable(&self) -> Result<()> {
+        if self.store.is_read_only() {
+            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+        }
+        Ok(())
+    }
+
+    /// Writes an event to an idle agent's log: in the middle of a turn it would separate calls from their results.
+    /// Memory is unchanged.
+    pub(in crate::repl) fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
+        self.require_idle(agent)?;
+        self.store.append(agent, vec![body], self.clock.unix_ms())
+    }
+}

@@ -1,0 +1,78 @@
+//! Mail between agents, and which agent a name means.
+
+use crate::agent::State;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::commands;
+use crate::domain::chunk::Chunk;
+use crate::domain::mail::{Mail, MailId};
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
+use crate::store::Found;
+
+impl Core {
+    /// Puts a letter into a box; who waits for it goes on.
+    pub(in crate::repl) fn send_mail(&mut self, from: AgentId, to: AgentId, body: &str) -> Result<MailId> {
+        let id = self.store.deliver(from, to, body, self.clock.unix_ms())?;
+        self.roster.with(to, |agent| {
+            agent.unread += 1;
+            agent.emit_aside(&Chunk::Mail { from, id });
+        });
+        self.events.push_back(Event::MailArrived { agent: to });
+        Ok(id)
+    }
+
+    /// Takes a letter out to be read.
+    pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+        let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
+        self.count_unread(agent_id)?;
+        Ok(mail)
+    }
+
+    /// `/delete-mail`.
+    pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
+        self.store.delete_mail(agent_id, id)?;
+        self.count_unread(agent_id)
+    }
+
+    pub(in crate::repl) fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
+        let unread = self.store.count_unread(agent_id)?;
+        self.roster.with(agent_id, |agent| {
+            agent.unread = unread;
+            agent.view.touch();
+        });
+        Ok(())
+    }
+
+    /// What came before the program ended is still unread.
+    pub(in crate::repl) fn restore_unread(&mut self) -> Result<()> {
+        for (agent_id, unread) in self.store.unread_mail()? {
+            self.roster.with(agent_id, |agent| agent.unread = unread);
+        }
+        Ok(())
+    }
+
+    /// Dead, or idle with nothing queued.
+    pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
+        self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
+    }
+
+    /// The agent that is meant.
+    ///
+    /// # Errors
+    /// Nobody or more than one is.
+    pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
+        if name == commands::PARENT {
+            return self.roster.parent(agent_id).ok_or_else(agent_gone);
+        }
+        commands::agent_called(&self.roster, name)
+    }
+
+    /// The same, and the dead too: who waits for one of them is told that it is dead.
+    pub(in crate::repl) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
+        self.agent_named(agent_id, name).or_else(|error| match self.store.find(name)? {
+            Found::One(id) => Ok(id),
+            _ => Err(error),
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Texts and commands that wait for an agent.
+
+use crate::agent::{Agent, Context, Queued};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::flow::{Origin, QueueEdit};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
+
+/// Entries that one agent's queue holds; a script that sends more is told to wait.
+const MOST_QUEUED: usize = 1_000;
+
+impl Core {
+    /// Stores a text as the agent's next message and begins its turn. The agent is idle.
+    ///
+    /// # Errors
+    /// The conversation cannot be read, or the store refuses; nothing has changed then.
+    pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
+        self.load(agent_id)?;
+        let message = self.store.begin_turn(agent_id, text, self.clock.unix_ms())?;
+        self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
+        Ok(())
+    }
+
+    /// The turn of the first queued text begins.
+    ///
+    /// # Errors
+    /// As for [`Core::begin_turn`].
+    pub(in crate::repl) fn begin_queued_turn(&mut self, agent_id: AgentId, entry: &Queued) -> Result<()> {
+        self.load(agent_id)?;
+        let message = self.store.promote(agent_id, entry.id, self.clock.unix_ms())?;
+        self.start_turn(entry.origin, agent_id, |agent, context| {
+            agent.queue.pop_front();
+            agent.begin(message, context);
+        });
+        Ok(())
+    }
+
+    fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
+        let chunk = self.roster.get(id).map_or(0, |agent| agent.output.next());
+        self.with_agent(id, begin);
+        self.events.push_back(Event::TurnStarted { agent: id, origin, chunk });
+    }
+
+    /// Stores a text or a command behind what is queued. Returns its position, counted from 1.
+    ///
+    /// # Errors
+    /// The queue is full, or the store refuses; nothing has changed then.
+    pub(in crate::repl) fn enqueue(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        text: &str,
+        is_command: bool,
+    ) -> Result<usize> {
+        if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
+            let message = format!("the queue is full: {MOST_QUEUED} entries are waiting");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let id = self.store.enqueue(agent_id, text, is_command, self.clock.unix_ms())?;
+        let position = self.roster.with(agent_id, |agent| {
+            agent.queue.push_back(Queued { id, text: text.to_owned(), is_command, origin });
+            agent.view.touch();
+            agent.queue.len()
+        });
+        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        position.ok_or_else(agent_gone)
+    }
+
+    /// The newest entry becomes the draft again.
+    pub(in crate::repl) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
+        let entries = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
+        entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
+    }
+
+    /// Carries out what `/queue` asks for.
+    pub(in crate::repl) fn edit_queue(&mut self, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
+        match edit {
+            QueueEdit::TakeBack(place) => self.take_back(agent_id, place),
+            QueueEdit::Drop(place) => {
+                let dropped = self.queue_entry(agent_id, place)?;
+                self.drop_queued(agent_id, &[dropped])
+            }
+            QueueEdit::Clear => {
+                let all: Vec<Queued> =
+                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
+                self.drop_queued(agent_id, &all)
+            }
+            QueueEdit::Move { from, to } => {
+                let moved = self.store.move_queued(agent_id, from, to)?;
+                self.roster.with(agent_id, |agent| {
+                    if let Some(entry) = agent.queue.remove(from) {
+                        agent.queue.insert(to, entry);
+                    }
+                    // Ids are places in the order: they stay where they are when an entry moves.
+                    agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
+                    agent.view.touch();
+                });
+                Ok(())
+            }
+        }
+    }
+
+    pub(in crate::repl) fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
+        let taken = self.queue_entry(agent_id, place)?;
+        self.store.unqueue(agent_id, taken.id)?;
+        self.roster.with(agent_id, |agent| {
+            agent.queue.remove(place);
+            agent.view.draft.set(&taken.line());
+            agent.view.touch();
+        });
+        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        Ok(())
+    }
+
+    pub(in crate::repl) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
+        let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
+        self.store.drop_queued(agent_id, &ids)?;
+        self.roster.with(agent_id, |agent| {
+            agent.queue.retain(|entry| !ids.contains(&entry.id));
+            agent.view.touch();
+        });
+        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        Ok(())
+    }
+
+    pub(in crate::repl) fn queue_entry(&self, agent_id: AgentId, place: usize) -> Result<Queued> {
+        let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
+        let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
+        queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
+    }
+
+    /// What was queued before the program ended is queued again.
+    pub(in crate::repl) fn restore_queues(&mut self) -> Result<()> {
+        for id in self.store.agents_with_queue()? {
+            match self.store.queued(id) {
+                Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from))),
+                Err(error) => {
+                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
+                    None
+                }
+            };
+        }
+        Ok(())
+    }
+}

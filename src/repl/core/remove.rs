@@ -1,0 +1,64 @@
+//! Ending agents. A kill is final: one transaction marks exactly the named ones; then what they do is ended, and nothing
+//! late reaches them.
+
+use crate::agent::Agent;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::chunk::{Chunk, Status};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
+use crate::tools::Running;
+
+impl Core {
+    /// Kills an agent, with all its descendants if `cascade`; otherwise its nearest living ancestor adopts its children.
+    ///
+    /// # Errors
+    /// It is the root or gone, or the store refuses; nothing has changed then.
+    pub(in crate::repl) fn kill(&mut self, id: AgentId, cascade: bool) -> Result<()> {
+        let agent = self.roster.get(id).ok_or_else(agent_gone)?;
+        let label = agent.identity.label();
+        let Some(adopter) = self.roster.parent(id) else {
+            return Err(Error::new(ErrorKind::Usage, format!("{label} is the root and cannot be killed")));
+        };
+        let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
+        self.store.kill(&victims, self.clock.unix_ms())?;
+        for victim in &victims {
+            if let Some(dead) = self.remove(*victim, Some(adopter)) {
+                self.keep_last_chunks(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            }
+        }
+        let others = match victims.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {}", text::counted(count, "descendant", "descendants")),
+        };
+        self.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
+        Ok(())
+    }
+
+    /// The `kill` tool: an agent cannot kill its own ancestors.
+    pub(in crate::repl) fn kill_for(&mut self, killer: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
+        if self.roster.is_ancestor(victim, killer) {
+            return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
+        }
+        self.kill(victim, cascade)
+    }
+
+    /// Takes an agent out of memory; what it still runs was told to stop and is joined as it ends.
+    pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
+        let now = self.clock.now();
+        let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
+        self.draining.extend(running);
+        self.outbox.forget(id);
+        let removed = self.roster.remove(id)?;
+        let worktree = removed.talk.environment.worktree.clone();
+        self.events.push_back(Event::Removed { agent: id, adopter, worktree });
+        Some(removed)
+    }
+
+    /// Joins the threads of removed agents that have ended.
+    pub(in crate::repl) fn reap(&mut self) {
+        self.draining.extract_if(.., |running| running.is_complete()).for_each(|ended: Running| drop(ended.collect()));
+    }
+}

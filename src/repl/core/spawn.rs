@@ -1,0 +1,224 @@
+//! Creating agents: the only place where one comes to be while the program runs.
+//!
+//! A child is staged first: one transaction writes its row, both fork events and whatever belongs to it. Then it is
+//! installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the length of
+//! any history: a child shares what it inherits.
+
+use std::rc::Rc;
+
+use crate::agent::{Agent, Role};
+use crate::base::error::Result;
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::config::RetryPolicy;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::flow::Origin;
+use crate::domain::history::History;
+use crate::domain::message::{Body, Message};
+use crate::domain::stream::Usage;
+use crate::domain::thinking::Thinking;
+use crate::provider::thinking_for;
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
+use crate::store::{Forked, NewAgent};
+use crate::team::{AgentFactory, ResolvedEnvironment};
+
+/// What a child inherits of its parent's own messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::repl) enum Inherit {
+    /// Everything that is stored.
+    All,
+    /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
+    /// child does not carry out its parent's order again.
+    BeforeTurn,
+    /// Everything up to this message.
+    UpTo(MessageId),
+    /// Nothing; not even what the parent inherited.
+    Nothing,
+}
+
+/// A new agent. What is not given is its parent's.
+pub(in crate::repl) struct Spawn {
+    pub parent: AgentId,
+    pub origin: Origin,
+    pub inherit: Inherit,
+    pub id: Option<AgentId>,
+    pub name: Option<String>,
+    /// `provider/model`.
+    pub model: Option<String>,
+    pub environment: Option<ResolvedEnvironment>,
+    /// Instructions of its own.
+    pub system: Option<String>,
+    /// Messages of its own; only where it inherits nothing.
+    pub rows: Vec<Body>,
+    /// Its first message from a person, which it answers at once.
+    pub prompt: Option<String>,
+    pub role: Role,
+    pub retry: Option<RetryPolicy>,
+    pub has_tools: bool,
+    /// The stored run whose member it is.
+    pub run: Option<String>,
+    /// Its parent is told of it where no terminal moves to it.
+    pub is_announced: bool,
+}
+
+impl Spawn {
+    pub(in crate::repl) fn new(parent: AgentId, origin: Origin, inherit: Inherit) -> Self {
+        Self {
+            parent,
+            origin,
+            inherit,
+            id: None,
+            name: None,
+            model: None,
+            environment: None,
+            system: None,
+            rows: Vec::new(),
+            prompt: None,
+            role: Role::Normal,
+            retry: None,
+            has_tools: true,
+            run: None,
+            is_announced: false,
+        }
+    }
+}
+
+/// A child that is in the store and not yet in memory.
+pub(in crate::repl) struct StagedChild {
+    spec: Spawn,
+    forked: Forked,
+    /// The stored prompt.
+    first: Option<Message>,
+    endpoint: Rc<Endpoint>,
+    thinking: Thinking,
+}
+
+impl Core {
+    /// Creates an agent.
+    ///
+    /// # Errors
+    /// The parent is gone, a name is taken, a model is not configured, or the store refuses; nothing has changed then.
+    pub(in crate::repl) fn spawn(&mut self, spec: Spawn) -> Result<AgentId> {
+        let staged = self.stage_child(spec)?;
+        self.install_child(staged)
+    }
+
+    /// Writes a child to the store.
+    pub(in crate::repl) fn stage_child(&mut self, mut spec: Spawn) -> Result<StagedChild> {
+        if spec.prompt.is_some() {
+            // The child answers at once: it must know what its parent knows.
+            self.load(spec.parent)?;
+        }
+        let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
+        let endpoint = match &spec.model {
+            Some(model) => self.factory.endpoint(model)?,
+            None => parent.talk.endpoint.clone(),
+        };
+        // What the parent has is said, not left to its row, which may name what could not be had at the start.
+        let environment = spec.environment.as_ref().map_or(&parent.talk.environment, |resolved| &resolved.environment);
+        let new = NewAgent {
+            id: spec.id.unwrap_or_else(AgentId::random),
+            name: spec.name.clone(),
+            parent: spec.parent,
+            fork_point: self.fork_point(parent, spec.inherit)?,
+            endpoint: Some(endpoint.full_name()),
+            environment: Some(environment.spec.clone()),
+        };
+        // A child with another model keeps the parent's thinking only if that model takes it.
+        let before = parent.talk.thinking;
+        let thinking = thinking_for(&endpoint, before);
+        let now = self.clock.unix_ms();
+        let (rows, prompt) = (std::mem::take(&mut spec.rows), spec.prompt.take());
+        let (forked, first) = self.store.transaction(|store| {
+            let staged = match (spec.inherit, prompt) {
+                (Inherit::Nothing, _) => (store.slice(&new, rows, now)?, None),
+                (_, None) => (store.fork(&new, now)?, None),
+                (_, Some(prompt)) => {
+                    let (forked, first) = store.fork_and_begin(&new, prompt, now)?;
+                    (forked, Some(first))
+                }
+            };
+            if thinking != before {
+                store.set_thinking(new.id, Some(&thinking.to_string()))?;
+            }
+            if let Some(system) = &spec.system {
+                store.set_system(new.id, Some(system))?;
+            }
+            if let Some(run) = &spec.run {
+                store.join_run(new.id, run)?;
+            }
+            Ok(staged)
+        })?;
+        Ok(StagedChild { spec, forked, first, endpoint, thinking })
+    }
+
+    /// Puts a stored child into memory, and lets it answer its prompt.
+    pub(in crate::repl) fn install_child(&mut self, staged: StagedChild) -> Result<AgentId> {
+        let StagedChild { spec, forked, first, endpoint, thinking } = staged;
+        let id = forked.row.id;
+        let has_own_instructions = forked.row.system.is_some();
+        let child = self.roster.with(spec.parent, |parent| {
+            let history = match spec.inherit {
+                Inherit::All => parent.talk.history.as_mut().map(History::fork),
+                Inherit::BeforeTurn => parent.fork_history_before_turn(),
+                // Read from the store when it is first needed, as after a restart.
+                Inherit::UpTo(_) | Inherit::Nothing => None,
+            };
+            let mut child = AgentFactory::fork(parent, &forked.row, endpoint, history);
+            parent.emit_logged(&forked.in_parent.body);
+            parent.remember(vec![forked.in_parent]);
+            if matches!(spec.inherit, Inherit::All | Inherit::BeforeTurn) {
+                child.emit_logged(&forked.in_child.body);
+                child.remember(vec![forked.in_child]);
+            }
+            child
+        });
+        let mut child = child.ok_or_else(agent_gone)?;
+        child.talk.thinking = thinking;
+        child.talk.has_tools = spec.has_tools;
+        (child.role, child.retry) = (spec.role, spec.retry);
+        if let Some(system) = spec.system {
+            child.talk.system = system.into();
+        }
+        if let Some(resolved) = spec.environment {
+            child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
+        }
+        self.roster.add(child, Some(spec.parent));
+        self.events.push_back(Event::Spawned {
+            parent: spec.parent,
+            child: id,
+            origin: spec.origin,
+            is_announced: spec.is_announced,
+        });
+        if let Some(first) = first {
+            // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
+            self.load_before(id, first.id)?;
+            self.with_agent(id, |child, context| child.begin(first, context));
+        }
+        Ok(id)
+    }
+
+    /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
+    pub(in crate::repl) fn spawn_summary(&mut self, agent: AgentId, system: &str, request: String) -> Option<AgentId> {
+        let summary = AgentFactory::summary_agent(self.roster.get(agent)?, "summary", system);
+        let (id, created_at) = (summary.id(), self.clock.unix_ms());
+        self.roster.add_unlisted(summary);
+        let message = Message { id: MessageId(1), body: Body::User(request), created_at };
+        self.with_agent(id, |summary, context| summary.begin(message, context));
+        Some(id)
+    }
+
+    fn fork_point(&self, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
+        Ok(match (inherit, parent.turn_message()) {
+            (Inherit::Nothing, _) => MessageId(0),
+            (Inherit::UpTo(message), _) => message,
+            (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
+            _ => self.store.last_own_message(parent.id())?,
+        })
+    }
+
+    /// Counts what was used for an agent before it was created, or what came of nothing.
+    pub(in crate::repl) fn count_usage(&mut self, agent: AgentId, costs: &[Usage]) {
+        self.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
+    }
+}

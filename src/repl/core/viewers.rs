@@ -1,0 +1,63 @@
+//! Attaching viewers to agents: where they begin, and what only the store still has.
+
+use crate::agent::{Agent, Role};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::chunk::Chunk;
+use crate::domain::chunk::Position;
+use crate::repl::core::{Core, agent_gone};
+use crate::team::{ViewerId, ViewerOutput};
+
+/// Messages read from the store at once, until an agent's ring is full.
+const PAGE: usize = 256;
+
+impl Core {
+    /// See [`crate::repl::Repl::attach`].
+    pub(in crate::repl) fn attach(&mut self, agent: AgentId, from: Option<&Position>) -> Result<ViewerId> {
+        let (begin, next) = self.bounds(agent)?;
+        let start = match from {
+            Some(from) if from.epoch == self.viewers.epoch() && (begin..=next).contains(&from.number) => from.number,
+            _ => self.filled_bounds(agent)?.0,
+        };
+        Ok(self.viewers.open(agent, start))
+    }
+
+    /// See [`crate::repl::Repl::attach_to_last`].
+    pub(in crate::repl) fn attach_to_last(&mut self, agent: AgentId, count: u64) -> Result<ViewerId> {
+        let (begin, next) = self.bounds(agent)?;
+        if next - begin < count {
+            self.filled_bounds(agent)?;
+        }
+        let oldest = self.roster.get(agent).map_or(next, |agent| agent.output.oldest());
+        Ok(self.viewers.open(agent, oldest.max(next.saturating_sub(count))))
+    }
+
+    pub(in crate::repl) fn read_viewer(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
+        self.viewers.read(&self.roster, viewer, most)
+    }
+
+    pub(in crate::repl) fn has_unread(&self, viewer: ViewerId) -> bool {
+        self.viewers.has_unread(&self.roster, viewer)
+    }
+
+    /// An agent is gone from memory: its viewers can read up to these last chunks.
+    pub(in crate::repl) fn keep_last_chunks(&mut self, mut agent: Agent, last: &[Chunk]) {
+        last.iter().for_each(|chunk| agent.emit_aside(chunk));
+        self.viewers.keep(agent.id(), agent.output);
+    }
+
+    /// The numbers of the first chunk that this agent's ring has ever held and of the next one that it will hold.
+    pub(in crate::repl) fn bounds(&self, agent: AgentId) -> Result<(u64, u64)> {
+        let agent = self.roster.get(agent).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+        Ok((agent.output.begin(), agent.output.next()))
+    }
+
+    /// The same, after the stored messages that fit were put in front.
+    pub(in crate::repl) fn filled_bounds(&mut self, agent: AgentId) -> Result<(u64, u64)> {
+        while let Some(before) = self.roster.get(agent).and_then(|agent| agent.output.wants_older_than()) {
+            let page = self.store.tail(agent, before, PAGE)?;
+            self.roster.with(agent, |agent| agent.output.fill(&page, page.len() < PAGE));
+        }
+        self.bounds(agent)
+    }
+}

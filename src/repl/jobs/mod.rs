@@ -1,0 +1,88 @@
+//! Children on their way: forks that wait for tools, worktrees that git makes or removes, slices that wait for summaries.
+//!
+//! ```text
+//!   /fork, /env while tools run ──► parked ──the tools are done──► child
+//!   /env worktree ──► git makes it, on a thread ──► /env worktree@PATH ──► child
+//!   /slice with summaries ──► one summary agent each ──all written──► child
+//!   the last agent of a worktree is gone ──► git removes it, or it is kept because something new is in it
+//! ```
+//! Until then there is no child. Esc, the end of the agent and the end of the program cancel all of it and leave nothing.
+
+mod parked;
+mod slice;
+mod worktree;
+
+use crate::base::id::AgentId;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+pub(super) use parked::Parked;
+use slice::SliceJob;
+pub(super) use slice::StagedSlice;
+use worktree::{UnusedWorktree, WorktreeJob};
+
+#[derive(Default)]
+pub(super) struct Jobs {
+    parked: Vec<Parked>,
+    slices: Vec<SliceJob>,
+    worktrees: Vec<WorktreeJob>,
+    unused_worktrees: Vec<UnusedWorktree>,
+}
+
+impl Jobs {
+    /// Whether a change of this agent waits for something.
+    pub(super) fn is_pending(&self, agent: AgentId) -> bool {
+        self.parked.iter().any(|parked| parked.agent == agent)
+            || self.is_making_worktree(agent)
+            || self.slices.iter().any(|slice| slice.agent == agent)
+    }
+
+    /// Whether git is at work, or has something to do.
+    pub(super) fn is_git_busy(&self) -> bool {
+        !self.worktrees.is_empty() || !self.unused_worktrees.is_empty()
+    }
+
+    /// Esc: what was parked for this agent is not done, and its slice neither if it does nothing else.
+    pub(super) fn cancel(&mut self, core: &mut Core, agent: AgentId, is_idle: bool) {
+        self.cancel_parked(core, agent);
+        if is_idle {
+            self.cancel_slice(core, agent);
+        }
+    }
+}
+
+impl Component for Jobs {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        if let Event::Removed { agent, adopter, worktree } = event {
+            self.cancel_worktree(core, *agent);
+            let adopter = adopter.unwrap_or(*agent);
+            let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
+            dropped.iter().for_each(|parked| self.release_for(core, &parked.change, adopter));
+            drop(self.drop_slice(core, *agent));
+            if let Some(root) = worktree {
+                self.release_worktree(root.clone(), adopter);
+            }
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.poll_git(core);
+    }
+
+    fn has_work(&self, core: &Core) -> bool {
+        !self.unused_worktrees.is_empty() && core.draining.is_empty()
+    }
+
+    fn deadline(&self, core: &Core) -> Option<(crate::base::clock::Moment, crate::repl::WakeReason)> {
+        let has_threads = !self.worktrees.is_empty();
+        has_threads.then(|| (core.clock.now() + crate::repl::TOOL_POLL, crate::repl::WakeReason::Tools))
+    }
+}
+
+/// Notes at an agent that a line was given back where it was typed.
+fn return_line(core: &mut Core, agent: AgentId, line: &str) {
+    // Only into an empty draft: it would be mixed with what was typed meanwhile.
+    if core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {
+        core.return_text(agent, line);
+    }
+}

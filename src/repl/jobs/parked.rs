@@ -1,0 +1,80 @@
+//! Changes that wait until an agent's tools are done.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::flow::{Change, Origin};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::repl::jobs::Jobs;
+
+pub(in crate::repl) struct Parked {
+    pub agent: AgentId,
+    pub origin: Origin,
+    pub change: Change,
+    /// What the person typed, if that was more than the command.
+    pub line: Option<String>,
+}
+
+impl Jobs {
+    /// Parks a change until the tools of this reply are done; the loop goes on.
+    ///
+    /// # Errors
+    /// Another one is parked already.
+    pub(in crate::repl) fn park(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        agent: AgentId,
+        change: Change,
+    ) -> Result<()> {
+        if self.parked.iter().any(|parked| parked.agent == agent) {
+            return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
+        }
+        core.note(agent, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
+        let line = line_of(&change);
+        self.parked.push(Parked { agent, origin, change, line });
+        Ok(())
+    }
+
+    /// The tools of this agent are done: what waited for them.
+    pub(in crate::repl) fn take_parked(&mut self, agent: AgentId) -> Option<Parked> {
+        let index = self.parked.iter().position(|parked| parked.agent == agent)?;
+        Some(self.parked.remove(index))
+    }
+
+    /// A parked change could not be carried out.
+    pub(in crate::repl) fn on_parked_failed(&mut self, core: &mut Core, parked: &Parked) {
+        self.release_for(core, &parked.change, parked.agent);
+        if let Some(line) = &parked.line {
+            core.return_text(parked.agent, line);
+        }
+    }
+
+    /// The person typed this line for a change that was parked on their behalf.
+    pub(super) fn set_parked_line(&mut self, agent: AgentId, line: String) {
+        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.agent == agent) {
+            parked.line = Some(line);
+        }
+    }
+
+    /// Drops what waits for the tools; its text is in the draft again.
+    pub(super) fn cancel_parked(&mut self, core: &mut Core, agent: AgentId) {
+        self.cancel_worktree(core, agent);
+        let Some(parked) = self.take_parked(agent) else { return };
+        core.note(agent, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        self.on_parked_failed(core, &parked);
+    }
+}
+
+/// What a person typed to ask for this child; none if there was nothing but the command.
+fn line_of(change: &Change) -> Option<String> {
+    if let Change::Environment(spec) = change {
+        return Some(format!("/env {spec}"));
+    }
+    let Change::Fork { prompt, name, model } = change else { return None };
+    let name = name.as_ref().map(|name| format!(" --name {name}"));
+    let model = model.as_ref().map(|model| format!(" --model {model}"));
+    let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
+    let arguments: String = [name, model, prompt].into_iter().flatten().collect();
+    (!arguments.is_empty()).then(|| format!("/fork{arguments}"))
+}

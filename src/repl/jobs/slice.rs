@@ -1,0 +1,225 @@
+//! `/slice`: a child whose conversation is a cut of its parent's, in rows of its own.
+//!
+//! Where summaries are wanted the cut waits until models have written them; its agent goes on meanwhile. Each summary is
+//! written by an agent of its own that is in no list and no store, and otherwise like every agent: it waits for a slot, its
+//! request is tried again, it stalls, and it can be interrupted.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::flow::{AgentOutcome, Origin};
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
+use crate::domain::stream::Usage;
+use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::jobs::{Jobs, return_line};
+use crate::store::Store;
+
+/// A cut that waits for its summaries.
+pub(super) struct SliceJob {
+    pub(super) agent: AgentId,
+    origin: Origin,
+    /// What the person typed.
+    line: String,
+    cut: Cut,
+    /// In the order of the cut.
+    summaries: Vec<Summary>,
+    /// What the summaries have cost so far.
+    costs: Vec<Usage>,
+}
+
+struct Summary {
+    writer: AgentId,
+    text: Option<String>,
+}
+
+/// A slice of which the store knows what it has to: the child, or nothing yet where summaries are wanted.
+pub(in crate::repl) enum StagedSlice {
+    Child(Box<StagedChild>, String),
+    Summaries { origin: Origin, line: String, cut: Box<Cut>, requests: Vec<String> },
+}
+
+impl StagedSlice {
+    /// Cuts the conversation of an idle agent.
+    ///
+    /// # Errors
+    /// The agent is busy, the specification does not fit its conversation, or another slice waits for its summaries.
+    pub(in crate::repl) fn stage(core: &mut Core, origin: Origin, agent: AgentId, spec: &SliceSpec) -> Result<Self> {
+        core.require_idle(agent)?;
+        core.load(agent)?;
+        let agent_ref = core.roster.get(agent).ok_or_else(agent_gone)?;
+        let history = agent_ref.talk.history.as_ref().ok_or_else(agent_gone)?;
+        let mut cut = spec.cut(&history.conversation())?;
+        let requests = cut.take_requests();
+        if requests.is_empty() {
+            let (child, message) = stage_cut(core, origin, agent, cut, Vec::new(), &[])?;
+            return Ok(Self::Child(Box::new(child), message));
+        }
+        if agent_ref.summaries() > 0 {
+            let message = "a slice is waiting for its summaries already: Esc cancels it";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let line = format!("/slice {}", spec.source());
+        Ok(Self::Summaries { origin, line, cut: Box::new(cut), requests })
+    }
+}
+
+impl SliceJob {
+    fn summary_by(&mut self, writer: AgentId) -> Option<&mut Summary> {
+        self.summaries.iter_mut().find(|summary| summary.writer == writer)
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &Summary> {
+        self.summaries.iter().filter(|summary| summary.text.is_none())
+    }
+}
+
+impl Jobs {
+    pub(in crate::repl) fn install_slice(&mut self, core: &mut Core, agent: AgentId, slice: StagedSlice) -> Result<()> {
+        match slice {
+            StagedSlice::Child(child, message) => {
+                let id = core.install_child(*child)?;
+                core.note(id, LineKind::Note, &message);
+            }
+            StagedSlice::Summaries { origin, line, cut, requests } => {
+                let count = text::counted(requests.len(), "summary", "summaries");
+                let message = format!("the slice waits for {count} (Esc cancels it; you can go on)");
+                core.note(agent, LineKind::Note, &message);
+                let summaries: Vec<Summary> = requests
+                    .into_iter()
+                    .filter_map(|request| core.spawn_summary(agent, SUMMARY_SYSTEM, request))
+                    .map(|writer| Summary { writer, text: None })
+                    .collect();
+                self.slices.push(SliceJob { agent, origin, line, cut: *cut, summaries, costs: Vec::new() });
+                self.publish_progress(core, agent);
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent shows how many summaries are being written for it, and by whom.
+    fn publish_progress(&self, core: &mut Core, agent: AgentId) {
+        let slice = self.slices.iter().find(|slice| slice.agent == agent);
+        let missing = slice.map_or(0, |slice| slice.missing().count());
+        let writer = slice.and_then(|slice| slice.missing().next()).map(|summary| summary.writer);
+        core.roster.with(agent, |agent| {
+            agent.set_summaries(missing);
+            agent.helper = writer;
+        });
+    }
+
+    /// What a summary agent would store. A reply that was cut is no summary.
+    pub(in crate::repl) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
+        let Some(slice) = self.slices.iter_mut().find(|slice| slice.summaries.iter().any(|s| s.writer == writer))
+        else {
+            return;
+        };
+        for body in bodies {
+            match (body, slice.summary_by(writer)) {
+                (Body::Assistant(reply), Some(summary)) if !reply.is_partial && !reply.text.trim().is_empty() => {
+                    summary.text = Some(reply.text);
+                }
+                (Body::Usage(usage), _) => slice.costs.push(usage),
+                _ => {}
+            }
+        }
+    }
+
+    /// The turn of a summary agent has ended.
+    pub(in crate::repl) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
+        let is_its = |slice: &SliceJob| slice.summaries.iter().any(|summary| summary.writer == writer);
+        let Some(index) = self.slices.iter().position(is_its) else { return };
+        let agent = self.slices[index].agent;
+        let is_written = self.slices[index].summary_by(writer).is_some_and(|summary| summary.text.is_some());
+        match outcome {
+            AgentOutcome::Completed if is_written => {}
+            AgentOutcome::Error(error) => return self.abort_slice(core, agent, LineKind::Error, &error.message),
+            _ => {
+                let reason = "a summary is empty or was cut at the length limit";
+                return self.abort_slice(core, agent, LineKind::Error, reason);
+            }
+        }
+        core.remove(writer, None);
+        self.publish_progress(core, agent);
+        if self.slices[index].missing().next().is_none() {
+            let slice = self.slices.remove(index);
+            finish(core, slice);
+        }
+    }
+
+    /// The summaries do not come: there is no child, and the line is in the draft again.
+    fn abort_slice(&mut self, core: &mut Core, agent: AgentId, kind: LineKind, reason: &str) {
+        let Some(SliceJob { line, costs, .. }) = self.drop_slice(core, agent) else { return };
+        core.note(agent, kind, &format!("no slice was made: {reason}"));
+        return_line(core, agent, &line);
+        if !costs.is_empty() {
+            // What was paid for is counted, although nothing came of it.
+            core.count_usage(agent, &costs);
+            core.record(agent, costs.into_iter().map(Body::Usage).collect(), Store::append);
+        }
+    }
+
+    /// Esc on an agent that does nothing else, or the end of the program.
+    pub(in crate::repl) fn cancel_slice(&mut self, core: &mut Core, agent: AgentId) {
+        self.abort_slice(core, agent, LineKind::Mark, "cancelled");
+    }
+
+    /// Forgets a slice that waits, and ends its summary agents.
+    pub(super) fn drop_slice(&mut self, core: &mut Core, agent: AgentId) -> Option<SliceJob> {
+        let index = self.slices.iter().position(|slice| slice.agent == agent)?;
+        let slice = self.slices.remove(index);
+        for summary in slice.missing() {
+            core.remove(summary.writer, None);
+        }
+        self.publish_progress(core, agent);
+        Some(slice)
+    }
+}
+
+fn finish(core: &mut Core, slice: SliceJob) {
+    let SliceJob { agent, origin, line, cut, summaries, costs } = slice;
+    let texts = summaries.into_iter().filter_map(|summary| summary.text).collect();
+    let outcome = stage_cut(core, origin, agent, cut, texts, &costs).and_then(|(child, message)| {
+        let id = core.install_child(child)?;
+        core.count_usage(id, &costs);
+        core.note(id, LineKind::Note, &message);
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        core.note(agent, LineKind::Error, &error.message);
+        return_line(core, agent, &line);
+    }
+}
+
+/// The child in the store, and what is noted there.
+fn stage_cut(
+    core: &mut Core,
+    origin: Origin,
+    agent: AgentId,
+    cut: Cut,
+    summaries: Vec<String>,
+    costs: &[Usage],
+) -> Result<(StagedChild, String)> {
+    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let widened = describe_widened(&cut);
+    let rows = cut.into_messages(summaries);
+    let message = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
+    let rows = costs.iter().copied().map(Body::Usage).chain(rows).collect();
+    let child = core.stage_child(Spawn { rows, is_announced: true, ..Spawn::new(agent, origin, Inherit::Nothing) })?;
+    Ok((child, message))
+}
+
+fn describe_widened(cut: &Cut) -> String {
+    let describe = |(was, is): &(std::ops::Range<usize>, std::ops::Range<usize>)| {
+        format!("{}:{} became {}:{}", was.start, was.end, is.start, is.end)
+    };
+    match cut.widened.as_slice() {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more grew", rest.len()) };
+            format!("; {}{more}: calls and their results stay together", describe(first))
+        }
+    }
+}

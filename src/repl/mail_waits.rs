@@ -1,0 +1,101 @@
+//! Calls of the `wait` tool that are parked until mail arrives or the named agents are done.
+
+use std::time::Duration;
+
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+
+struct MailWait {
+    agent: AgentId,
+    call: String,
+    /// Until each of these has written, gone idle or died; empty: until any mail arrives.
+    from: Vec<AgentId>,
+}
+
+#[derive(Default)]
+pub(super) struct MailWaits {
+    waits: Vec<MailWait>,
+    /// Something happened that may end a wait.
+    is_due: bool,
+}
+
+impl MailWaits {
+    /// Parks a call of the `wait` tool, or answers it at once if what it waits for is there.
+    pub(super) fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, timeout: Duration, from: &[AgentId]) {
+        // An agent that waits is never idle: waiting for itself would not end.
+        let mut others = Vec::new();
+        for id in from.iter().filter(|id| **id != agent) {
+            if !others.contains(id) {
+                others.push(*id);
+            }
+        }
+        let wait = MailWait { agent, call: call.to_owned(), from: others };
+        let until = core.clock.now() + timeout;
+        core.roster.with(agent, |agent| agent.park_call(call, until));
+        if wait.is_over(core) {
+            wait.answer(core, "");
+        } else {
+            self.waits.push(wait);
+        }
+    }
+
+    /// The time of a wait is over.
+    pub(super) fn on_timeout(&mut self, core: &mut Core, agent: AgentId, call: &str) {
+        if let Some(index) = self.waits.iter().position(|wait| wait.agent == agent && wait.call == call) {
+            self.waits.remove(index).answer(core, "Timed out. ");
+        }
+    }
+}
+
+impl Component for MailWaits {
+    fn on_event(&mut self, event: &Event, _: &mut Core) {
+        match event {
+            Event::MailArrived { .. } | Event::QueueChanged { .. } | Event::TurnEnded { .. } => self.is_due = true,
+            Event::Removed { agent, .. } => {
+                self.waits.retain(|wait| wait.agent != *agent);
+                self.is_due = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        if !std::mem::take(&mut self.is_due) {
+            return;
+        }
+        let is_waiting =
+            |wait: &MailWait| core.roster.get(wait.agent).is_some_and(|agent| agent.is_waiting_call(&wait.call));
+        self.waits.retain(is_waiting);
+        let over: Vec<MailWait> = self.waits.extract_if(.., |wait| wait.is_over(core)).collect();
+        over.iter().for_each(|wait| wait.answer(core, ""));
+    }
+
+    fn has_work(&self, _: &Core) -> bool {
+        self.is_due && !self.waits.is_empty()
+    }
+}
+
+impl MailWait {
+    /// Whether what the call waits for has happened.
+    fn is_over(&self, core: &Core) -> bool {
+        if self.from.is_empty() {
+            return core.roster.get(self.agent).is_none_or(|agent| agent.unread > 0);
+        }
+        // A store that cannot be read would let it wait for ever.
+        let Ok(senders) = core.store.unread_senders(self.agent) else { return true };
+        self.from.iter().all(|from| senders.contains(from) || core.is_at_rest(*from))
+    }
+
+    fn answer(&self, core: &mut Core, before: &str) {
+        let unread = core.roster.get(self.agent).map_or(0, |agent| agent.unread);
+        let mut answer = format!("{before}{}.", text::counted(unread, "unread message", "unread messages"));
+        for id in &self.from {
+            let state = core.roster.get(*id).map_or("dead", |agent| agent.state().name());
+            answer.push_str(&format!("\n{}: {state}", core.name_of(*id)));
+        }
+        core.with_agent(self.agent, |agent, context| agent.answer_call(&self.call, Ok(answer), context));
+    }
+}

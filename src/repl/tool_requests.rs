@@ -1,0 +1,90 @@
+//! What models ask of the house through their tools: carried out here, in the order in which it was asked, and answered to
+//! the agent that asked.
+
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::commands;
+use crate::domain::flow::{Origin, ToolRequest};
+use crate::domain::mail::MailId;
+use crate::domain::scrollback::LineKind;
+use crate::repl::Repl;
+use crate::repl::core::spawn::{Inherit, Spawn};
+
+impl Repl {
+    /// Carries a call out. A wait is answered when it is over; everything else at once.
+    pub(super) fn on_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
+        if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
+            return;
+        }
+        let answer = match request {
+            ToolRequest::Wait { timeout, from } => match self.agents_waited_for(agent_id, &from) {
+                Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
+                Err(error) => Err(error),
+            },
+            other => self.carry_out_request(agent_id, other),
+        };
+        let answer = answer.map_err(|error| error.message);
+        self.core.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
+    }
+
+    fn agents_waited_for(&self, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+        names.iter().map(|name| self.core.agent_once_named(agent_id, name)).collect()
+    }
+
+    fn carry_out_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
+        match request {
+            ToolRequest::Fork { prompt, name, model } => {
+                let child = self.fork_for(agent_id, prompt, name, model)?;
+                Ok(serde_json::json!({"id": child.to_string(), "name": self.core.name_of(child)}).to_string())
+            }
+            ToolRequest::Kill { agent_id: victim, cascade } => {
+                let victim = self.core.agent_named(agent_id, &victim)?;
+                self.core.kill_for(agent_id, victim, cascade).map(|()| "killed".into())
+            }
+            ToolRequest::SendMail { to, body } => {
+                let to = self.core.agent_named(agent_id, &to)?;
+                self.core.send_mail(agent_id, to, &body).map(|id| format!("letter {} is in the box", id.0))
+            }
+            ToolRequest::CheckMail => self.list_mail(agent_id),
+            ToolRequest::ReadMail(id) => Ok(match self.core.read_mail(agent_id, id)? {
+                Some(mail) => {
+                    format!("Letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body)
+                }
+                None => "there is no such letter, or no unread one".into(),
+            }),
+            ToolRequest::Agents => Ok(commands::agent_tree(&self.command_context(agent_id))),
+            ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
+        }
+    }
+
+    /// `/read-mail`: a letter on the screen.
+    pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
+        let text = match self.core.read_mail(agent_id, id)? {
+            Some(mail) => format!("letter {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body),
+            None if id.is_some() => "there is no such letter: /check-mail lists them".into(),
+            None => "no unread letters".into(),
+        };
+        self.core.note(agent_id, LineKind::Note, &text);
+        Ok(())
+    }
+
+    /// An agent's letters, one line each.
+    pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
+        let mail = self.core.store.mail(agent_id, None)?;
+        Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
+    }
+
+    /// The `fork` tool: the child starts at once, and no terminal moves.
+    fn fork_for(
+        &mut self,
+        agent_id: AgentId,
+        prompt: String,
+        name: Option<String>,
+        model: Option<String>,
+    ) -> Result<AgentId> {
+        let name = name.map(|name| commands::checked_name(&name)).transpose()?;
+        let spec =
+            Spawn { prompt: Some(prompt), name, model, ..Spawn::new(agent_id, Origin::Internal, Inherit::BeforeTurn) };
+        self.core.spawn(spec)
+    }
+}

@@ -1,0 +1,47 @@
+//! Opening the database file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::in_directory;
+use crate::base::error::Result;
+
+const FILE: &str = "polylogue.db";
+
+/// How long a statement waits for another program that holds the file. Short, because the loop stands still meanwhile.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Size of the cache of prepared statements: more than this module has.
+const STATEMENTS: usize = 64;
+
+pub(super) fn database_path(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+/// Whether another process may be writing, or has left writes outside the main file.
+pub(super) fn has_wal(dir: &Path) -> bool {
+    dir.join(format!("{FILE}-wal")).exists()
+}
+
+/// Opens the existing file. URIs are off, so that a path that looks like one is still a path.
+pub(super) fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(database_path(dir), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| in_directory(dir, error.into()))
+}
+
+/// Opens the file as one that nobody changes. On a read-only medium, where no log can be created beside it, this is the
+/// only way to read it (<https://www.sqlite.org/uri.html>, `immutable`).
+pub(super) fn connect_immutable(dir: &Path) -> Result<Connection> {
+    let path = database_path(dir).display().to_string();
+    let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let mode = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Ok(Connection::open_with_flags(format!("file:{path}?immutable=1"), mode)?)
+}
+
+pub(super) fn configure(conn: &Connection) -> Result<()> {
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}

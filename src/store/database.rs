@@ -1,0 +1,273 @@
+//! The open database and its transactions.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::connection::{configure, connect, connect_immutable, database_path, has_wal};
+use super::error::in_directory;
+use super::{lock, schema};
+use crate::base::error::{Error, Result};
+
+/// The open database. Dropping it closes the file and then releases the directory for the next process.
+pub struct Store {
+    // Fields are dropped in this order: the lock must outlive the connection.
+    pub(super) conn: Connection,
+    /// The first error inside the current transaction, also if its caller ignored it.
+    failed: RefCell<Option<Error>>,
+    _lock: Option<lock::Lock>,
+}
+
+impl Store {
+    /// Opens the store in the directory `dir`, creates it if necessary, and holds it until dropped.
+    ///
+    /// # Errors
+    /// [`crate::base::error::ErrorKind::Store`]: another process holds the directory, it cannot be created or written,
+    /// the disk is full, the file is not a database of polylogue, or a newer version wrote it.
+    pub fn open(dir: &Path) -> Result<Self> {
+        lock::make_directory(dir)?;
+        let lock = lock::acquire(dir)?;
+        // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
+        // descriptor of a file releases all POSIX locks on it.
+        drop(lock::private_file(&database_path(dir))?);
+        let store = Self { _lock: Some(lock), ..Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?) };
+        store.prepare().map_err(|error| in_directory(dir, error))?;
+        Ok(store)
+    }
+
+    /// Opens a store for reading, even while another process holds it. Every write fails.
+    ///
+    /// # Errors
+    /// There is no store in `dir`, or its schema has another version.
+    pub fn open_read_only(dir: &Path) -> Result<Self> {
+        let opened = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| Self::reading(conn, dir));
+        match opened {
+            Err(error) if !has_wal(dir) => {
+                connect_immutable(dir).and_then(|conn| Self::reading(conn, dir)).map_err(|_| error)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens a store in memory.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub fn in_memory() -> Result<Self> {
+        let store = Self::of(Connection::open_in_memory()?);
+        store.prepare()?;
+        Ok(store)
+    }
+
+    fn of(conn: Connection) -> Self {
+        Self { conn, failed: RefCell::default(), _lock: None }
+    }
+
+    fn reading(conn: Connection, dir: &Path) -> Result<Self> {
+        configure(&conn)?;
+        schema::require_current(&conn).map_err(|error| in_directory(dir, error))?;
+        Ok(Self::of(conn))
+    }
+
+    fn prepare(&self) -> Result<()> {
+        configure(&self.conn)?;
+        // Before the journal mode is set, which would write to the file of another program.
+        schema::require_ours(&self.conn)?;
+        self.conn.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
+             PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY;",
+        )?;
+        schema::migrate(&self.conn)
+    }
+
+    /// Whether there is a store in this directory.
+    pub fn exists(dir: &Path) -> bool {
+        database_path(dir).exists()
+    }
+
+    /// Whether it was opened with [`Store::open_read_only`].
+    pub fn is_read_only(&self) -> bool {
+        self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)
+    }
+
+    /// Calls `hook` after each changed row, while the transaction is open, and right before each commit. For tests of
+    /// crashes at every point of a transaction.
+    ///
+    /// # Errors
+    /// SQLite refuses the hook.
+    pub fn on_write(&mut self, hook: impl Fn() + Clone + Send + 'static) -> Result<()> {
+        let before_commit = hook.clone();
+        self.conn.update_hook(Some(move |_, _: &str, _: &str, _| hook()))?;
+        self.on_commit(move || {
+            before_commit();
+            true
+        })
+    }
+
+    /// Calls `may_commit` right before each commit; `false` rolls back, as a full disk does. For tests of failed writes.
+    /// Replaces the commit hook of [`Store::on_write`].
+    ///
+    /// # Errors
+    /// SQLite refuses the hook.
+    pub fn on_commit(&mut self, may_commit: impl Fn() -> bool + Send + 'static) -> Result<()> {
+        Ok(self.conn.commit_hook(Some(move || !may_commit()))?)
+    }
+
+    /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing. The error of a
+    /// single write counts even if `work` ignores it. A transaction within another is a part of the outer one: it is
+    /// stored with it, and its error fails the whole.
+    ///
+    /// # Errors
+    /// `work` or one of its writes failed, or the database cannot be written.
+    pub fn transaction<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.write(|_| work(self))
+    }
+
+    /// As [`Store::transaction`], for the statements of this module.
+    pub(super) fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if let Some(error) = &*self.failed.borrow() {
+            return Err(error.clone());
+        }
+        if !self.conn.is_autocommit() {
+            return work(&self.conn).inspect_err(|error| drop(self.failed.replace(Some(error.clone()))));
+        }
+        let transaction = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+        let outcome = work(&transaction);
+        let failed = self.failed.take();
+        let value = outcome?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        transaction.commit()?;
+        Ok(value)
+    }
+
+    /// Begins a transaction that [`Store::end`] ends; otherwise like [`Store::transaction`].
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn begin(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    /// Commits, or rolls back, what was written since [`Store::begin`].
+    ///
+    /// # Errors
+    /// The commit failed, or a write before it; everything is rolled back then.
+    pub fn end(&self, commit: bool) -> Result<()> {
+        if let Some(error) = self.failed.take().filter(|_| commit) {
+            return self.end(false).and(Err(error));
+        }
+        // An error such as that of a full disk may have rolled back already.
+        if !commit && self.conn.is_autocommit() {
+            return Ok(());
+        }
+        let ended = self.conn.execute_batch(if commit { "COMMIT" } else { "ROLLBACK" });
+        if ended.is_err() && !self.conn.is_autocommit() {
+            self.conn.execute_batch("ROLLBACK")?;
+        }
+        Ok(ended?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+    use crate::base::id::AgentId;
+    use crate::domain::message::Body;
+    use crate::store::error::store_error;
+    use crate::store::log;
+
+    fn store_with_root() -> (Store, AgentId) {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        (store, agent)
+    }
+
+    /// Appends messages until the store refuses one, and returns how many it accepted.
+    fn fill(store: &Store, agent: AgentId) -> (usize, Error) {
+        for accepted in 0.. {
+            if let Err(error) = store.append(agent, vec![Body::User("x".repeat(3000))], 0) {
+                return (accepted, error);
+            }
+        }
+        unreachable!("a database of limited size refuses some message")
+    }
+
+    fn fail_half_way(store: &Store) -> Result<()> {
+        store.write(|conn| {
+            log::insert(conn, 0, Body::Clear, 0)?;
+            Err(store_error("stop here"))
+        })
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_and_loses_nothing_that_was_stored() {
+        let (store, agent) = store_with_root();
+        store.conn.execute_batch("PRAGMA max_page_count = 60").unwrap();
+        let (accepted, error) = fill(&store, agent);
+        assert_eq!(error.kind, ErrorKind::Store);
+        assert!(error.message.contains("disk is full"), "{error}");
+        assert_eq!(store.replay(agent).unwrap().0.len(), accepted);
+        store.conn.execute_batch("PRAGMA max_page_count = 4000").unwrap();
+        store.append(agent, vec![Body::User("again".into())], 0).unwrap();
+        assert_eq!(store.replay(agent).unwrap().0.len(), accepted + 1);
+    }
+
+    #[test]
+    fn a_write_that_fails_half_way_stores_nothing() {
+        let (store, agent) = store_with_root();
+        assert_eq!(fail_half_way(&store).unwrap_err().message, "stop here");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+    }
+
+    #[test]
+    fn a_transaction_stores_all_of_its_writes_or_none() {
+        let (store, agent) = store_with_root();
+        let clear = |store: &Store| store.append(agent, vec![Body::Clear], 0).map(drop);
+        let failed: Result<()> = store.transaction(|store| clear(store).and(Err(store_error("stop here"))));
+        assert_eq!(failed.unwrap_err().message, "stop here");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+        let both = store.transaction(|store| {
+            clear(store)?;
+            store.transaction(clear)?;
+            store.last_own_message(agent)
+        });
+        assert_eq!(store.replay(agent).unwrap().0.len(), 0);
+        assert_eq!(store.full_log(agent).unwrap().0.len(), 2);
+        assert_eq!(both, store.last_own_message(agent));
+    }
+
+    #[test]
+    fn an_ignored_error_of_one_write_fails_the_whole_transaction() {
+        let (store, agent) = store_with_root();
+        let outcome = store.transaction(|store| {
+            store.append(agent, vec![Body::Clear], 0)?;
+            let failed = fail_half_way(store);
+            assert_eq!(store.append(agent, vec![Body::Clear], 0).map(drop), failed);
+            Ok(())
+        });
+        assert_eq!(outcome.unwrap_err().message, "stop here");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+        assert!(store.transaction(|store| store.append(agent, vec![Body::Clear], 0)).is_ok());
+    }
+
+    #[test]
+    fn a_transaction_that_sqlite_has_rolled_back_is_an_error() {
+        let (store, agent) = store_with_root();
+        let outcome = store.transaction(|store| {
+            store.append(agent, vec![Body::Clear], 0)?;
+            assert!(store.conn.execute("INSERT OR ROLLBACK INTO agents SELECT * FROM agents", []).is_err());
+            Ok(())
+        });
+        assert!(outcome.is_err(), "nothing is left to commit");
+        assert_eq!(store.last_own_message(agent).unwrap().0, 0);
+        store.begin().unwrap();
+        assert!(store.conn.execute("INSERT OR ROLLBACK INTO agents SELECT * FROM agents", []).is_err());
+        assert!(store.end(true).is_err());
+        assert_eq!(store.end(false), Ok(()));
+    }
+}
