@@ -244,10 +244,10 @@ fn doctor_explains_failed_connections_and_makes_none_offline() {
     let home = Home::new().configure(&text);
     let output = home.run(&["doctor"]);
     assert_eq!(output.code, Some(1));
-    assert!(output.lines("fail")[0].contains("refuses the connection: is the server running?"), "{output:?}");
+    assert!(output.lines("fail")[0].contains("refused the connection: is the server running?"), "{output:?}");
     let home = home.set("http_proxy", &refusing.url());
     let output = home.run(&["doctor"]);
-    assert!(output.lines("fail")[0].contains("or the proxy before it refuses the connection"), "{output:?}");
+    assert!(output.lines("fail")[0].contains("or its proxy refused the connection"), "{output:?}");
     let output = home.run(&["doctor", "--offline"]);
     assert_eq!((output.code, output.lines("fail")), (Some(0), vec![]), "{output:?}");
     let home =
