@@ -170,7 +170,7 @@ fn damaged_mail_is_reported_and_can_be_deleted() {
     app.type_bytes(b"\x05\x15");
     for line in ["/check-mail", "/read-mail"] {
         app.enter(line);
-        assert!(app.screen_text().contains("/delete-mail 1 throws it away"), "{}", app.screen_text());
+        assert!(app.screen_text().contains("/delete-mail 1 deletes it"), "{}", app.screen_text());
         app.type_bytes(b"\x05\x15");
     }
     app.enter("/delete-mail 1");

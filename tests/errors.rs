@@ -79,7 +79,7 @@ fn a_refused_connection_is_retried_and_then_reported() {
     let refusing = Refusing::start();
     let mut app = app(&refusing.url());
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains("refuses the connection") && error.ends_with("(tried 3 times)"), "{error}");
+    assert!(error.contains("refused the connection") && error.ends_with("(tried 3 times)"), "{error}");
     assert_eq!(app.agent(0).retries(), 2);
 }
 

@@ -67,7 +67,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     app.turn_until("the stream goes on", |app| app.state(3) == State::Idle);
     assert_eq!(app.replies(3), ["half and half"]);
 
-    assert_shows(&mut app, "openai is paused, again in 30 s (Enter tries now, Esc cancels) - the provider");
+    assert_shows(&mut app, "openai is paused, again in 30 s (Enter tries now, Esc cancels) - rate limit");
     app.advance(s(1));
     assert_shows(&mut app, "again in 29 s");
     app.advance(s(29) - Duration::from_millis(19));

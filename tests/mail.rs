@@ -231,7 +231,7 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     assert!(results[0].starts_with("2 messages, 2 unread\n1    unread from ann: one"), "{}", results[0]);
     assert_eq!(results[1..3], ["message 2 from ann:\ntwo", "message 1 from ann:\none"]);
     assert!(results[3].contains("ann") && results[3].contains("idle, 1 unread message  "), "{}", results[3]);
-    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the letters of others are not touched");
+    assert_eq!(mail(&app, "ann"), [("me".to_owned(), false)], "the mail of others is not touched");
 }
 
 #[test]

@@ -39,8 +39,6 @@ fn items(topic: &str) -> Vec<String> {
     items
 }
 
-// The README describes the default build.
-#[cfg(feature = "coordinator")]
 #[test]
 fn the_help_lists_every_command_and_key_and_no_other() {
     let joined = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -304,18 +304,18 @@ impl Agent {
         self.show_work();
     }
 
-    /// How many tasks members work on for it, and how many of these members are done, of how many.
+    /// Sets the number of open tasks, and how many of their members are done, of how many.
     pub fn set_tasks(&mut self, tasks: usize, members: (usize, usize)) {
         (self.tasks, self.members) = (tasks, members);
         self.show_work();
     }
 
-    /// How many of the members that work for it are done, of how many; none if there are no open tasks.
+    /// How many members are done, of how many; `None` if there are no open tasks.
     pub fn members_done(&self) -> Option<(usize, usize)> {
         (self.tasks > 0).then_some(self.members)
     }
 
-    /// Whether others work for it, on summaries or on tasks: that can be stopped although it is idle itself.
+    /// Whether summaries or tasks are worked on for it; they can be interrupted while it is idle.
     pub fn has_background_work(&self) -> bool {
         self.summaries > 0 || self.tasks > 0
     }

@@ -13,7 +13,6 @@ use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
 use crate::team::coordinator::template::{self, Template};
 
-/// `/team`.
 pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
     aliases: &[],

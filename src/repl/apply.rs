@@ -7,9 +7,10 @@ use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
-use crate::repl::{IDLE_CONNECTIONS, Repl, Turn};
+use crate::repl::{Repl, Turn};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -23,33 +24,8 @@ impl Repl {
         }
     }
 
-    /// A terminal follows the child that was asked for there, and leaves an agent that is gone.
-    fn move_terminals(&mut self, event: &Event) {
-        match event {
-            Event::Spawned { parent, child, origin, is_announced } => {
-                let moved = self.terminals.still_at(*origin, *parent).filter(|_| self.core.config.follows_forks);
-                if let Some(at) = moved {
-                    self.bring_to_screen(at, *child);
-                } else if *is_announced {
-                    let label = self.core.roster.get(*child).map(|child| child.identity.label()).unwrap_or_default();
-                    self.core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
-                }
-            }
-            Event::Removed { agent, adopter: Some(adopter), .. } => {
-                for at in self.terminals.looking_at(&[*agent]) {
-                    self.bring_to_screen(at, *adopter);
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.events.pop_front() {
-            self.move_terminals(&event);
-            if let Event::Removed { agent, .. } = &event {
-                self.idle_connections.retain(|id| id != agent);
-            }
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -75,9 +51,11 @@ impl Repl {
             Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
             Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
-            Effect::Limited { provider, until, reason } => self.limiter.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.limiter.on_answered(&provider, agent_id),
-            Effect::KeyRefused { provider, run } => self.on_key_refused(agent_id, &provider, run),
+            Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
+            Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
+            Effect::KeyRefused { provider, run } => {
+                self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
+            }
             // The question is part of the agent, and its change of state has been noticed already.
             Effect::Question => {}
             Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
@@ -158,25 +136,10 @@ impl Repl {
     }
 
     fn on_settled(&mut self, agent_id: AgentId, outcome: &AgentOutcome) {
-        self.keep_connection(agent_id);
+        self.dispatcher.keep_connection(&mut self.core, agent_id);
         // After a cut or an error the person decides whether the queue goes on.
         if *outcome == AgentOutcome::Completed {
             self.resume(agent_id);
-        }
-    }
-
-    /// Keeps the connections of the agents that became idle last, and closes the others.
-    fn keep_connection(&mut self, agent_id: AgentId) {
-        self.idle_connections.retain(|one| *one != agent_id);
-        self.idle_connections.push_back(agent_id);
-        let now = self.core.clock.now();
-        while self.idle_connections.len() > IDLE_CONNECTIONS {
-            let Some(longest) = self.idle_connections.pop_front() else { return };
-            self.core.with_agent(longest, |agent, _| {
-                if agent.state() == State::Idle {
-                    agent.connection().close(now);
-                }
-            });
         }
     }
 
@@ -186,14 +149,14 @@ impl Repl {
     /// It cannot be carried out; the house is as it was, and the line is the person's again.
     pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
-            InputResult::Exit => return Ok(self.leave_at(origin)),
-            InputResult::Detach => self.detach_at(origin).map(|()| None)?,
+            InputResult::Exit => return Ok(self.terminals.leave(origin)),
+            InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
             InputResult::Continue(note) => note,
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
-            self.tell(origin, agent_id, LineKind::Note, &note);
+            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         Ok(Turn::Continue)
     }
@@ -201,7 +164,7 @@ impl Repl {
     pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
         let outcome = self.carry_out(origin, agent_id, change);
         if let Err(error) = &outcome {
-            self.tell(origin, agent_id, LineKind::Error, &error.message);
+            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Error, &error.message);
         }
         outcome.is_ok()
     }
@@ -223,7 +186,7 @@ impl Repl {
         if !change.is_read_only_change() {
             self.core.require_writable()?;
         }
-        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
+        if origin.terminal().is_some_and(|at| self.terminals.is_read_only(at)) && !change.is_local_to_terminal() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",
@@ -243,7 +206,7 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             Change::ShowTeam => {
                 let summary = self.coordinator.summary(&self.core)?;
-                self.tell(origin, agent_id, LineKind::Note, &summary);
+                self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &summary);
                 Ok(())
             }
             #[cfg(not(feature = "coordinator"))]
@@ -273,7 +236,10 @@ impl Repl {
                 self.resume(agent_id);
                 Ok(())
             }
-            Change::TryNow => self.try_now(self.worker(agent_id)).ok_or_else(agent_gone),
+            Change::TryNow => {
+                let worker = self.core.worker(agent_id);
+                Dispatcher::retry_now(&mut self.core, worker).ok_or_else(agent_gone)
+            }
             Change::Model(full_name) => self.core.set_model(agent_id, &full_name),
             Change::Thinking(thinking) => self.core.set_thinking(agent_id, thinking),
             Change::System(system) => self.core.set_system(agent_id, system),
@@ -287,7 +253,7 @@ impl Repl {
             return Err(agent_gone());
         }
         if let Some(at) = origin.terminal() {
-            self.bring_to_screen(at, to);
+            self.terminals.show(&mut self.core, at, to);
         }
         Ok(())
     }

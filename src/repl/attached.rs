@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
-use crate::commands::agent_called_by_script;
+use crate::commands;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
@@ -22,7 +22,7 @@ impl Repl {
         is_read_only: bool,
         facts: &TerminalFacts,
     ) -> Result<()> {
-        let named = agent.map(|agent| agent_called_by_script(&self.core.roster, agent)).transpose()?;
+        let named = agent.map(|agent| commands::agent_called_by_script(&self.core.roster, agent)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
         let focus = named.or(self.server.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = focus.expect("there is at least agent 0");

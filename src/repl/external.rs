@@ -71,7 +71,7 @@ impl Repl {
 
     /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
     pub fn is_out_of_requests(&self) -> bool {
-        self.first_in_line().is_some_and(|agent_id| !self.core.may_request(agent_id))
+        self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
     }
 
     /// The living agent that a person means by this.
@@ -98,12 +98,12 @@ impl Repl {
 
     /// All agents as `/agents` lists them.
     pub fn agents(&self, current: AgentId) -> String {
-        agent_tree(&self.command_context(current))
+        agent_tree(&self.core.command_context(current, Vec::new()))
     }
 
     /// Tells whoever looks at this agent something; no model is told.
     pub fn announce(&mut self, agent_id: AgentId, text: &str) {
         self.core.note(agent_id, LineKind::Note, text);
-        self.render();
+        self.terminals.render(&mut self.core);
     }
 }

@@ -4,16 +4,13 @@
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
-mod activity;
 mod apply;
 mod attached;
 mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
 mod core;
-mod credentials;
-mod device;
-mod draw;
+mod dispatcher;
 mod event;
 mod exit;
 mod export;
@@ -25,43 +22,38 @@ mod load;
 mod mail_waits;
 mod queue;
 mod requests;
-mod sending;
 mod server;
 mod staged;
-mod terminal;
 mod terminals;
 mod timeout;
 mod tool_requests;
 mod trace;
 mod viewers;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
-use crate::base::id::{AgentId, TerminalId};
-use crate::commands::CommandContext;
+use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::net::Lookup;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::{AgentFactory, Limiter, Roster};
+use crate::team::{AgentFactory, Roster};
 pub use crate::team::{ViewerId, ViewerOutput};
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
-pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
-pub use terminal::{Terminal, TerminalMode, TerminalRequest};
+pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
 
 use component::{Command, Component};
 use core::Core;
-use credentials::Credentials;
+use dispatcher::Dispatcher;
 use external::ExternalHooks;
 use jobs::Jobs;
 use load::{LoadedAgents, slots};
@@ -86,15 +78,7 @@ pub struct Repl {
     trace: Trace,
     signals: Option<Signals>,
     terminals: Terminals,
-    /// Which providers have to be waited for.
-    limiter: Limiter,
-    credentials: Credentials,
-    /// Hosts that are being looked up, by provider.
-    lookups: BTreeMap<String, Lookup>,
-    /// How many agents may be at work.
-    slots: usize,
-    /// Idle agents that still hold a connection, the longest idle first.
-    idle_connections: VecDeque<AgentId>,
+    dispatcher: Dispatcher,
     jobs: Jobs,
     mail_waits: MailWaits,
     callbacks: Vec<(ViewerId, OnChunks)>,
@@ -106,13 +90,13 @@ pub struct Repl {
     external: ExternalHooks,
 }
 
-/// Idle agents that keep their connection for the next request; it costs descriptors and is not worth more.
-const IDLE_CONNECTIONS: usize = 16;
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
+/// Requests that are sent in one turn.
+const REQUESTS_PER_TURN: usize = 64;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 4 } else { 3 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };
 
 impl Repl {
     /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
@@ -136,11 +120,7 @@ impl Repl {
             trace,
             signals: None,
             terminals: Terminals::default(),
-            limiter: Limiter::default(),
-            credentials: Credentials::default(),
-            lookups: BTreeMap::new(),
-            slots,
-            idle_connections: VecDeque::new(),
+            dispatcher: Dispatcher::new(slots),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             callbacks: Vec::new(),
@@ -161,9 +141,9 @@ impl Repl {
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
-            repl.attach_device(device, root, TerminalMode::default());
+            repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
         }
-        repl.render();
+        repl.terminals.render(&mut repl.core);
         Ok(repl)
     }
 
@@ -202,15 +182,13 @@ impl Repl {
         self.external.hear(&ready);
         let is_leaving = self.handle_signals(&ready)? == Turn::Exit
             || self.read_ready(&ready)? == Turn::Exit
-            || self.handle_input(&ready)? == Turn::Exit;
+            || self.handle_input()? == Turn::Exit;
         if is_leaving {
             drop(self.trace.end());
             return Ok(Turn::Exit);
         }
         let named = self.handle_curl_events(&ready);
         self.core.reap();
-        self.poll_key_commands();
-        self.poll_lookups();
         for id in self.agents_with_work(named, &ready) {
             self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
@@ -223,7 +201,7 @@ impl Repl {
         self.step_components();
         self.dispatch();
         self.call_back();
-        self.render();
+        self.terminals.render(&mut self.core);
         self.publish();
         if let Some(error) = self.trace.end() {
             self.report_trace_error(&error);
@@ -231,31 +209,46 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
+    /// Sends a bounded number of requests; the others are sent in the next turn.
+    fn dispatch(&mut self) {
+        let focused: Vec<AgentId> = self.terminals.focused().map(|agent| self.core.worker(agent)).collect();
+        for _ in 0..REQUESTS_PER_TURN {
+            if !self.dispatcher.send_next(&mut self.core, &focused) {
+                return;
+            }
+            self.apply_effects();
+        }
+    }
+
     /// Who looks on is told that the trace has ended: from now on nothing is written.
     fn report_trace_error(&mut self, error: &std::io::Error) {
-        let watched: BTreeSet<AgentId> = self.terminals.iter().map(|terminal| terminal.focus).collect();
+        let watched: BTreeSet<AgentId> = self.terminals.focused().collect();
         for focus in watched {
             self.core.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
         }
-        self.render();
+        self.terminals.render(&mut self.core);
     }
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
     fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
         let Self {
             core,
+            dispatcher,
             jobs,
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            terminals,
             server,
             ..
         } = self;
         let components: [&mut dyn Component; COMPONENTS] = [
+            dispatcher,
             jobs,
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            terminals,
             server,
         ];
         (core, components)
@@ -263,10 +256,12 @@ impl Repl {
 
     fn components(&self) -> [&dyn Component; COMPONENTS] {
         [
+            &self.dispatcher,
             &self.jobs,
             &self.mail_waits,
             #[cfg(feature = "coordinator")]
             &self.coordinator,
+            &self.terminals,
             &self.server,
         ]
     }
@@ -296,9 +291,6 @@ impl Repl {
             && !self.core.reactor.is_watched(Source::Signals)
         {
             self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
-        }
-        for terminal in self.terminals.iter_mut() {
-            terminal.watch(&mut self.core.reactor)?;
         }
         let (core, components) = self.split();
         components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
@@ -358,28 +350,10 @@ impl Repl {
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
                 }
-                Signal::Resume => self.terminals.iter_mut().try_for_each(Terminal::resume)?,
+                Signal::Resume => self.terminals.resume_all()?,
             }
         }
         Ok(Turn::Continue)
-    }
-
-    /// The house as a command may see it.
-    fn command_context(&self, current: AgentId) -> CommandContext<'_> {
-        let Core { store, config, clock, .. } = &self.core;
-        CommandContext {
-            roster: &self.core.roster,
-            store,
-            config,
-            current,
-            unix_ms: clock.unix_ms(),
-            terminal_infos: Vec::new(),
-        }
-    }
-
-    /// The same, asked from this terminal.
-    fn command_context_at(&self, at: TerminalId, current: AgentId) -> CommandContext<'_> {
-        CommandContext { terminal_infos: self.terminal_infos(at), ..self.command_context(current) }
     }
 
     /// Everybody, to look at.
@@ -406,7 +380,7 @@ impl Repl {
         let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
-        self.render();
+        self.terminals.render(&mut self.core);
         Ok(())
     }
 }

@@ -208,7 +208,7 @@ impl Repl {
     fn activity_as_json(&self, agent: &Agent) -> Option<String> {
         match agent.question() {
             Some(pending) => Some(format!("asks: {}", pending.question.title)),
-            None => agent.view.is_spinning().then(|| self.activity(agent.id(), false)),
+            None => agent.view.is_spinning().then(|| self.core.activity(agent.id(), false)),
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) mod providers;
 pub(super) mod settings;
 pub(super) mod show;
 mod source;
+#[cfg(feature = "coordinator")]
 pub(super) mod team;
 #[cfg(test)]
 mod tests;

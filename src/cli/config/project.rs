@@ -12,10 +12,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::custom;
 use super::file::{self, FoundFile};
-use super::team::{self, DIRECTORIES};
 use crate::base::error::{Error, ErrorKind, Result};
 
 pub const DIRECTORY: &str = ".polylogue";
+/// Directories beside a configuration file, with the files of `team_files`.
+pub const TEMPLATES: &str = "templates";
+pub const WORKFLOWS: &str = "workflows";
 const TRUSTED: &str = "trusted";
 
 #[derive(Debug, Clone)]
@@ -29,6 +31,11 @@ pub struct Project {
     pub teams: Vec<FoundFile>,
 }
 
+/// The templates or workflows in a directory.
+pub fn team_files(directory: &Path) -> Vec<FoundFile> {
+    file::files(directory, &["toml", "json"])
+}
+
 impl Project {
     /// The project of this directory, if it has any of these files.
     pub fn of(directory: &Path) -> Option<Self> {
@@ -36,7 +43,8 @@ impl Project {
         let directory = found.canonicalize().ok()?;
         let config = file::read_regular(&directory.join("config.toml")).transpose();
         let commands = file::files(&directory.join("commands"), custom::EXTENSIONS);
-        let teams: Vec<FoundFile> = DIRECTORIES.iter().flat_map(|name| team::files(&directory.join(name))).collect();
+        let teams: Vec<FoundFile> =
+            [TEMPLATES, WORKFLOWS].iter().flat_map(|name| team_files(&directory.join(name))).collect();
         let has_anything = config.is_some() || !commands.is_empty() || !teams.is_empty();
         has_anything.then_some(Self { directory, config, commands, teams })
     }

@@ -1,20 +1,10 @@
 //! The files of templates and workflows, of the user and of a trusted project. Their contents are parsed when they are run.
 
-use std::path::Path;
-
 use super::Loaded;
 use super::file::{self, FoundFile};
+use super::project::team_files;
+pub use super::project::{TEMPLATES, WORKFLOWS};
 use crate::base::error::{Error, ErrorKind, Result};
-
-/// The directories of these files, beside the configuration.
-pub const DIRECTORIES: [&str; 2] = [TEMPLATES, WORKFLOWS];
-pub const TEMPLATES: &str = "templates";
-pub const WORKFLOWS: &str = "workflows";
-const EXTENSIONS: &[&str] = &["toml", "json"];
-
-pub fn files(directory: &Path) -> Vec<FoundFile> {
-    file::files(directory, EXTENSIONS)
-}
 
 impl FoundFile {
     /// The name of a template or workflow whose file contains none.
@@ -33,9 +23,9 @@ impl FoundFile {
 }
 
 impl Loaded {
-    /// The files of one of the `DIRECTORIES`: the user's, then those of the project if it is trusted.
+    /// The files in `TEMPLATES` or `WORKFLOWS`: the user's, then those of the project if it is trusted.
     pub fn team_files(&self, directory: &str) -> Vec<FoundFile> {
-        let users = self.files.directory.as_ref().map(|above| files(&above.join(directory))).unwrap_or_default();
+        let users = self.files.directory.as_ref().map(|above| team_files(&above.join(directory))).unwrap_or_default();
         let trusted = self.files.project.iter().filter(|_| self.files.is_trusted);
         let projects = trusted.flat_map(|project| {
             let directory = project.directory.join(directory);

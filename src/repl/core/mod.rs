@@ -3,6 +3,7 @@
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
 //! policy; fields are changed only by its own operations.
 
+pub(super) mod activity;
 mod log;
 mod mail;
 mod queue;
@@ -18,6 +19,7 @@ use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, Settings};
 use crate::domain::scrollback::LineKind;
@@ -25,7 +27,7 @@ use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Limits, Roster, Viewers};
+use crate::team::{AgentFactory, Limiter, Limits, Roster, Viewers};
 use crate::tools::Running;
 
 /// What the components of the loop are lent.
@@ -39,6 +41,8 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
+    /// Pauses of providers.
+    pub(super) limiter: Limiter,
     pub(super) limits: Limits,
     /// What agents asked for and was not carried out yet.
     pub(super) outbox: Outbox,
@@ -67,6 +71,7 @@ impl Core {
             network: Network::default(),
             store,
             roster,
+            limiter: Limiter::default(),
             viewers: Viewers::default(),
             factory,
             limits: Limits::default(),
@@ -106,6 +111,18 @@ impl Core {
         let outcome = work(self);
         self.store.end(outcome.is_ok())?;
         outcome
+    }
+
+    /// What commands read. `terminals` are empty for one that is not typed at a terminal.
+    pub(super) fn command_context(&self, current: AgentId, terminals: Vec<TerminalInfo>) -> CommandContext<'_> {
+        CommandContext {
+            roster: &self.roster,
+            store: &self.store,
+            config: &self.config,
+            current,
+            unix_ms: self.clock.unix_ms(),
+            terminal_infos: terminals,
+        }
     }
 
     /// The name of an agent, or its id; of one that is dead too.

@@ -1,0 +1,177 @@
+//! Which agent sends its request next, and with which key.
+//!
+//! Agents that want to send are in the send queue. An agent's turn comes when fewer than the limit are at work, its
+//! provider is not paused, its host is looked up and its key is known. Behind a pause an agent on a screen goes first.
+
+mod credentials;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::agent::{Agent, State, Wait};
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::domain::endpoint::Credential;
+use crate::net::Lookup;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use credentials::Credentials;
+
+/// Idle agents that keep their connection for the next request; each costs descriptors.
+const IDLE_CONNECTIONS: usize = 16;
+
+pub(super) struct Dispatcher {
+    credentials: Credentials,
+    /// Hosts that are being looked up, by provider.
+    lookups: BTreeMap<String, Lookup>,
+    /// How many agents may be at work.
+    slots: usize,
+    /// Idle agents that still have a connection, the longest idle first.
+    idle_connections: VecDeque<AgentId>,
+}
+
+impl Dispatcher {
+    pub(super) fn new(slots: usize) -> Self {
+        let (credentials, lookups) = (Credentials::default(), BTreeMap::new());
+        Self { credentials, lookups, slots, idle_connections: VecDeque::new() }
+    }
+
+    pub(super) fn set_slots(&mut self, slots: usize) {
+        self.slots = slots;
+    }
+
+    /// The agent that would send next if requests were not limited.
+    pub(super) fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
+        let now = core.clock.now();
+        let is_open = |provider: &str| core.limiter.lets_through(provider, now) && !self.lookups.contains_key(provider);
+        core.roster.next_in_line(self.slots, is_open)
+    }
+
+    fn next_in_queue(&self, core: &Core) -> Option<AgentId> {
+        self.first_in_queue(core).filter(|agent| core.may_request(*agent))
+    }
+
+    /// Sends one request if there is one that may be sent. Agents in `focused` go first behind a pause.
+    pub(super) fn send_next(&mut self, core: &mut Core, focused: &[AgentId]) -> bool {
+        settle_pauses(core);
+        let Some(agent) = self.take_next(core, focused) else { return false };
+        self.send_request(core, agent);
+        true
+    }
+
+    fn take_next(&mut self, core: &mut Core, focused: &[AgentId]) -> Option<AgentId> {
+        let mut next = self.next_in_queue(core)?;
+        while self.start_lookup(core, next) {
+            next = self.next_in_queue(core)?;
+        }
+        let provider = core.roster.stands_for(next)?;
+        let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
+        let mut on_screen = focused.iter().filter(|_| is_behind_pause);
+        let agent = on_screen.find(|agent| core.roster.stands_for(**agent) == Some(provider)).copied().unwrap_or(next);
+        core.roster.leave_send_queue(agent);
+        Some(agent)
+    }
+
+    /// Starts a look-up of the host of this agent's provider if its addresses are unknown: until then nothing is sent
+    /// there.
+    fn start_lookup(&mut self, core: &Core, agent: AgentId) -> bool {
+        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.talk.endpoint) else { return false };
+        let Some(host) = core.network.wants_lookup(&endpoint.base_url, core.clock.now()) else { return false };
+        // Without a thread libcurl looks the host up itself and reports the error.
+        let Ok(lookup) = Lookup::start(host, core.waker.clone()) else { return false };
+        self.lookups.insert(endpoint.provider.clone(), lookup);
+        true
+    }
+
+    fn send_request(&mut self, core: &mut Core, agent: AgentId) {
+        let Some(sender) = core.roster.get(agent).filter(|agent| matches!(agent.wait(), Wait::Slot)) else { return };
+        let endpoint = sender.talk.endpoint.clone();
+        let key = match &endpoint.key_command {
+            None => endpoint.key.clone().map(|secret| Credential { secret, run: 0 }),
+            Some(_) => match self.credentials.key(&endpoint.provider) {
+                Some(key) => Some(key.clone()),
+                None => return self.credentials.await_key(core, agent),
+            },
+        };
+        core.limiter.on_sent(&endpoint.provider, agent, core.clock.now());
+        core.events.push_back(Event::RequestSent { agent });
+        core.count_request(agent);
+        core.with_agent(agent, |agent, context| agent.send_request(key, context));
+    }
+
+    /// Ends the wait of an agent for its retry or for its provider's pause: its request is tried at once.
+    pub(super) fn retry_now(core: &mut Core, agent: AgentId) -> Option<()> {
+        if core.is_held_up(agent) {
+            let provider = &core.roster.get(agent)?.talk.endpoint.provider;
+            core.limiter.end_pause(provider, core.clock.now());
+            core.with_agent(agent, Agent::retry_now)?;
+        }
+        Some(())
+    }
+
+    /// A provider has refused the key of this run of its key command.
+    pub(super) fn on_key_refused(&mut self, core: &mut Core, agent: AgentId, provider: &str, run: u64) {
+        self.credentials.on_refused(core, agent, provider, run);
+    }
+
+    /// Keeps the connections of the agents that became idle last, and closes the others.
+    pub(super) fn keep_connection(&mut self, core: &mut Core, agent: AgentId) {
+        self.idle_connections.retain(|id| *id != agent);
+        self.idle_connections.push_back(agent);
+        let now = core.clock.now();
+        while self.idle_connections.len() > IDLE_CONNECTIONS {
+            let Some(longest) = self.idle_connections.pop_front() else { return };
+            core.with_agent(longest, |agent, _| {
+                if agent.state() == State::Idle {
+                    agent.connection().close(now);
+                }
+            });
+        }
+    }
+
+    /// Takes the answers of the system's resolver.
+    fn poll_lookups(&mut self, core: &Core) {
+        let now = core.clock.now();
+        self.lookups.retain(|_, lookup| {
+            let result = lookup.take_result();
+            let is_open = result.is_none();
+            if let Some(addresses) = result {
+                core.network.on_looked_up(lookup.host(), addresses, now);
+            }
+            is_open
+        });
+    }
+}
+
+impl Component for Dispatcher {
+    fn on_event(&mut self, event: &Event, _: &mut Core) {
+        if let Event::Removed { agent, .. } = event {
+            self.idle_connections.retain(|id| id != agent);
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.credentials.poll(core);
+        self.poll_lookups(core);
+    }
+
+    fn has_work(&self, core: &Core) -> bool {
+        self.next_in_queue(core).is_some()
+    }
+
+    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
+        let now = core.clock.now();
+        let pause = core.limiter.deadline(now, |provider| core.roster.is_awaited(provider));
+        let has_threads = self.credentials.is_running() || !self.lookups.is_empty();
+        let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
+        pause.map(|at| (at, WakeReason::Limiter)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
+    }
+}
+
+/// A trial that ended without an answer is followed by another; pauses that ended while no agent waited are forgotten.
+fn settle_pauses(core: &mut Core) {
+    let (now, roster) = (core.clock.now(), &core.roster);
+    let is_under_way = |agent| roster.get(agent).is_some_and(|agent| agent.is_under_way());
+    core.limiter.settle(now, is_under_way, |provider| roster.is_awaited(provider));
+}
