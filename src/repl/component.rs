@@ -15,6 +15,7 @@ use crate::repl::timeout::WakeReason;
 /// Whether the loop goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
+    /// It does.
     Continue,
     /// The program is to end.
     Exit,

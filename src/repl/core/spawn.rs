@@ -200,8 +200,7 @@ impl Core {
 
     /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
     pub(in crate::repl) fn spawn_summary(&mut self, agent: AgentId, system: &str, request: String) -> Option<AgentId> {
-        let mut summary = AgentFactory::summary_agent(self.roster.get(agent)?, "summary", system);
-        summary.role = Role::Summary;
+        let summary = AgentFactory::summary_agent(self.roster.get(agent)?, "summary", system);
         let (id, created_at) = (summary.id(), self.clock.unix_ms());
         self.roster.add_unlisted(summary);
         let message = Message { id: MessageId(1), body: Body::User(request), created_at };
