@@ -67,7 +67,7 @@ impl Repl {
 
     /// How many viewers are attached.
     pub fn viewers(&self) -> usize {
-        self.core.viewers.len()
+        self.core.viewers.count()
     }
 
     /// Detaches a viewer; the agent goes on, and its output is kept as before.

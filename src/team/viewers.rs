@@ -69,7 +69,7 @@ impl Viewers {
     }
 
     /// How many viewers are attached.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.open.len()
     }
 

@@ -31,6 +31,7 @@ pub(in crate::repl) enum Inherit {
     /// child does not carry out its parent's order again.
     BeforeTurn,
     /// Everything up to this message.
+    #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
     Nothing,
