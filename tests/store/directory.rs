@@ -83,7 +83,7 @@ fn a_held_store_can_be_read_but_not_written() {
     append(&writer, root, "news");
     assert_eq!(texts(&reader, root), ["news"]);
     let refused = reader.append(root, vec![user("no")], 2).unwrap_err();
-    assert!(refused.message.contains("only be read"), "{refused}");
+    assert!(refused.message.contains("the database is read-only"), "{refused}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_path_that_cannot_be_a_directory_is_an_error() {
     std::fs::write(&file, "").unwrap();
     assert!(refusal(&file).message.contains("is a file"));
     let below = file.join("deeper");
-    assert!(Store::open(&below).err().unwrap().message.contains("a file is where a directory should be"));
+    assert!(Store::open(&below).err().unwrap().message.contains("a part of the path is not a directory"));
     let dangling = dir.path().join("dangling");
     symlink(dir.path().join("nowhere"), &dangling).unwrap();
     refusal(&dangling);
