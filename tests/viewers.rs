@@ -5,14 +5,10 @@ mod library;
 mod states;
 mod streams;
 
-use polylogue::agent::FIRST_CHUNK;
-use polylogue::base::id::AgentId;
-use polylogue::domain::chunk::Position;
-use polylogue::domain::chunk::{Chunk, Numbered, Status};
-use polylogue::domain::flow::Change;
-use polylogue::repl::{Repl, ViewerId, ViewerOutput};
+use polylogue::{AgentId, Change, Chunk, Numbered, Position, Repl, Status, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{FIRST_CHUNK, Probe};
 
 /// Everything that a viewer has not read yet, as one result.
 pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {

@@ -35,7 +35,9 @@ use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
-pub use output::{FIRST_CHUNK, OUTPUT_LIMITS, Output};
+#[cfg(test)]
+pub use output::OUTPUT_LIMITS;
+pub use output::{FIRST_CHUNK, Output};
 pub use state::State;
 pub use view::View;
 pub use work::PendingQuestion;

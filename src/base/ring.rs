@@ -53,16 +53,6 @@ impl Ring {
         self.first + self.records.len() as u64
     }
 
-    /// Whether there are no records.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    /// Bytes of all contents.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Appends a record and drops the oldest ones as necessary.
     pub fn push(&mut self, tag: u8, content: &[u8]) {
         let has_space = |ring: &Self| {
@@ -171,9 +161,9 @@ mod tests {
         let mut ring = ring(100, 10);
         ring.push(0, &[0; 6]);
         ring.push(1, &[1; 4]);
-        assert_eq!((ring.first(), ring.bytes()), (100, 10));
+        assert_eq!((ring.first(), ring.bytes.len()), (100, 10));
         ring.push(2, &[2; 1]);
-        assert_eq!((ring.first(), ring.bytes()), (101, 5));
+        assert_eq!((ring.first(), ring.bytes.len()), (101, 5));
         ring.push(3, &[3; 50]);
         assert_eq!(kept(&ring), [(103, 3, vec![3; 50])]);
         ring.push(4, b"");

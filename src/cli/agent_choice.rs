@@ -44,7 +44,7 @@ impl AgentChoice {
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());
         if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
-            repl.ask(agent_id, Change::Model(model.to_owned()))?;
+            repl.apply(agent_id, Change::Model(model.to_owned()))?;
         }
         Ok(agent_id)
     }

@@ -10,8 +10,6 @@ use std::rc::Rc;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-pub use layout::DraftLayout;
-
 use crate::base::text;
 use undo::{Edit, Undo};
 

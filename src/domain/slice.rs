@@ -23,7 +23,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
 
-pub use cut::{Cut, CutPart};
+pub use cut::Cut;
 pub use summary::SYSTEM as SUMMARY_SYSTEM;
 
 /// More messages are a typing mistake, and would block all other agents.

@@ -54,12 +54,12 @@ impl Signals {
     }
 
     /// The descriptor to watch for reading.
-    pub fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.0.get_read().as_raw_fd()
     }
 
     /// The signals received since the last call.
-    pub fn take(&mut self) -> Vec<Signal> {
+    pub(crate) fn take(&mut self) -> Vec<Signal> {
         self.0.pending().map(signal_of).collect()
     }
 }

@@ -44,7 +44,7 @@ impl Repl {
     }
 
     /// How many clients are connected.
-    pub fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.server.client_count()
     }
 
@@ -97,7 +97,7 @@ impl Repl {
         if text.trim().is_empty() {
             return Err(Error::new(ErrorKind::Usage, "there is nothing to send: the text is empty"));
         }
-        self.ask(agent_id, Change::Submit(text.to_owned()))
+        self.apply(agent_id, Change::Submit(text.to_owned()))
     }
 
     /// Stops whatever this agent does. Where it does nothing, nothing happens. Running tools are told to stop: the agent is
@@ -106,7 +106,7 @@ impl Repl {
     /// # Errors
     /// There is no such agent.
     pub fn interrupt(&mut self, agent_id: AgentId) -> Result<()> {
-        self.ask(agent_id, Change::Interrupt)
+        self.apply(agent_id, Change::Interrupt)
     }
 
     /// Forgets an agent in memory, without killing it: it is there again when the store is opened the next time. Its viewers

@@ -46,8 +46,8 @@ use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
+use crate::team::ViewerId;
 use crate::team::{AgentFactory, Roster};
-pub use crate::team::{ViewerId, ViewerOutput};
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
 pub use device::{Device, RemoteTerminal};
@@ -104,12 +104,16 @@ const REQUESTS_PER_TURN: usize = 64;
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 5 } else { 4 };
 
 impl Repl {
-    /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
-    /// it, if there is one.
+    /// Loads the agents of the store; an empty store gets a first agent, the root.
     ///
     /// # Errors
     /// When the store cannot be read or the kernel gives no descriptors.
-    pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+    pub fn open(config: Config, store: Store, clock: Clock) -> Result<Self> {
+        Self::open_at(config, store, clock, None)
+    }
+
+    /// [`Repl::open`] with a terminal that shows the root.
+    pub(crate) fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
         // Who only looks may be looking at turns that another process is in the middle of.
         let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
@@ -379,27 +383,24 @@ impl Repl {
         CommandContext { terminal_infos: self.terminal_infos(at), ..self.command_context(current) }
     }
 
-    /// Everybody, to look at.
-    pub fn roster(&self) -> &Roster {
+    pub(crate) fn roster(&self) -> &Roster {
         &self.core.roster
     }
 
-    /// How many messages could not be written and will be gone after the end of the program.
+    pub(crate) fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    /// How many messages could not be stored and will be lost when the program ends.
     pub fn unsaved(&self) -> usize {
         self.core.unsaved
     }
 
-    /// The store, to look at.
-    pub fn store(&self) -> &Store {
-        &self.core.store
-    }
-
-    /// Asks the house for a change on behalf of an agent, as a command would that is typed at the terminal that has been
-    /// there longest, those left out that only watch.
+    /// Applies a change to an agent, as a command does.
     ///
     /// # Errors
-    /// When it cannot be carried out; the house is as it was.
-    pub fn ask(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
+    /// When the change cannot be applied; then nothing has changed.
+    pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
         let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
@@ -425,7 +426,7 @@ mod tests {
             ..Config::default()
         };
         let store = Store::open(directory).expect("a store");
-        Repl::open(config, store, Clock::system(), None).expect("a house")
+        Repl::open(config, store, Clock::system()).expect("a house")
     }
 
     #[test]
@@ -434,7 +435,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         repl.core.waker = Arc::new(|| {});
         let id = repl.core.roster.nth(0).unwrap();
-        repl.ask(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        repl.apply(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
         while !repl.core.roster.busy().is_empty() {
             repl.turn(Some(Duration::from_secs(20))).unwrap();
@@ -450,7 +451,7 @@ mod tests {
         let nobody_speaks = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
         repl.core.roster.with(root, |agent| agent.talk.endpoint = nobody_speaks);
         for _ in 0..70 {
-            repl.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+            repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
         for id in repl.core.roster.ids() {
             repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();

@@ -64,7 +64,7 @@ impl Terminals {
 
 impl Repl {
     /// A terminal is there from now on and looks at this agent, or at the eldest if it is gone. Drawn in the next turn.
-    pub fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
+    pub(crate) fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || self.core.roster.nth(0).expect("there is at least agent 0");
         let focus = self.core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
         let at = self.terminals.add(Terminal::new(device, focus, mode, self.core.clock.unix_ms()));
@@ -73,7 +73,7 @@ impl Repl {
     }
 
     /// A terminal is not there any more. What was typed at it stays with the agent that it looked at.
-    pub fn detach_device(&mut self, at: TerminalId) {
+    pub(crate) fn detach_device(&mut self, at: TerminalId) {
         let reader = self.reader(at);
         let Some(terminal) = self.terminals.terminals.remove(&at) else { return };
         if terminal.is_local() {
@@ -83,17 +83,17 @@ impl Repl {
     }
 
     /// The terminal that has been there longest, if there is one.
-    pub fn terminal(&mut self) -> Option<&mut Terminal> {
+    pub(crate) fn terminal(&mut self) -> Option<&mut Terminal> {
         self.terminals.iter_mut().next()
     }
 
     /// This terminal, if it is still there.
-    pub fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal> {
+    pub(crate) fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal> {
         self.terminals.get_mut(at)
     }
 
     /// All terminals, in the order in which they sat down.
-    pub fn terminal_ids(&self) -> Vec<TerminalId> {
+    pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
         self.terminals.ids()
     }
 

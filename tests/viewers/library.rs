@@ -4,19 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use polylogue::base::clock::Clock;
-use polylogue::base::error::{Error, ErrorKind};
-use polylogue::domain::chunk::Status;
-use polylogue::domain::config::Config;
-use polylogue::repl::{Repl, Turn};
-use polylogue::store::Store;
+use polylogue::{Clock, Config, Error, ErrorKind, Repl, Status, Store, Turn};
 
 use super::{all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 
 fn app() -> Repl {
     let store = Store::in_memory().expect("a store");
-    Repl::open(Config::default(), store, Clock::system(), None).expect("an open program")
+    Repl::open(Config::default(), store, Clock::system()).expect("an open program")
 }
 
 fn turn_until_idle(repl: &mut Repl) {

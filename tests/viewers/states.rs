@@ -1,13 +1,10 @@
 //! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
-use polylogue::base::error::ErrorKind;
-use polylogue::domain::chunk::Chunk;
-use polylogue::domain::chunk::Position;
-use polylogue::domain::flow::Change;
-use polylogue::domain::slice::SliceSpec;
+use polylogue::{Change, Chunk, ErrorKind, Position};
 
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, SliceSpec};
 
 /// The changes of state, in order.
 fn states(app: &mut Harness, n: usize) -> Vec<String> {

@@ -1,12 +1,11 @@
 //! Viewers of agents that stream from scripted peers: whenever they attach and detach, they read the same stream, and
 //! the agents and the store do not change.
 
-use polylogue::base::id::AgentId;
-use polylogue::domain::chunk::{Chunk, Numbered};
-use polylogue::repl::ViewerId;
+use polylogue::{AgentId, Chunk, Numbered, ViewerId};
 
 use super::{all_chunks, all_of, read_all};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::app_with_agents;
 
