@@ -24,30 +24,8 @@ impl Repl {
         }
     }
 
-    /// A terminal follows the child that was asked for there, and leaves an agent that is gone.
-    fn move_terminals(&mut self, event: &Event) {
-        match event {
-            Event::Spawned { parent, child, origin, is_announced } => {
-                let moved = self.terminals.still_at(*origin, *parent).filter(|_| self.core.config.follows_forks);
-                if let Some(at) = moved {
-                    self.bring_to_screen(at, *child);
-                } else if *is_announced {
-                    let label = self.core.roster.get(*child).map(|child| child.identity.label()).unwrap_or_default();
-                    self.core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
-                }
-            }
-            Event::Removed { agent, adopter: Some(adopter), .. } => {
-                for at in self.terminals.looking_at(&[*agent]) {
-                    self.bring_to_screen(at, *adopter);
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.events.pop_front() {
-            self.move_terminals(&event);
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -171,14 +149,14 @@ impl Repl {
     /// It cannot be carried out; the house is as it was, and the line is the person's again.
     pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
-            InputResult::Exit => return Ok(self.leave_at(origin)),
-            InputResult::Detach => self.detach_at(origin).map(|()| None)?,
+            InputResult::Exit => return Ok(self.terminals.leave(origin)),
+            InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
             InputResult::Continue(note) => note,
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
-            self.tell(origin, agent_id, LineKind::Note, &note);
+            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         Ok(Turn::Continue)
     }
@@ -186,7 +164,7 @@ impl Repl {
     pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
         let outcome = self.carry_out(origin, agent_id, change);
         if let Err(error) = &outcome {
-            self.tell(origin, agent_id, LineKind::Error, &error.message);
+            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Error, &error.message);
         }
         outcome.is_ok()
     }
@@ -208,7 +186,7 @@ impl Repl {
         if !change.is_read_only_change() {
             self.core.require_writable()?;
         }
-        if origin.terminal().is_some_and(|at| self.is_watcher(at)) && !change.is_local_to_terminal() {
+        if origin.terminal().is_some_and(|at| self.terminals.is_read_only(at)) && !change.is_local_to_terminal() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "this terminal is read-only: nothing can be sent or changed here",
@@ -228,7 +206,7 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             Change::ShowTeam => {
                 let summary = self.coordinator.summary(&self.core)?;
-                self.tell(origin, agent_id, LineKind::Note, &summary);
+                self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &summary);
                 Ok(())
             }
             #[cfg(not(feature = "coordinator"))]
@@ -275,7 +253,7 @@ impl Repl {
             return Err(agent_gone());
         }
         if let Some(at) = origin.terminal() {
-            self.bring_to_screen(at, to);
+            self.terminals.show(&mut self.core, at, to);
         }
         Ok(())
     }

@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use crate::agent::Agent;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
-use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
-use crate::repl::{Repl, Terminal, Turn};
-
-/// Within this time a second Ctrl+C leaves although agents are busy.
-const SECOND_PRESS: Duration = Duration::from_secs(2);
+use crate::repl::Repl;
+#[cfg(feature = "coordinator")]
+use crate::repl::component::Component as _;
 
 impl Repl {
     /// What stands on the screen at the start.
@@ -55,8 +53,9 @@ impl Repl {
         self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
         self.coordinator.shutdown(start);
-        // Every turn of an interrupted run brings it nearer to its end; 100 members take two turns.
-        while self.components().iter().any(|component| component.has_work(&self.core)) {
+        // Every step of an interrupted run brings it nearer to its end; 100 members take two.
+        #[cfg(feature = "coordinator")]
+        while self.coordinator.has_work(&self.core) {
             self.step_components();
         }
         for id in self.core.roster.ids() {
@@ -83,61 +82,13 @@ impl Repl {
             self.step_components();
             self.apply_effects();
         }
-        self.terminals.iter_mut().for_each(Terminal::suspend);
+        self.terminals.suspend_all();
         self.shut_down_server()
     }
 
-    /// Leaves, unless somebody is busy: then says who, and leaves at a second press. An attached terminal only goes.
-    pub(super) fn leave_or_warn(&mut self, at: TerminalId) -> Turn {
-        let now = self.core.clock.now();
-        let busy: Vec<String> =
-            self.core.roster.busy().iter().filter_map(|id| Some(self.core.roster.get(*id)?.identity.label())).collect();
-        let Some(terminal) = self.terminals.get_mut(at) else { return Turn::Continue };
-        let is_second = terminal.leaves_until.is_some_and(|until| now <= until);
-        if terminal.mode.is_attached || busy.is_empty() || is_second {
-            return self.leave_at(Origin::Terminal(at));
-        }
-        terminal.leaves_until = Some(now + SECOND_PRESS);
-        let agent_id = if busy.len() > 4 { format!("{} agents", busy.len()) } else { busy.join(", ") };
-        let verb = if busy.len() == 1 { "is" } else { "are" };
-        self.notice(at, format!("{agent_id} {verb} busy: press again within 2 s to leave"));
-        Turn::Continue
-    }
-
-    /// Somebody leaves at this terminal: an attached one is let go and everything goes on, else the program ends.
-    pub(super) fn leave_at(&mut self, origin: Origin) -> Turn {
-        match origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached) {
-            Some(terminal) => {
-                terminal.detach();
-                Turn::Continue
-            }
-            None => Turn::Exit,
-        }
-    }
-
-    /// `/detach`: the terminal is let go, and everything goes on.
-    ///
-    /// # Errors
-    /// It is the terminal of a chat that would end without it.
-    pub(super) fn detach_at(&mut self, origin: Origin) -> Result<()> {
-        let terminal =
-            origin.terminal().and_then(|at| self.terminals.get_mut(at)).filter(|terminal| terminal.mode.is_attached);
-        terminal.map(Terminal::detach).ok_or_else(|| {
-            let words = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` begins one that \
-                         goes on, and `polylogue attach` looks at it";
-            Error::new(ErrorKind::Usage, words)
-        })
-    }
-
     /// Ctrl+Z: stops the process whose terminal it is.
-    pub(super) fn suspend_at(&mut self, at: TerminalId) -> Result<()> {
-        match self.terminals.get_mut(at).filter(|terminal| terminal.mode.is_attached) {
-            Some(terminal) => {
-                terminal.wish_to_suspend();
-                Ok(())
-            }
-            None => self.suspend(),
-        }
+    pub(super) fn suspend_at(&mut self, id: TerminalId) -> Result<()> {
+        if self.terminals.suspend_remote(id) { Ok(()) } else { self.suspend() }
     }
 
     /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
@@ -146,8 +97,8 @@ impl Repl {
         if self.signals.is_none() {
             return Ok(());
         }
-        self.terminals.iter_mut().for_each(Terminal::suspend);
+        self.terminals.suspend_all();
         rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
-        self.terminals.iter_mut().try_for_each(Terminal::resume)
+        self.terminals.resume_all()
     }
 }

@@ -98,12 +98,12 @@ impl Repl {
 
     /// All agents as `/agents` lists them.
     pub(crate) fn agents(&self, current: AgentId) -> String {
-        agent_tree(&self.command_context(current))
+        agent_tree(&self.core.command_context(current, Vec::new()))
     }
 
     /// Tells whoever looks at this agent something; no model is told.
     pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
         self.core.note(agent_id, LineKind::Note, text);
-        self.render();
+        self.terminals.render(&mut self.core);
     }
 }

@@ -3,15 +3,15 @@
 
 use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::{Change, Origin};
-use crate::repl::Repl;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::load::slots;
 use crate::repl::server::MOST_CLIENTS;
+use crate::repl::{Device, Repl, Terminal, TerminalMode};
 use crate::socket::Listener;
 
 /// One of those that live, as a list tells of it.
@@ -83,7 +83,7 @@ impl Repl {
         let model = model.map(str::to_owned);
         let id = self.core.spawn(Spawn { name, model, ..Spawn::new(root, Origin::Library, Inherit::Nothing) })?;
         self.apply_effects();
-        self.render();
+        self.terminals.render(&mut self.core);
         Ok(id)
     }
 
@@ -148,5 +148,30 @@ impl Repl {
     fn is_waited_on(&self, agent_id: AgentId) -> bool {
         let helps = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
         self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(helps)
+    }
+
+    /// Attaches a terminal that shows this agent, or agent 0 if that is gone. It is drawn in the next turn.
+    pub(crate) fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
+        self.terminals.attach(&mut self.core, device, focus, mode)
+    }
+
+    /// Detaches a terminal. What was typed at it stays with the agent that it showed.
+    pub(crate) fn detach_device(&mut self, id: TerminalId) {
+        self.terminals.detach(&mut self.core, id);
+    }
+
+    /// The terminal that has been attached longest, if there is one.
+    pub(crate) fn terminal(&mut self) -> Option<&mut Terminal> {
+        self.terminals.iter_mut().next()
+    }
+
+    /// This terminal, if it is still attached.
+    pub(crate) fn terminal_at(&mut self, id: TerminalId) -> Option<&mut Terminal> {
+        self.terminals.get_mut(id)
+    }
+
+    /// All terminals in the order of attaching.
+    pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
+        self.terminals.ids()
     }
 }

@@ -10,9 +10,7 @@ mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
 mod core;
-mod device;
 mod dispatcher;
-mod draw;
 mod event;
 mod exit;
 mod export;
@@ -26,7 +24,6 @@ mod queue;
 mod requests;
 mod server;
 mod staged;
-mod terminal;
 mod terminals;
 mod timeout;
 mod tool_requests;
@@ -39,20 +36,17 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
-use crate::base::id::{AgentId, TerminalId};
-use crate::commands::CommandContext;
+use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::ViewerId;
-use crate::team::{AgentFactory, Roster};
+use crate::team::{AgentFactory, Roster, ViewerId};
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
-pub use device::{Device, RemoteTerminal};
 pub use library::AgentSummary;
-pub use terminal::{Terminal, TerminalMode, TerminalRequest};
+pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
 
@@ -101,7 +95,7 @@ const AGENTS_PER_TURN: usize = 128;
 /// Requests that are sent in one turn.
 const REQUESTS_PER_TURN: usize = 64;
 /// How many components there are, in [`Repl::split`].
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 5 } else { 4 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };
 
 impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
@@ -150,9 +144,9 @@ impl Repl {
         repl.print_welcome(root, is_fresh, &damaged, was_cut.len());
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
-            repl.attach_device(device, root, TerminalMode::default());
+            repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
         }
-        repl.render();
+        repl.terminals.render(&mut repl.core);
         Ok(repl)
     }
 
@@ -191,7 +185,7 @@ impl Repl {
         self.external.hear(&ready);
         let is_leaving = self.handle_signals(&ready)? == Turn::Exit
             || self.read_ready(&ready)? == Turn::Exit
-            || self.handle_input(&ready)? == Turn::Exit;
+            || self.handle_input()? == Turn::Exit;
         if is_leaving {
             drop(self.trace.end());
             return Ok(Turn::Exit);
@@ -210,7 +204,7 @@ impl Repl {
         self.step_components();
         self.dispatch();
         self.call_back();
-        self.render();
+        self.terminals.render(&mut self.core);
         self.publish();
         if let Some(error) = self.trace.end() {
             self.report_trace_error(&error);
@@ -220,7 +214,7 @@ impl Repl {
 
     /// Sends a bounded number of requests; the others are sent in the next turn.
     fn dispatch(&mut self) {
-        let focused: Vec<AgentId> = self.terminals.iter().map(|terminal| self.core.worker(terminal.focus)).collect();
+        let focused: Vec<AgentId> = self.terminals.focused().map(|agent| self.core.worker(agent)).collect();
         for _ in 0..REQUESTS_PER_TURN {
             if !self.dispatcher.send_next(&mut self.core, &focused) {
                 return;
@@ -231,11 +225,11 @@ impl Repl {
 
     /// Who looks on is told that the trace has ended: from now on nothing is written.
     fn report_trace_error(&mut self, error: &std::io::Error) {
-        let watched: BTreeSet<AgentId> = self.terminals.iter().map(|terminal| terminal.focus).collect();
+        let watched: BTreeSet<AgentId> = self.terminals.focused().collect();
         for focus in watched {
             self.core.note(focus, LineKind::Error, &format!("the trace ends here: {error}"));
         }
-        self.render();
+        self.terminals.render(&mut self.core);
     }
 
     /// The core and every component, in the order in which events are delivered and components are stepped.
@@ -247,6 +241,7 @@ impl Repl {
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            terminals,
             server,
             ..
         } = self;
@@ -256,6 +251,7 @@ impl Repl {
             mail_waits,
             #[cfg(feature = "coordinator")]
             coordinator,
+            terminals,
             server,
         ];
         (core, components)
@@ -268,6 +264,7 @@ impl Repl {
             &self.mail_waits,
             #[cfg(feature = "coordinator")]
             &self.coordinator,
+            &self.terminals,
             &self.server,
         ]
     }
@@ -297,9 +294,6 @@ impl Repl {
             && !self.core.reactor.is_watched(Source::Signals)
         {
             self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
-        }
-        for terminal in self.terminals.iter_mut() {
-            terminal.watch(&mut self.core.reactor)?;
         }
         let (core, components) = self.split();
         components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
@@ -359,28 +353,10 @@ impl Repl {
                 Signal::Resized => {
                     self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
                 }
-                Signal::Resume => self.terminals.iter_mut().try_for_each(Terminal::resume)?,
+                Signal::Resume => self.terminals.resume_all()?,
             }
         }
         Ok(Turn::Continue)
-    }
-
-    /// The house as a command may see it.
-    fn command_context(&self, current: AgentId) -> CommandContext<'_> {
-        let Core { store, config, clock, .. } = &self.core;
-        CommandContext {
-            roster: &self.core.roster,
-            store,
-            config,
-            current,
-            unix_ms: clock.unix_ms(),
-            terminal_infos: Vec::new(),
-        }
-    }
-
-    /// The same, asked from this terminal.
-    fn command_context_at(&self, at: TerminalId, current: AgentId) -> CommandContext<'_> {
-        CommandContext { terminal_infos: self.terminal_infos(at), ..self.command_context(current) }
     }
 
     pub(crate) fn roster(&self) -> &Roster {
@@ -404,7 +380,7 @@ impl Repl {
         let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
-        self.render();
+        self.terminals.render(&mut self.core);
         Ok(())
     }
 }

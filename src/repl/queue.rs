@@ -18,6 +18,7 @@ use crate::repl::Repl;
 use crate::repl::core::agent_gone;
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
+use crate::repl::terminals::QUEUE_ROWS;
 
 impl Repl {
     /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
@@ -36,8 +37,8 @@ impl Repl {
     pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
         let position = self.core.enqueue(origin, agent_id, &text, is_command)?;
         match self.terminals.still_at(origin, agent_id) {
-            Some(at) if is_command => self.notice(at, format!("{text} waits its turn: queued as {position}")),
-            Some(at) if position > super::draw::QUEUE_ROWS => self.notice(at, format!("queued as {position}")),
+            Some(at) if is_command => self.terminals.notify(at, format!("{text} waits its turn: queued as {position}")),
+            Some(at) if position > QUEUE_ROWS => self.terminals.notify(at, format!("queued as {position}")),
             _ => {}
         }
         self.resume(agent_id);
@@ -68,7 +69,8 @@ impl Repl {
 
     /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
     fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
-        let (result, origin) = (commands::read_queued(&next.text, &self.command_context(agent_id))?, next.origin);
+        let (result, origin) =
+            (commands::read_queued(&next.text, &self.core.command_context(agent_id, Vec::new()))?, next.origin);
         let (change, note) = match result {
             InputResult::NewState(change, note) => (Some(change), note),
             InputResult::Continue(note) => (None, note),
@@ -85,7 +87,7 @@ impl Repl {
             self.install(agent_id, staged)?;
         }
         if let Some(note) = note {
-            self.tell(origin, agent_id, LineKind::Note, &note);
+            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();

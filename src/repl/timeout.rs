@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::repl::core::activity;
-use crate::repl::{Repl, Terminal};
+use crate::repl::Repl;
 
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
@@ -62,8 +60,7 @@ impl Repl {
             || !self.core.outbox.is_empty()
             || self.has_unread_callback()
             || self.has_frames()
-            || self.components().iter().any(|component| component.has_work(&self.core))
-            || self.terminals.iter().any(Terminal::has_leftover);
+            || self.components().iter().any(|component| component.has_work(&self.core));
         if is_leftover {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }
@@ -71,10 +68,7 @@ impl Repl {
         let components = self.components();
         let components = components.iter().filter_map(|component| component.deadline(&self.core));
         let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
-        let keys = self.terminals.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
-        let spinner = self.terminals.iter().filter_map(|terminal| self.next_step(terminal, now));
-        let own = tools.into_iter().chain(keys).chain(spinner).chain(components);
-        let soonest = agent.into_iter().chain(own).min_by_key(|(at, _)| *at);
+        let soonest = agent.into_iter().chain(tools).chain(components).min_by_key(|(at, _)| *at);
         match soonest {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: WakeReason::Nothing },
@@ -84,19 +78,5 @@ impl Repl {
     /// Whether a thread works for the house, whose wake could be lost.
     fn has_threads(&self) -> bool {
         !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty()
-    }
-
-    /// When the sign of work on a terminal looks different: while it counts down, once a second. A terminal that takes
-    /// nothing is drawn when it does.
-    fn next_step(&self, terminal: &Terminal, now: Moment) -> Option<(Moment, WakeReason)> {
-        let agent =
-            self.core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
-        let worker = self.core.worker(agent.id());
-        let gate = self.core.gate_of(worker);
-        let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
-        Some(match countdown {
-            Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
-            None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
-        })
     }
 }

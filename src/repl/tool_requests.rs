@@ -47,7 +47,7 @@ impl Repl {
             }
             ToolRequest::CheckMail => self.list_mail(agent_id),
             ToolRequest::ReadMail(id) => self.read_mail(agent_id, id),
-            ToolRequest::Agents => Ok(commands::agent_tree(&self.command_context(agent_id))),
+            ToolRequest::Agents => Ok(commands::agent_tree(&self.core.command_context(agent_id, Vec::new()))),
             ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
         }
     }
@@ -72,7 +72,7 @@ impl Repl {
     /// An agent's mail, one line per message.
     pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
         let mail = self.core.store.mail(agent_id, None)?;
-        Ok(commands::mail_lines(&self.command_context(agent_id), &mail))
+        Ok(commands::mail_lines(&self.core.command_context(agent_id, Vec::new()), &mail))
     }
 
     /// The `fork` tool: the child starts at once, and no terminal moves.

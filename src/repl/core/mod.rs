@@ -19,6 +19,7 @@ use crate::agent::{Agent, Context, Outbox, Wake};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, Settings};
 use crate::domain::scrollback::LineKind;
@@ -110,6 +111,18 @@ impl Core {
         let outcome = work(self);
         self.store.end(outcome.is_ok())?;
         outcome
+    }
+
+    /// What commands read. `terminals` are empty for one that is not typed at a terminal.
+    pub(super) fn command_context(&self, current: AgentId, terminals: Vec<TerminalInfo>) -> CommandContext<'_> {
+        CommandContext {
+            roster: &self.roster,
+            store: &self.store,
+            config: &self.config,
+            current,
+            unix_ms: self.clock.unix_ms(),
+            terminal_infos: terminals,
+        }
     }
 
     /// The name of an agent, or its id; of one that is dead too.

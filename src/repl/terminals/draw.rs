@@ -10,30 +10,29 @@
 //!   model            tokens       status line
 //! ```
 
-mod painter;
-
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
+use crate::repl::core::Core;
 use crate::repl::core::activity;
+use crate::repl::terminals::painter::{Painter, Surroundings};
+use crate::repl::terminals::{Terminals, leave_view};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
-use painter::{Painter, Surroundings};
 
 /// Messages that are read from the store at a time, for the screen.
 const OLDER_MESSAGES: usize = 200;
 /// Queued texts that are shown.
-pub(super) const QUEUE_ROWS: usize = 3;
+pub(in crate::repl) const QUEUE_ROWS: usize = 3;
 /// On fewer rows than this a question cannot be shown so that it could be answered.
 const ROWS_TO_ASK: u16 = 8;
 /// The same for columns.
 const COLUMNS_TO_ASK: u16 = 20;
 /// Columns on the left that tell who speaks.
-const GUTTER: u16 = 2;
+pub(super) const GUTTER: u16 = 2;
 
 /// Everything that the last frame depended on: if it is the same, so is the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct VisibleState {
+pub(in crate::repl) struct VisibleState {
     focus: AgentId,
     size: (u16, u16),
     revision: u64,
@@ -51,74 +50,75 @@ pub(super) struct VisibleState {
 
 impl VisibleState {
     /// Whether this question of this agent was to be seen.
-    pub(super) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
+    pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
         self.focus == agent_id && self.question == Some(question)
     }
 }
 
 /// Whether a question can be shown so that it could be answered.
-fn is_large_enough_to_ask((columns, rows): (u16, u16)) -> bool {
+pub(super) fn is_large_enough_to_ask((columns, rows): (u16, u16)) -> bool {
     columns >= COLUMNS_TO_ASK && rows >= ROWS_TO_ASK
 }
 
 /// The columns that text of the conversation has on a terminal of this width.
-pub(super) fn text_width(columns: u16) -> u16 {
+pub(in crate::repl) fn text_width(columns: u16) -> u16 {
     columns.saturating_sub(GUTTER).max(1)
 }
 
-impl Repl {
+impl Terminals {
     /// Draws on each terminal the agent that it looks at, if what can be seen of it there has changed.
-    pub(super) fn render(&mut self) {
-        let terminals = self.terminals.ids();
+    pub(in crate::repl) fn render(&mut self, core: &mut Core) {
+        let terminals = self.ids();
         // What one of them has no room for is added to the text of all of them, so before any is drawn.
-        terminals.iter().for_each(|at| self.show_question_detail(*at));
-        terminals.iter().for_each(|at| self.draw(*at));
+        terminals.iter().for_each(|at| self.show_question_detail(core, *at));
+        terminals.iter().for_each(|at| self.draw(core, *at));
     }
 
     /// What of a question does not fit this terminal stands in the text, once, where it can be read on any.
-    fn show_question_detail(&mut self, at: TerminalId) {
-        let question = |repl: &Self| {
-            let agent = repl.core.roster.get(repl.terminals.get(at)?.focus)?;
+    fn show_question_detail(&mut self, core: &mut Core, at: TerminalId) {
+        let question = |terminals: &Self, core: &Core| {
+            let agent = core.roster.get(terminals.get(at)?.focus)?;
             agent.question().filter(|asked| !agent.view.shows_question_detail(asked.number)).cloned()
         };
-        let Some((asked, seen)) = question(self).and_then(|asked| Some((asked, self.look_if_due(at)?))) else { return };
+        let Some((asked, seen)) = question(self, core).and_then(|asked| Some((asked, self.look_if_due(core, at)?)))
+        else {
+            return;
+        };
         let is_whole = self
-            .painter(at, &seen)
-            .is_none_or(|painter| self.core.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
+            .painter(core, at, &seen)
+            .is_none_or(|painter| core.roster.get(seen.focus).is_none_or(|agent| painter.paint(agent).is_whole));
         if !is_whole {
-            self.core
-                .roster
-                .with(seen.focus, |agent| agent.view.show_question_detail(asked.number, &asked.question.detail));
+            core.roster.with(seen.focus, |agent| agent.view.show_question_detail(asked.number, &asked.question.detail));
         }
     }
 
-    fn draw(&mut self, at: TerminalId) {
-        let Some(seen) = self.look_if_due(at) else { return };
+    fn draw(&mut self, core: &mut Core, at: TerminalId) {
+        let Some(seen) = self.look_if_due(core, at) else { return };
         let painted =
-            self.painter(at, &seen).zip(self.core.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
-        let (Some(painted), Some(terminal)) = (painted, self.terminals.get_mut(at)) else { return };
+            self.painter(core, at, &seen).zip(core.roster.get(seen.focus)).map(|(painter, agent)| painter.paint(agent));
+        let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let focus = seen.focus;
         terminal.text_rows = painted.frame.scrolling_rows;
         terminal.shows_whole_question = painted.is_whole;
         terminal.seen = Some(seen);
-        terminal.drawn_at = self.core.clock.now();
+        terminal.drawn_at = core.clock.now();
         terminal.show(&painted.frame);
-        self.settle_view(at, focus);
+        self.settle_view(core, at, focus);
     }
 
     /// Who sees the end of the text on all their screens goes on to see it as it grows.
-    fn settle_view(&mut self, at: TerminalId, focus: AgentId) {
+    fn settle_view(&self, core: &mut Core, at: TerminalId, focus: AgentId) {
         let reader = self.reader(at);
         let is_other = |one: &TerminalId| self.reader(*one) == reader;
-        let terminals = self.terminals.looking_at(&[focus]);
-        let screens = terminals.into_iter().filter(is_other).filter_map(|one| self.terminals.get(one));
+        let terminals = self.looking_at(&[focus]);
+        let screens = terminals.into_iter().filter(is_other).filter_map(|one| self.get(one));
         let screens: Vec<(u16, u16)> =
             screens.map(|terminal| (text_width(terminal.size.0), terminal.text_rows)).collect();
-        self.core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
+        core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
     }
 
-    fn painter(&self, at: TerminalId, seen: &VisibleState) -> Option<Painter<'_>> {
-        let terminal = self.terminals.get(at)?;
+    fn painter(&self, core: &Core, at: TerminalId, seen: &VisibleState) -> Option<Painter<'_>> {
+        let terminal = self.get(at)?;
         Some(Painter {
             size: seen.size,
             spinner: seen.spinner,
@@ -126,26 +126,26 @@ impl Repl {
             // Whoever only watches sees what the others type until they type something themselves.
             draft: (!terminal.own_draft.is_empty()).then_some(&terminal.own_draft),
             reader: self.reader(at),
-            screen_info: self.screen_info(seen.focus, terminal.mode.is_read_only),
-            activity: self.core.activity(seen.focus, true),
+            screen_info: Self::screen_info(core, seen.focus, terminal.mode.is_read_only),
+            activity: core.activity(seen.focus, true),
         })
     }
 
     /// What is to be seen at a terminal, if it differs from what it shows. One that takes nothing now gets it later.
-    fn look_if_due(&mut self, at: TerminalId) -> Option<VisibleState> {
-        let seen = self.look(at)?;
-        let terminal = self.terminals.get_mut(at)?;
+    fn look_if_due(&mut self, core: &Core, at: TerminalId) -> Option<VisibleState> {
+        let seen = self.look(core, at)?;
+        let terminal = self.get_mut(at)?;
         let is_stale = terminal.seen.as_ref() != Some(&seen);
         terminal.is_behind = is_stale && !terminal.is_ready();
         (is_stale && !terminal.is_behind).then_some(seen)
     }
 
-    fn look(&self, at: TerminalId) -> Option<VisibleState> {
-        let terminal = self.terminals.get(at)?;
-        let agent = self.core.roster.get(terminal.focus)?;
-        let (now, worker) = (self.core.clock.now(), self.core.worker(terminal.focus));
-        let gate = self.core.gate_of(worker);
-        let countdown = self.core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+    fn look(&self, core: &Core, at: TerminalId) -> Option<VisibleState> {
+        let terminal = self.get(at)?;
+        let agent = core.roster.get(terminal.focus)?;
+        let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
+        let gate = core.gate_of(worker);
+        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
             Some(at) => activity::seconds_left(at, now).into(),
@@ -163,61 +163,58 @@ impl Repl {
             own: terminal.revision,
             spinner: moved.map_or(step, |seen| seen.spinner),
             notice: terminal.notice.clone(),
-            agents: self.core.roster.len(),
-            at_work: self.core.roster.at_work().len(),
-            asking: self.core.roster.asking().iter().copied().collect(),
-            place: self.core.roster.place_in_send_queue(worker),
+            agents: core.roster.len(),
+            at_work: core.roster.at_work().len(),
+            asking: core.roster.asking().iter().copied().collect(),
+            place: core.roster.place_in_send_queue(worker),
             gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
         })
     }
 
     /// Puts an agent on the screen of a terminal: a change of pointer. What is stored of it is read when it is first shown.
-    pub(super) fn bring_to_screen(&mut self, at: TerminalId, id: AgentId) {
+    pub(in crate::repl) fn show(&mut self, core: &mut Core, at: TerminalId, id: AgentId) {
         let reader = self.reader(at);
-        let Some(terminal) = self.terminals.get_mut(at) else { return };
+        let Some(terminal) = self.get_mut(at) else { return };
         let left = std::mem::replace(&mut terminal.focus, id);
         terminal.recalled = None;
         if left != id {
-            self.leave_view(reader, left);
+            leave_view(core, reader, left);
         }
-        if self.core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
-            let typed = self.core.store.draft(id).unwrap_or_default();
-            self.core.roster.with(id, |agent| agent.view.show_first(&typed));
-            self.show_older(id);
+        if core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
+            let typed = core.store.draft(id).unwrap_or_default();
+            core.roster.with(id, |agent| agent.view.show_first(&typed));
+            Self::show_older(core, id);
         }
     }
 
     /// Reads the next older messages into the scrollback.
-    pub(super) fn show_older(&mut self, id: AgentId) {
-        let Some(before) = self.core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
-        match self.core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => {
-                self.core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default()
-            }
-            Err(error) => self.core.note(id, LineKind::Error, &error.message),
+    pub(in crate::repl) fn show_older(core: &mut Core, id: AgentId) {
+        let Some(before) = core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
+        match core.store.tail(id, before, OLDER_MESSAGES) {
+            Ok(older) => core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Err(error) => core.note(id, LineKind::Error, &error.message),
         }
     }
 
     /// What the separator tells of the others.
-    fn screen_info(&self, id: AgentId, is_watched: bool) -> Surroundings {
-        let parent = self.core.roster.parent(id);
+    fn screen_info(core: &Core, id: AgentId, is_watched: bool) -> Surroundings {
+        let parent = core.roster.parent(id);
         let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|one| **one != id).count();
         Surroundings {
-            parent: parent.and_then(|parent| self.core.roster.get(parent)).map(|parent| parent.identity.label()),
-            siblings: parent.map_or(0, |parent| self.core.roster.children(parent).count().saturating_sub(1)),
-            children: self.core.roster.children(id).count(),
-            at_work: others(self.core.roster.at_work()),
-            asking: self
-                .core
+            parent: parent.and_then(|parent| core.roster.get(parent)).map(|parent| parent.identity.label()),
+            siblings: parent.map_or(0, |parent| core.roster.children(parent).count().saturating_sub(1)),
+            children: core.roster.children(id).count(),
+            at_work: others(core.roster.at_work()),
+            asking: core
                 .roster
                 .asking()
                 .iter()
                 .filter(|one| **one != id)
-                .filter_map(|one| self.core.roster.get(*one))
+                .filter_map(|one| core.roster.get(*one))
                 .map(|agent| agent.identity.label())
                 .collect(),
-            is_read_only: is_watched || self.core.store.is_read_only(),
+            is_read_only: is_watched || core.store.is_read_only(),
         }
     }
 }

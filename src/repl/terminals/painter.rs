@@ -1,12 +1,12 @@
 //! Paints an agent: from what is known of it to the rows of a frame. It reads and never decides.
 
-use super::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
+use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 
 /// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;

@@ -9,8 +9,8 @@ use crate::base::id::AgentId;
 use crate::domain::draft::Draft;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
-use crate::reactor::{Reactor, Source};
-use crate::repl::device::{Device, RemoteTerminal};
+use crate::reactor::{Reactor, Ready, Source};
+use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::terminal::clipboard;
 use crate::terminal::keys::KeyDecoder;
 use crate::terminal::screen::Screen;
@@ -46,29 +46,29 @@ pub struct Terminal {
     pub focus: AgentId,
     /// Columns and rows.
     pub size: (u16, u16),
-    pub(super) mode: TerminalMode,
+    pub(in crate::repl) mode: TerminalMode,
     /// When it sat down, in milliseconds since 1970.
-    pub(super) since: i64,
+    pub(in crate::repl) since: i64,
     /// What is typed here and concerns nobody else: only where the seat is read-only.
-    pub(super) own_draft: Draft,
+    pub(in crate::repl) own_draft: Draft,
     /// Changes with all that can be seen here and belongs to this seat alone.
-    pub(super) revision: u64,
+    pub(in crate::repl) revision: u64,
     /// What the last frame showed.
-    pub(super) seen: Option<super::draw::VisibleState>,
+    pub(in crate::repl) seen: Option<crate::repl::terminals::draw::VisibleState>,
     /// When the last frame was drawn.
-    pub(super) drawn_at: Moment,
+    pub(in crate::repl) drawn_at: Moment,
     /// The newest frame was not drawn: the terminal took nothing.
-    pub(super) is_behind: bool,
+    pub(in crate::repl) is_behind: bool,
     /// Until when a second Ctrl+C leaves.
-    pub(super) leaves_until: Option<Moment>,
+    pub(in crate::repl) leaves_until: Option<Moment>,
     /// A word that stands above the input until the next key.
-    pub(super) notice: Option<String>,
+    pub(in crate::repl) notice: Option<String>,
     /// Rows of the scrolling part in the last frame.
-    pub(super) text_rows: u16,
+    pub(in crate::repl) text_rows: u16,
     /// Where the person stands in the history of inputs, counted from the newest.
-    pub(super) recalled: Option<usize>,
+    pub(in crate::repl) recalled: Option<usize>,
     /// Nothing of the question in the last frame was left out.
-    pub(super) shows_whole_question: bool,
+    pub(in crate::repl) shows_whole_question: bool,
     device: Device,
     keys: KeyDecoder,
     screen: Screen,
@@ -84,7 +84,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Sits down at a device and looks at an agent.
-    pub(super) fn new(device: Device, focus: AgentId, mode: TerminalMode, unix_ms: i64) -> Self {
+    pub(in crate::repl) fn new(device: Device, focus: AgentId, mode: TerminalMode, unix_ms: i64) -> Self {
         let screen = Screen::new(device.palette());
         let mut terminal = Self {
             focus,
@@ -147,12 +147,12 @@ impl Terminal {
     }
 
     /// Whether it is the terminal of this process.
-    pub(super) fn is_local(&self) -> bool {
+    pub(in crate::repl) fn is_local(&self) -> bool {
         matches!(self.device, Device::Terminal(_))
     }
 
     /// Registers the terminal, for writing only while the screen has not taken everything.
-    pub(super) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
+    pub(in crate::repl) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
         let Device::Terminal(tty) = &self.device else { return Ok(()) };
         let wants = tty.has_backlog();
         if !reactor.is_watched(Source::Terminal) || wants {
@@ -161,8 +161,39 @@ impl Terminal {
         Ok(())
     }
 
+    /// Takes up a new size, sends what was not taken before, and reads keys; they are acted on later, one by one.
+    pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
+        self.begin_turn();
+        if self.is_resized() {
+            self.measure();
+        }
+        let is_local = self.is_local();
+        let mut own =
+            ready.iter().filter(|ready| is_local && ready.source == Source::Terminal).map(|one| one.readiness);
+        if own.clone().any(|readiness| readiness.writable) {
+            self.flush();
+        }
+        let is_ready = own.any(|readiness| readiness.readable);
+        let is_due = self.key_deadline().is_some_and(|at| at <= now);
+        if is_ready || is_due || self.has_input() {
+            self.read_keys(now)?;
+            if is_local {
+                reactor.rearm(Source::Terminal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up what a client has sent: another size, and keys.
+    pub(in crate::repl) fn read_remote(&mut self, now: Moment) -> Result<()> {
+        if self.is_resized() {
+            self.measure();
+        }
+        if self.has_input() { self.read_keys(now) } else { Ok(()) }
+    }
+
     /// Reads a bounded number of bytes and decodes them; nothing while keys wait that were decoded before.
-    pub(super) fn read_keys(&mut self, now: Moment) -> Result<()> {
+    pub(in crate::repl) fn read_keys(&mut self, now: Moment) -> Result<()> {
         if self.has_keys() {
             self.is_read_whole = false;
             return Ok(());
@@ -188,37 +219,37 @@ impl Terminal {
     }
 
     /// Whether this question of this agent was in the last frame.
-    pub(super) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
+    pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen.has_shown(agent_id, question))
     }
 
     /// Whether the terminal of this process has hung up.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(in crate::repl) fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     /// Another turn has begun: as many keys as in any may ask for something.
-    pub(super) fn begin_turn(&mut self) {
+    pub(in crate::repl) fn begin_turn(&mut self) {
         self.acts = 0;
     }
 
     /// A key has asked for something of the house.
-    pub(super) fn count_act(&mut self) {
+    pub(in crate::repl) fn count_act(&mut self) {
         self.acts += 1;
     }
 
     /// The next key, if this turn has room for it.
-    pub(super) fn next_key(&mut self) -> Option<Key> {
+    pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
         if self.is_detached || self.acts >= ACTS_PER_TURN { None } else { self.keys.next() }
     }
 
     /// Whether keys wait for the next turn.
-    pub(super) fn has_keys(&self) -> bool {
+    pub(in crate::repl) fn has_keys(&self) -> bool {
         !self.is_detached && self.keys.has_next()
     }
 
     /// When bytes that may be the beginning of a key are one.
-    pub(super) fn key_deadline(&self) -> Option<Moment> {
+    pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
         self.keys.deadline().filter(|_| !self.is_detached)
     }
 
@@ -228,34 +259,34 @@ impl Terminal {
     }
 
     /// Whether there is something to read without waiting: bytes that were not looked at, or a hang-up.
-    pub(super) fn has_input(&self) -> bool {
+    pub(in crate::repl) fn has_input(&self) -> bool {
         let is_typed = matches!(&self.device, Device::Remote(remote) if !remote.input.is_empty());
         !self.is_detached && (self.is_gone || !self.is_read_whole || is_typed || self.has_keys())
     }
 
     /// Whether there is something to do at once: to read, or to draw.
-    pub(super) fn has_leftover(&self) -> bool {
+    pub(in crate::repl) fn has_leftover(&self) -> bool {
         self.has_input() || self.is_ready() && (self.is_behind || self.seen.is_none() || self.is_resized())
     }
 
     /// Its owner has given it another size.
-    pub(super) fn is_resized(&self) -> bool {
+    pub(in crate::repl) fn is_resized(&self) -> bool {
         matches!(&self.device, Device::Remote(remote) if remote.size != self.size)
     }
 
     /// Asks for the size and draws everything anew.
-    pub(super) fn measure(&mut self) {
+    pub(in crate::repl) fn measure(&mut self) {
         self.size = self.device.size(self.size);
         self.redraw();
     }
 
     /// Whether a frame may be drawn now.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(in crate::repl) fn is_ready(&self) -> bool {
         !self.is_detached && self.device.takes_more()
     }
 
     /// Sends what changed, as far as the terminal takes it.
-    pub(super) fn show(&mut self, frame: &Frame) {
+    pub(in crate::repl) fn show(&mut self, frame: &Frame) {
         match &mut self.device {
             Device::Terminal(tty) => {
                 self.drawn.clear();
@@ -268,7 +299,7 @@ impl Terminal {
     }
 
     /// Puts a text into the clipboard of the terminal.
-    pub(super) fn copy(&mut self, text: &str) -> Result<()> {
+    pub(in crate::repl) fn copy(&mut self, text: &str) -> Result<()> {
         let sequence = clipboard::sequence(text, self.device.is_in_tmux()).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let words = format!("{have} bytes are more than terminals take ({most}): /export writes a file instead");
@@ -286,20 +317,20 @@ impl Terminal {
     }
 
     /// Sends what the terminal did not take before. One that takes nothing any more has hung up.
-    pub(super) fn flush(&mut self) {
+    pub(in crate::repl) fn flush(&mut self) {
         if let Device::Terminal(tty) = &mut self.device {
             self.is_gone |= tty.flush().is_err();
         }
     }
 
     /// The person goes, and nothing ends with that.
-    pub(super) fn detach(&mut self) {
+    pub(in crate::repl) fn detach(&mut self) {
         self.is_detached = true;
         self.wishes.push(TerminalRequest::Detach);
     }
 
     /// Asks its owner to stop the terminal's process.
-    pub(super) fn wish_to_suspend(&mut self) {
+    pub(in crate::repl) fn wish_to_suspend(&mut self) {
         // One that has not stopped yet stops once, however often it was told to.
         if !self.wishes.contains(&TerminalRequest::Suspend) {
             self.wishes.push(TerminalRequest::Suspend);
@@ -307,14 +338,14 @@ impl Terminal {
     }
 
     /// Leaves the terminal as it was found; if it is gone, there is nothing to leave and nobody to be told.
-    pub(super) fn suspend(&mut self) {
+    pub(in crate::repl) fn suspend(&mut self) {
         if let Device::Terminal(tty) = &mut self.device {
             drop(tty.leave());
         }
     }
 
     /// Takes the terminal again.
-    pub(super) fn resume(&mut self) -> Result<()> {
+    pub(in crate::repl) fn resume(&mut self) -> Result<()> {
         if let Device::Terminal(tty) = &mut self.device {
             tty.enter()?;
             self.measure();

@@ -1,0 +1,213 @@
+//! The attached terminals: keys to acts, the agent that each shows, frames.
+//!
+//! Focus, size and notice belong to a terminal; draft and scroll position to the agent, except on a read-only terminal,
+//! which has its own.
+
+mod bindings;
+mod device;
+mod draw;
+mod input;
+mod leaving;
+mod painter;
+mod terminal;
+
+use std::collections::BTreeMap;
+
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::{AgentId, TerminalId};
+use crate::commands::TerminalInfo;
+use crate::domain::flow::Origin;
+use crate::domain::scrollback::LineKind;
+use crate::domain::scrollback::Reader;
+use crate::reactor::{Reactor, Ready, Source};
+use crate::repl::component::Component;
+use crate::repl::core::{Core, activity};
+use crate::repl::event::Event;
+use crate::repl::timeout::{SPINNER_STEP, WakeReason};
+pub use device::{Device, RemoteTerminal};
+pub(super) use draw::QUEUE_ROWS;
+pub(super) use input::Act;
+pub use terminal::{Terminal, TerminalMode, TerminalRequest};
+
+/// In the order of attaching.
+#[derive(Default)]
+pub(super) struct Terminals {
+    terminals: BTreeMap<TerminalId, Terminal>,
+    /// How many have ever been attached.
+    count: u64,
+}
+
+impl Terminals {
+    fn add(&mut self, terminal: Terminal) -> TerminalId {
+        self.count += 1;
+        let id = TerminalId(self.count);
+        self.terminals.insert(id, terminal);
+        id
+    }
+
+    pub(super) fn get(&self, id: TerminalId) -> Option<&Terminal> {
+        self.terminals.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: TerminalId) -> Option<&mut Terminal> {
+        self.terminals.get_mut(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Terminal> {
+        self.terminals.values()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Terminal> {
+        self.terminals.values_mut()
+    }
+
+    pub(super) fn ids(&self) -> Vec<TerminalId> {
+        self.terminals.keys().copied().collect()
+    }
+
+    /// The one that has been there longest of those that do more than watch.
+    pub(super) fn first_taking_part(&self) -> Option<TerminalId> {
+        self.terminals.iter().find(|(_, terminal)| !terminal.mode.is_read_only).map(|(id, _)| *id)
+    }
+
+    /// Which of them look at one of these agents.
+    pub(super) fn looking_at(&self, agents: &[AgentId]) -> Vec<TerminalId> {
+        self.terminals.iter().filter(|(_, terminal)| agents.contains(&terminal.focus)).map(|(id, _)| *id).collect()
+    }
+
+    /// Whoever asked for something, if that terminal is there and still looks at this agent.
+    pub(super) fn still_at(&self, origin: Origin, agent: AgentId) -> Option<TerminalId> {
+        origin.terminal().filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
+    }
+}
+
+impl Terminals {
+    /// Attaches a terminal that shows this agent, or agent 0 if that is gone. It is drawn in the next turn.
+    pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
+        let eldest = || core.roster.nth(0).expect("there is at least agent 0");
+        let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
+        let id = self.add(Terminal::new(device, focus, mode, core.clock.unix_ms()));
+        self.show(core, id, focus);
+        id
+    }
+
+    /// Forgets a terminal. What was typed at it stays with the agent that it showed.
+    pub(super) fn detach(&mut self, core: &mut Core, id: TerminalId) {
+        let reader = self.reader(id);
+        let Some(terminal) = self.terminals.remove(&id) else { return };
+        if terminal.is_local() {
+            core.reactor.unwatch(Source::Terminal);
+        }
+        leave_view(core, reader, terminal.focus);
+    }
+
+    pub(super) fn is_read_only(&self, id: TerminalId) -> bool {
+        self.get(id).is_some_and(|terminal| terminal.mode.is_read_only)
+    }
+
+    /// Whose scroll position this terminal moves.
+    fn reader(&self, id: TerminalId) -> Reader {
+        if self.is_read_only(id) { Reader::Watcher(id.0) } else { Reader::Shared }
+    }
+
+    /// The terminals as commands see them, asked from one of them.
+    pub(super) fn infos(&self, origin: TerminalId) -> Vec<TerminalInfo> {
+        let info = |(id, terminal): (&TerminalId, &Terminal)| TerminalInfo {
+            number: id.0,
+            since: terminal.since,
+            size: terminal.size,
+            focus: terminal.focus,
+            is_read_only: terminal.mode.is_read_only,
+            is_origin: *id == origin,
+        };
+        self.terminals.iter().map(info).collect()
+    }
+
+    /// Shows a text above the input of this terminal until the next key there.
+    pub(super) fn notify(&mut self, id: TerminalId, text: String) {
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.notice = Some(text);
+        }
+    }
+
+    /// Shows the result of a change: in the agent's text, or on a read-only terminal there alone.
+    pub(super) fn tell(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
+        match origin.terminal().filter(|id| self.is_read_only(*id)) {
+            Some(id) => self.notify(id, text.to_owned()),
+            None => core.note(agent, kind, text),
+        }
+    }
+
+    /// The agents that are on a screen.
+    pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
+        self.iter().map(|terminal| terminal.focus)
+    }
+
+    /// When the sign of work on a terminal looks different: once a second while it counts down. A terminal that takes no
+    /// output is drawn when it does.
+    fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
+        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
+        let worker = core.worker(agent.id());
+        let gate = core.gate_of(worker);
+        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        Some(match countdown {
+            Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
+            None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
+        })
+    }
+}
+
+impl Component for Terminals {
+    fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
+        self.iter_mut().try_for_each(|terminal| terminal.watch(reactor))
+    }
+
+    fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
+        let now = core.clock.now();
+        self.iter_mut().try_for_each(|terminal| terminal.on_ready(ready, &mut core.reactor, now))
+    }
+
+    /// A terminal follows the child that was asked for there, and leaves an agent that is gone.
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::Spawned { parent, child, origin, is_announced } => {
+                let moved = self.still_at(*origin, *parent).filter(|_| core.config.follows_forks);
+                if let Some(id) = moved {
+                    self.show(core, id, *child);
+                } else if *is_announced {
+                    let label = core.label_of(*child);
+                    core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
+                }
+            }
+            Event::Removed { agent, adopter: Some(adopter), .. } => {
+                for id in self.looking_at(&[*agent]) {
+                    self.show(core, id, *adopter);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_work(&self, _: &Core) -> bool {
+        self.iter().any(Terminal::has_leftover)
+    }
+
+    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
+        let now = core.clock.now();
+        let keys = self.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
+        let steps = self.iter().filter_map(|terminal| Self::next_step(terminal, core, now));
+        keys.chain(steps).min_by_key(|(at, _)| *at)
+    }
+}
+
+/// A terminal no longer shows this agent: what was typed there is stored, and the position of a read-only terminal is
+/// forgotten.
+fn leave_view(core: &mut Core, reader: Reader, agent: AgentId) {
+    match reader {
+        Reader::Shared => core.save_draft(agent),
+        Reader::Watcher(_) => {
+            core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+        }
+    }
+}
