@@ -3,15 +3,13 @@
 
 #![allow(missing_docs)]
 
+use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::chunk::Position;
 use crate::domain::config::Config;
 use crate::repl::Repl;
-#[cfg(feature = "coordinator")]
-use crate::repl::RunId;
 use crate::store::Store;
-use crate::team::{Roster, ViewerId};
+use crate::team::Roster;
 
 pub use crate::agent::{Agent, FIRST_CHUNK, State, Wait};
 pub use crate::base::clock::Moment;
@@ -33,7 +31,6 @@ pub use crate::team::coordinator::aggregate::aggregate;
 pub use crate::team::coordinator::health::{Breaker, Health};
 pub use crate::terminal::keys::KeyDecoder;
 pub use crate::terminal::screen::{Palette, Screen};
-pub use crate::{Clock, MailId, SliceSpec, ToolResult, Usage};
 
 pub mod config {
     pub use crate::cli::config::{Diagnostics, examine};
@@ -87,15 +84,11 @@ pub trait Probe: Sized {
     fn viewers(&self) -> usize;
     /// How many clients are connected.
     fn clients(&self) -> usize;
-    fn epoch(&self) -> &str;
-    fn place_of(&self, viewer: ViewerId) -> Option<Position>;
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
     fn detach_device(&mut self, at: TerminalId);
     fn terminal(&mut self) -> Option<&mut Terminal>;
     fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal>;
     fn terminal_ids(&self) -> Vec<TerminalId>;
-    #[cfg(feature = "coordinator")]
-    fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)>;
     #[cfg(feature = "coordinator")]
     fn health(&self) -> &Health;
 }
@@ -125,14 +118,6 @@ impl Probe for Repl {
         Repl::clients(self)
     }
 
-    fn epoch(&self) -> &str {
-        Repl::epoch(self)
-    }
-
-    fn place_of(&self, viewer: ViewerId) -> Option<Position> {
-        Repl::place_of(self, viewer)
-    }
-
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         Repl::attach_device(self, device, focus, mode)
     }
@@ -151,11 +136,6 @@ impl Probe for Repl {
 
     fn terminal_ids(&self) -> Vec<TerminalId> {
         Repl::terminal_ids(self)
-    }
-
-    #[cfg(feature = "coordinator")]
-    fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
-        Repl::active_members(self, run)
     }
 
     #[cfg(feature = "coordinator")]

@@ -3,12 +3,12 @@
 
 mod waiting;
 
-use polylogue::Change;
+use polylogue::{Change, MailId};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::mail::LONGEST;
-use crate::support::internals::{MailId, Probe, State};
+use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{
     accept_by_text, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then,

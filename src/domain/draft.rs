@@ -45,11 +45,6 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// An empty draft.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The text as edited: a folded paste is one private character. See [`Draft::expanded`].
     pub fn text(&self) -> &str {
         &self.text

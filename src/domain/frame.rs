@@ -56,9 +56,7 @@ pub enum Color {
     Green,
     Yellow,
     Blue,
-    Magenta,
     Cyan,
-    Grey,
 }
 
 impl Row {

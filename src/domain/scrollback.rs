@@ -89,26 +89,6 @@ struct Open {
 }
 
 impl Scrollback {
-    /// An empty scrollback.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The number of logical lines.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether there is no line.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// Removes all text and scroll positions.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Adds a complete block. Newlines around it are dropped; an empty block is not added.
     pub fn push(&mut self, kind: LineKind, text: &str) {
         self.close();
@@ -168,7 +148,7 @@ impl Scrollback {
 
     /// Prepends older blocks, given oldest first. Scroll positions are kept.
     pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
-        let mut front = Self::new();
+        let mut front = Self::default();
         for (kind, text) in older {
             front.push(kind, &text);
         }

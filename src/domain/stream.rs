@@ -56,11 +56,6 @@ impl StreamEvent {
             Self::Signature(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
         }
     }
-
-    /// Whether it carries no text and no arguments.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// Why a model stopped.

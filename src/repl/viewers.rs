@@ -15,7 +15,7 @@ pub type OnChunks = Box<dyn FnMut(&ViewerOutput) -> Result<()>>;
 
 impl Repl {
     /// Names this process among all that have numbered chunks: a number means nothing in another one.
-    pub(crate) fn epoch(&self) -> &str {
+    pub fn epoch(&self) -> &str {
         self.core.viewers.epoch()
     }
 
@@ -60,7 +60,7 @@ impl Repl {
     }
 
     /// Where this viewer goes on, for [`Repl::attach`]; none if it is not attached.
-    pub(crate) fn place_of(&self, viewer: ViewerId) -> Option<Position> {
+    pub fn position(&self, viewer: ViewerId) -> Option<Position> {
         let number = self.core.viewers.next(viewer)?;
         Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }

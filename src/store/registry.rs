@@ -61,6 +61,7 @@ pub enum Found {
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system FROM agents";
 
+#[doc(hidden)]
 impl Store {
     /// The running agents, in order of creation.
     ///
@@ -122,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn last_addressed(&self) -> Result<Option<AgentId>> {
+    pub(crate) fn last_addressed(&self) -> Result<Option<AgentId>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";

@@ -57,12 +57,13 @@ impl RunRow {
     }
 }
 
+#[doc(hidden)]
 impl Store {
     /// Records a new run.
     ///
     /// # Errors
     /// There is one of this name, or the database cannot be written.
-    pub fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
+    pub(crate) fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
         let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let NewRun { run, origin, task, strategy, aggregation, keeps_members } = new;
@@ -77,7 +78,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
+    pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
         let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
     }
@@ -86,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
+    pub(crate) fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
         let sql = "UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE run = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
     }

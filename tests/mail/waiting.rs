@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{Change, MailId};
 
 use super::{bodies, family, mail};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{MailId, Probe, State, Timeout, WakeReason};
+use crate::support::internals::{Probe, State, Timeout, WakeReason};
 use crate::support::scene::turn_a_while;
 
 /// Agent `n` calls `wait` with these arguments.

@@ -2,10 +2,11 @@
 //! whatever cuts a turn, the next request is valid. The peer looks at each request.
 
 use crate::support::harness::{Harness, Plan, endpoint};
-use crate::support::internals::{Body, State, Usage};
+use crate::support::internals::{Body, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::responses::{Script, kinds_in, reasoning};
 use crate::support::scene::bash;
+use polylogue::Usage;
 
 /// Agent 0 alone with a model of OpenAI; tools take real time.
 fn app_with_model(peer: &Peer, model: &str) -> Harness {

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use polylogue::ToolResult;
 use polylogue::config::{Endpoint, Secret, Thinking};
 
 use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderRequest, find};
-use crate::support::internals::{
-    Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration, ToolResult,
-};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity;
 
 /// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the

@@ -5,12 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{Endpoint, Secret, Thinking};
-use polylogue::{ErrorKind, Result};
+use polylogue::{ErrorKind, Result, ToolResult};
 
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
-use crate::support::internals::{
-    Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration, ToolResult,
-};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::{harness, validity};
 
 const TOOLS: &[ToolDeclaration] = &[

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{Endpoint, Secret, Thinking};
-use polylogue::{ErrorKind, Result};
+use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
-use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, ToolCall, ToolDeclaration, ToolResult};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, ToolCall, ToolDeclaration};
 use crate::support::{harness, validity};
 
 pub const TOOLS: &[ToolDeclaration] = &[

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use polylogue::ToolResult;
 use polylogue::config::{Endpoint, Thinking};
 
 use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec};
-use crate::support::internals::{Body, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration, ToolResult};
+use crate::support::internals::{Body, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity::check;
 
 /// The body for this log; `None` for an empty conversation.

@@ -6,9 +6,9 @@ mod model;
 mod recovery;
 mod registry;
 
-use polylogue::{AgentId, Store};
+use polylogue::{AgentId, Store, ToolResult};
 
-use crate::support::internals::{Body, Forked, Message, MessageId, NewAgent, Reply, ToolCall, ToolResult};
+use crate::support::internals::{Body, Forked, Message, MessageId, NewAgent, Reply, ToolCall};
 
 /// A store in memory with its root.
 fn fresh() -> (Store, AgentId) {

@@ -7,14 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
-use polylogue::{AgentId, Change, Clock, Config, Repl, Store, Turn};
+use polylogue::{AgentId, Change, Clock, Config, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::peer::{Exchange, Peer};
-use crate::support::internals::{
-    Agent, Body, Device, Message, Probe, RemoteTerminal, State, Timeout, ToolResult, WakeReason,
-};
+use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTerminal, State, Timeout, WakeReason};
 
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);

@@ -5,7 +5,6 @@ use polylogue::{AgentId, Chunk, Numbered, ViewerId};
 
 use super::{all_chunks, all_of, read_all};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::Probe;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::app_with_agents;
 
@@ -80,7 +79,7 @@ fn a_viewer_that_attaches_at_any_chunk_of_ten_streams_reads_all_of_its_stream_on
                 one.read(&mut app);
             }
             if at % 5 == piece % 5 {
-                let place = app.repl.place_of(one.id).expect("it is attached");
+                let place = app.repl.position(one.id).expect("it is attached");
                 app.repl.detach(one.id);
                 one.id = app.repl.attach(one.agent_id, Some(&place)).unwrap();
             }

@@ -73,7 +73,7 @@ impl Repl {
     }
 
     /// The agents that work on a run now, with the names of their members; the judge comes last.
-    pub(crate) fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
+    pub fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
         let Some(run) = self.coordinator.run(run) else { return Vec::new() };
         run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
     }

@@ -221,7 +221,7 @@ fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed()
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
         let born = read_all(&mut repl, viewer).chunks.len();
         (0..most).for_each(|_| says(&mut repl, agent_id, &text));
-        let early = repl.attach(agent_id, repl.place_of(viewer).as_ref()).unwrap();
+        let early = repl.attach(agent_id, repl.position(viewer).as_ref()).unwrap();
         let seen = read_all(&mut repl, early);
         assert_eq!((seen.missed, seen.chunks.len()), (0, most));
         says(&mut repl, agent_id, &text);

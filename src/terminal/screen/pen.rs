@@ -149,8 +149,6 @@ fn color(color: Color) -> Option<&'static str> {
         Color::Green => Some("32"),
         Color::Yellow => Some("33"),
         Color::Blue => Some("34"),
-        Color::Magenta => Some("35"),
         Color::Cyan => Some("36"),
-        Color::Grey => Some("90"),
     }
 }

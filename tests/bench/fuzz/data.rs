@@ -37,7 +37,7 @@ pub fn text() -> Step {
 pub fn scrollback() -> Step {
     const KINDS: &[LineKind] = &[LineKind::Person, LineKind::Assistant, LineKind::ToolCall, LineKind::ToolOutput];
     Box::new(|chance| {
-        let (mut whole, mut pieces) = (Scrollback::new(), Scrollback::new());
+        let (mut whole, mut pieces) = (Scrollback::default(), Scrollback::default());
         for _ in 0..chance.below(12) {
             let kind = chance.of(KINDS);
             let times = if chance.once_in(20) { 40 } else { 1 };

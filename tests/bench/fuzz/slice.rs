@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Step;
 use crate::chance::Chance;
-use crate::support::internals::{Body, Message, MessageId, Reply, SliceSpec, ToolCall, ToolResult};
+use crate::support::internals::{Body, Message, MessageId, Reply, ToolCall};
+use polylogue::{SliceSpec, ToolResult};
 
 /// Specs with a few bytes changed, pieces of specs, and anything at all: each is refused at a place in it, or is made of
 /// nothing but segments, means the same when it is printed, and takes no call without its result.

@@ -89,7 +89,7 @@ pub fn draft() -> Step {
         Draft::undo,
     ];
     Box::new(|chance| {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         for _ in 0..chance.below(60) {
             match chance.below(12) {
                 0..=3 => draft.insert(&chance.text(6)),
@@ -258,7 +258,7 @@ fn row(chance: &mut Chance, width: u16) -> Row {
             return row;
         }
         left -= text::width(letter);
-        let color = chance.of(&[Color::Default, Color::Red, Color::Grey]);
+        let color = chance.of(&[Color::Default, Color::Red, Color::Cyan]);
         row.push(letter, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
     }
     row
