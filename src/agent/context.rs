@@ -15,7 +15,6 @@ use crate::net::Network;
 /// Wakes the event loop from any thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What one call to an agent is lent.
 pub struct Context<'a> {
     /// The time at which this turn of the loop began.
     pub now: Moment,

@@ -16,7 +16,6 @@ use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, credentials};
 
-/// What a request is waiting for.
 #[derive(Default)]
 pub enum Wait {
     /// There is no request.
@@ -337,7 +336,6 @@ impl Agent {
         self.exchange.stall_at
     }
 
-    /// Retries of the current request.
     pub fn retries(&self) -> u32 {
         self.exchange.retries
     }

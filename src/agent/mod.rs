@@ -69,7 +69,6 @@ impl Identity {
 pub struct Talk {
     pub endpoint: Rc<Endpoint>,
     pub thinking: Thinking,
-    /// The system prompt.
     pub system: Rc<str>,
     pub environment: Arc<Environment>,
     /// Whether the model is offered tools.
@@ -93,7 +92,6 @@ impl Talk {
 pub struct Queued {
     /// Its row in the store.
     pub id: QueueId,
-    /// What was entered.
     pub text: String,
     /// It is a command, carried out when its turn comes.
     pub is_command: bool,
@@ -117,7 +115,6 @@ impl From<QueuedRow> for Queued {
 /// What an agent works for; its effects are carried out accordingly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A person.
     #[default]
     Normal,
     /// A task of the coordinator.
@@ -146,7 +143,6 @@ pub struct Agent {
     members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
-    /// What it works for.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
@@ -160,7 +156,6 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// A new, idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,

@@ -9,7 +9,6 @@
 
 use std::collections::VecDeque;
 
-/// The limits of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most records.

@@ -45,12 +45,10 @@ pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};
 
-/// The state that commands read.
 pub struct CommandContext<'a> {
     pub roster: &'a Roster,
     pub store: &'a Store,
     pub config: &'a Config,
-    /// The agent that the command is typed to.
     pub current: AgentId,
     /// Now, in milliseconds since 1970.
     pub unix_ms: i64,
@@ -64,7 +62,6 @@ pub struct TerminalInfo {
     pub since: i64,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// The agent that it shows.
     pub focus: AgentId,
     pub is_read_only: bool,
     /// The command was typed at this terminal.
@@ -206,7 +203,6 @@ fn parse(line: &str) -> Option<(&str, &str)> {
     Some((name, arguments.trim()))
 }
 
-/// The command with this name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }

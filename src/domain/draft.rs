@@ -24,7 +24,6 @@ const FOLD_RECALLED_BYTES: usize = 16 * 1024;
 const FIRST_MARKER: u32 = 0xf_0000;
 const LAST_MARKER: u32 = 0xf_fffd;
 
-/// A folded paste.
 #[derive(Debug, Clone)]
 struct Paste {
     text: Rc<str>,

@@ -23,9 +23,7 @@ pub struct Row {
 /// A run of text in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Printable text.
     pub text: String,
-    /// Its style.
     pub style: Style,
 }
 

@@ -13,51 +13,35 @@ pub enum Key {
     Focus(bool),
 }
 
-/// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyCode {
     /// A character, as typed (upper case with shift). Ctrl+A is `Char('a')` with [`Modifiers::ctrl`].
     Char(char),
     /// Return. Ctrl+J arrives as `Char('j')` with ctrl.
     Enter,
-    /// Escape, alone.
     Escape,
-    /// Backspace.
     Backspace,
-    /// Tab.
     Tab,
     /// Shift+Tab.
     BackTab,
     /// Delete to the right.
     Delete,
-    /// Insert.
     Insert,
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
     /// F1 to F24.
     Function(u8),
 }
 
-/// The modifier keys held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Modifiers {
-    /// Control.
     pub ctrl: bool,
-    /// Alt or Option.
     pub alt: bool,
     /// Shift; for characters it is already in the character.
     pub shift: bool,

@@ -54,7 +54,6 @@ struct Line {
     start: Start,
 }
 
-/// What a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Block,

@@ -84,14 +84,11 @@ impl PartialEq for Position {
 /// The position of an error in characters from 0, and its message.
 type Fault = (usize, String);
 
-/// An error at a position of a spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
-    /// The spec as written.
     pub spec: String,
     /// The position in characters from 0; the length of the spec if something is missing at its end.
     pub at: usize,
-    /// What is wrong there.
     pub message: String,
 }
 

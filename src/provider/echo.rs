@@ -44,7 +44,6 @@ pub const ECHO: ProviderSpec = ProviderSpec {
     decoder: || Box::new(NoBytes),
 };
 
-/// Pieces of one reply.
 const MAX_PIECES: usize = 100_000;
 
 /// A decoder for no bytes, because nothing is sent.

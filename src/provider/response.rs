@@ -48,7 +48,6 @@ pub(super) trait ReplyParser: PartialReply {
     }
 }
 
-/// Decodes one response.
 #[derive(Debug, Default)]
 pub(super) struct ResponseDecoder<R> {
     head: HttpHead,

@@ -43,12 +43,10 @@ pub enum Source {
     Client(u64),
 }
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     /// The owner of the descriptor.
     pub source: Source,
-    /// What it is ready for.
     pub readiness: Readiness,
 }
 
@@ -154,7 +152,6 @@ impl Reactor {
         Ok(self.poll.registry().reregister(&mut SourceFd(&watched.fd), *token, watched.interest)?)
     }
 
-    /// Whether this source is watched.
     pub fn is_watched(&self, source: Source) -> bool {
         self.tokens.contains_key(&source)
     }

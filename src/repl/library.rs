@@ -43,7 +43,6 @@ impl Repl {
         self.server.listen(listener);
     }
 
-    /// How many clients are connected.
     pub(crate) fn clients(&self) -> usize {
         self.server.client_count()
     }

@@ -92,7 +92,6 @@ pub struct Repl {
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
-/// Requests that are sent in one turn.
 const REQUESTS_PER_TURN: usize = 64;
 /// How many components there are, in [`Repl::split`].
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };

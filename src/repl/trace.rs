@@ -67,7 +67,6 @@ impl Trace {
         self.file.is_some()
     }
 
-    /// Callbacks of agents were called.
     pub fn heard(&mut self, heard: Vec<TracedEvent>) {
         for (agent, callback, bytes) in heard {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));

@@ -7,7 +7,6 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::team::{ViewerId, ViewerOutput};
 
-/// Chunks that a callback is given in one turn.
 const CHUNKS_PER_TURN: usize = 256;
 
 /// Is given what is new. An error ends it, and is noted at the agent.
@@ -65,7 +64,6 @@ impl Repl {
         Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }
 
-    /// How many viewers are attached.
     pub(crate) fn viewers(&self) -> usize {
         self.core.viewers.len()
     }

@@ -18,7 +18,6 @@ use crate::base::error::Result;
 /// How much is read at once, and beyond a complete line.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// No complete line yet.
@@ -29,7 +28,6 @@ pub enum Line {
     TooLong,
 }
 
-/// A connected socket.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -159,7 +157,6 @@ impl Connection {
         self.written = 0;
     }
 
-    /// The size of the buffers.
     pub fn buffered(&self) -> usize {
         self.input.len() + self.output.len()
     }

@@ -82,7 +82,6 @@ impl Store {
         schema::migrate(&self.conn)
     }
 
-    /// Whether there is a store in this directory.
     pub(crate) fn exists(dir: &Path) -> bool {
         database_path(dir).exists()
     }

@@ -7,7 +7,6 @@ use super::{ids, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// How many inputs are kept.
 const INPUTS: i64 = 10_000;
 
 /// Old inputs are removed once in this many inserts, because counting them costs more than keeping a few too many.

@@ -7,7 +7,6 @@ use super::error::store_error;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 
-/// One agent of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
     /// Its id; never changes.
@@ -32,7 +31,6 @@ pub struct AgentRow {
     pub endpoint: Option<String>,
     /// Its thinking level, as it was typed.
     pub thinking: Option<String>,
-    /// Specification of its environment.
     pub environment: Option<String>,
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,

@@ -8,14 +8,10 @@ use super::{agents, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// A run to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun<'a> {
-    /// Its name.
     pub run: &'a str,
-    /// The agent that started it.
     pub origin: AgentId,
-    /// The task.
     pub task: &'a str,
     /// The order in which the members work.
     pub strategy: &'a str,

@@ -10,7 +10,6 @@ use crate::base::id::AgentId;
 /// Tokens and money of many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageTotal {
-    /// Number of requests.
     pub requests: u64,
     /// Tokens of the requests, cached ones included.
     pub input: u64,

@@ -23,12 +23,10 @@ pub struct AgentFactory {
     /// The default, then those that were requested; agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     thinking: Thinking,
-    /// Resolves the environments of agents.
     pub environments: Environments,
 }
 
 impl AgentFactory {
-    /// A factory with the defaults of this configuration.
     pub fn new(config: &Config) -> Self {
         Self {
             catalog: config.catalog.clone(),

@@ -33,7 +33,6 @@ pub struct Limiter {
 pub enum Gate {
     /// Nobody sends before this moment; then one does.
     Paused {
-        /// That moment.
         until: Moment,
         /// What the provider said.
         reason: String,
@@ -42,7 +41,6 @@ pub enum Gate {
     Trial {
         /// Whose request.
         agent_id: AgentId,
-        /// That moment.
         until: Moment,
     },
 }
@@ -110,7 +108,6 @@ impl Limiter {
         matches!(self.gates.get(provider), Some(Gate::Paused { until, .. }) if *until <= now)
     }
 
-    /// What agents of this provider wait for now.
     pub fn gate(&self, provider: &str, now: Moment) -> Option<&Gate> {
         self.gates.get(provider).filter(|gate| gate.until() > now)
     }

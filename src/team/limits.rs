@@ -10,7 +10,6 @@ use crate::base::id::AgentId;
 pub struct Limits {
     requests: u32,
     requests_left: Option<u32>,
-    /// Turns that are counted, by agent.
     turns: BTreeMap<AgentId, TurnLimit>,
 }
 

@@ -47,12 +47,10 @@ struct Viewer {
     next: u64,
 }
 
-/// The viewers of all agents.
 pub struct Viewers {
     epoch: String,
     open: BTreeMap<ViewerId, Viewer>,
     opened: u64,
-    /// Output of agents that are gone.
     gone: BTreeMap<AgentId, Output>,
 }
 
@@ -68,7 +66,6 @@ impl Viewers {
         &self.epoch
     }
 
-    /// How many viewers are attached.
     pub fn len(&self) -> usize {
         self.open.len()
     }
@@ -81,7 +78,6 @@ impl Viewers {
         id
     }
 
-    /// Forgets a viewer.
     pub fn close(&mut self, viewer: ViewerId) {
         if let Some(closed) = self.open.remove(&viewer) {
             self.forget_read(closed.agent);
@@ -93,7 +89,6 @@ impl Viewers {
         self.open.get(&viewer).map(|viewer| viewer.next)
     }
 
-    /// The agent of this viewer.
     pub fn agent(&self, viewer: ViewerId) -> Option<AgentId> {
         self.open.get(&viewer).map(|viewer| viewer.agent)
     }

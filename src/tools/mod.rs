@@ -125,7 +125,6 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
-    /// Shared by all environments.
     pub known_files: Arc<KnownFiles>,
     /// Where commands run and relative paths start.
     pub working_directory: PathBuf,
@@ -221,7 +220,6 @@ impl ToolSpec {
     }
 }
 
-/// The built-in tool of this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }

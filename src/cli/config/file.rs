@@ -120,14 +120,12 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// One file as it is being read.
 pub struct FileReader<'a> {
     pub path: &'a Path,
     pub text: &'a str,
     pub lines: Lines,
     /// The user's home, for `~/`.
     pub home: Option<&'a Path>,
-    /// Whether it belongs to a project.
     pub is_project: bool,
     pub diagnostics: Diagnostics,
 }
@@ -201,7 +199,6 @@ impl FileReader<'_> {
         text.map(str::to_owned)
     }
 
-    /// The entries of a table, in the order of the file.
     pub fn table<'t>(&mut self, entry: &Entry<'t>) -> Vec<Entry<'t>> {
         match entry.value.get_ref().as_table() {
             Some(table) => entries(&entry.key, table),
@@ -223,7 +220,6 @@ impl FileReader<'_> {
     }
 }
 
-/// The entries of a table, in the order of the file.
 pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
     let dot = if prefix.is_empty() { "" } else { "." };
     let mut entries: Vec<Entry<'t>> = table

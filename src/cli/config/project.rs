@@ -67,7 +67,6 @@ impl Project {
         all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether these contents are trusted.
     pub fn is_trusted(&self, config_directory: &Path) -> bool {
         let line = self.line();
         let trusted = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();

@@ -10,7 +10,6 @@ use crate::cli::arguments::Arguments;
 use crate::domain::config::{Config, TeamSettings};
 use crate::domain::thinking::Thinking;
 
-/// The values of all settings.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
     /// `provider/model`, before it is looked up in the catalog.

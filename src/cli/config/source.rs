@@ -12,7 +12,6 @@ pub enum Source {
     User(Location),
     /// The file of a trusted project.
     Project(Location),
-    /// An environment variable.
     Variable(String),
     /// An option of the command line.
     Flag(&'static str),

@@ -11,7 +11,6 @@ use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
 use crate::domain::chunk::Chunk;
 
-/// How a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// All turns are over; the summary knows how they went.

@@ -59,7 +59,6 @@ pub trait Host {
     /// The poll fails.
     fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>>;
 
-    /// The id of the agent.
     fn agent(&self) -> String;
 
     /// The number of requests that were made to models.

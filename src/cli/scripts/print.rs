@@ -46,7 +46,6 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Prints the chunks of one agent.
 pub struct Printer {
     is_json: bool,
     is_closed: bool,

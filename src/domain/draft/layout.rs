@@ -5,7 +5,6 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{Draft, is_marker};
 use crate::base::text::{self, TAB_COLUMNS};
 
-/// A wrapped draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLayout {
     /// Printable rows; at least one.

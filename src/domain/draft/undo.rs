@@ -12,7 +12,6 @@ pub(super) enum Edit {
     Space,
     /// Single graphemes were deleted.
     Delete,
-    /// Text was killed.
     Kill,
     /// Anything else: always begins a new group.
     #[default]

@@ -14,14 +14,11 @@ pub enum Reader {
     Watcher(u64),
 }
 
-/// One row of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibleRow {
-    /// The kind of the block.
     pub kind: LineKind,
     /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
-    /// Whether a block begins here.
     pub is_first_of_block: bool,
     /// Whether a logical line begins here.
     pub is_first_of_line: bool,
@@ -265,7 +262,6 @@ impl Scrollback {
     }
 }
 
-/// One row of a line.
 enum RowPart<'a> {
     Gap,
     Text(usize, &'a str),

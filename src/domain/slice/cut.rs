@@ -16,7 +16,6 @@ use crate::domain::tool::ToolResult;
 /// The conversation of a child, part by part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
-    /// In order.
     pub parts: Vec<CutPart>,
     /// The extended ranges, each before and after.
     pub widened: Vec<(Range<usize>, Range<usize>)>,
@@ -25,7 +24,6 @@ pub struct Cut {
 /// A part of the conversation of a child.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CutPart {
-    /// Messages.
     Messages(Vec<Body>),
     /// A summary that a model has to write.
     Summary {

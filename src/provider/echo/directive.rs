@@ -19,7 +19,6 @@ pub(super) enum Directive {
     Ending(Ending),
 }
 
-/// How a reply ends.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ending {
     Stop,
@@ -45,7 +44,6 @@ const FORMS: &[(&str, &str)] = &[
     ("length", "!length"),
 ];
 
-/// The segments of a message; at least one.
 pub(super) fn segments(message: &str) -> Vec<Segment> {
     let mut segments = vec![Ok(Vec::new())];
     for line in message.lines() {

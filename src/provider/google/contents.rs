@@ -128,9 +128,7 @@ fn name_of(name: &str) -> String {
 
 /// Writes the parts of one reply.
 struct Writer<'a> {
-    /// The rest of the text.
     text: &'a str,
-    /// The rest of the calls.
     calls: &'a [Call<'a>],
     parts: Vec<Part<'a>>,
 }

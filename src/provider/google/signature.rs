@@ -18,7 +18,6 @@ pub(super) struct ThoughtSignature {
     /// It belongs to this many bytes of the text that follows; 0 for an empty part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// It belongs to this thought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought: Option<String>,
 }

@@ -65,7 +65,6 @@ pub(super) struct CallDelta<'a> {
     pub function: Option<FunctionDelta<'a>>,
 }
 
-/// What is called, and with what.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FunctionDelta<'a> {

@@ -14,9 +14,7 @@ use crate::provider::text::{Arguments, Text};
 pub(super) struct Event<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Text<'a>,
-    /// Index of its item in the output.
     pub output_index: Option<u64>,
-    /// Index of the part of a summary.
     pub summary_index: Option<u64>,
     /// The item, at its beginning and its end.
     #[serde(borrow)]
@@ -35,7 +33,6 @@ pub(super) struct Event<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response<'a> {
-    /// `response`.
     #[serde(borrow)]
     pub object: Text<'a>,
     /// `completed`, `incomplete`, `failed`, `in_progress`, ...
@@ -74,7 +71,6 @@ pub(super) struct Item<'a> {
     pub arguments: Arguments<'a>,
     /// The parts of a message, or reasoning in clear text.
     pub content: Option<Value>,
-    /// The parts of a summary.
     pub summary: Option<Value>,
     #[serde(borrow)]
     pub encrypted_content: Text<'a>,

@@ -57,7 +57,6 @@ impl Coordinator {
         }
     }
 
-    /// This agent got a slot.
     pub(super) fn on_started(&mut self, agent: AgentId, now: Moment) {
         let Some(assignment) = self.assignments.get(&agent) else { return };
         let (run, member_id) = (assignment.run.clone(), assignment.member_id);

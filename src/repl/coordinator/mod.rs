@@ -97,7 +97,6 @@ struct Run {
     outcome: Option<Rc<Outcome>>,
 }
 
-/// The part of an agent in a run.
 struct Assignment {
     run: RunId,
     member_id: MemberId,

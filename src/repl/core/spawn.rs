@@ -30,7 +30,6 @@ pub(in crate::repl) enum Inherit {
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not carry out its parent's order again.
     BeforeTurn,
-    /// Everything up to this message.
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
     Nothing,
@@ -46,7 +45,6 @@ pub(in crate::repl) struct Spawn {
     /// `provider/model`.
     pub model: Option<String>,
     pub environment: Option<ResolvedEnvironment>,
-    /// Instructions of its own.
     pub system: Option<String>,
     /// Messages of its own; only where it inherits nothing.
     pub rows: Vec<Body>,

@@ -26,7 +26,6 @@ pub(super) struct Credentials {
     keys: BTreeMap<String, ProviderKey>,
 }
 
-/// The key of one provider.
 #[derive(Default)]
 struct ProviderKey {
     /// How often the command was run.
@@ -101,7 +100,6 @@ impl Credentials {
         }
     }
 
-    /// A provider has refused the key of this run.
     pub(super) fn on_refused(&mut self, core: &mut Core, agent: AgentId, provider: &str, run: u64) {
         self.forget(provider, run);
         if !waits_for_key(&core.roster, agent, provider) {

@@ -22,7 +22,6 @@ use crate::repl::component::Command;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
-/// A turn that a client has asked for.
 pub(super) struct ClientTurn {
     agent: AgentId,
     stage: Stage,

@@ -25,7 +25,6 @@ pub struct Situation {
     pub has_notice: bool,
 }
 
-/// What a key asks for.
 #[derive(Debug)]
 pub enum Action {
     Nothing,
@@ -60,7 +59,6 @@ pub enum Scroll {
     Bottom,
 }
 
-/// From one agent to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Parent,
@@ -72,7 +70,6 @@ pub enum Direction {
 /// Rows that one notch of the wheel moves.
 const WHEEL_ROWS: isize = 3;
 
-/// What this key asks for in this situation.
 pub fn action_of(key: &Key, situation: &Situation) -> Action {
     match key {
         Key::Paste(text) => Action::Paste(text.clone()),

@@ -146,7 +146,6 @@ impl Terminal {
         self.seen = None;
     }
 
-    /// Whether it is the terminal of this process.
     pub(in crate::repl) fn is_local(&self) -> bool {
         matches!(self.device, Device::Terminal(_))
     }

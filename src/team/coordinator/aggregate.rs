@@ -14,7 +14,6 @@ const SEPARATOR: &str = "\n---\n";
 const MAX_LENGTH_POINTS: usize = 40;
 const MAX_SENTENCE_POINTS: usize = 30;
 
-/// One answer made of many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregated {
     /// The combined or chosen answer.
@@ -46,7 +45,6 @@ pub fn aggregate(aggregation: Aggregation, results: &[MemberResult]) -> Result<A
 /// The index of a result and its answer.
 type Answer<'a> = (usize, &'a str);
 
-/// All answers in member order.
 pub(super) fn answers(results: &[MemberResult]) -> Vec<Answer<'_>> {
     results.iter().enumerate().filter_map(|(index, result)| Some((index, result.answer()?))).collect()
 }

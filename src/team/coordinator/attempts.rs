@@ -29,7 +29,6 @@ pub(super) struct Attempts {
     pub tokens: u64,
     /// Whether the outcome decides if the member's circuit breaker closes.
     pub is_probe: bool,
-    /// The error of the previous attempt.
     pub last_error: Option<String>,
 }
 

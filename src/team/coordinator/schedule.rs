@@ -74,7 +74,6 @@ impl Schedule {
         if is_parallel { Self::Parallel } else { Self::Sequential }
     }
 
-    /// A stable name.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Sequential => "sequential",

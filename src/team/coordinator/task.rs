@@ -46,7 +46,6 @@ pub struct Context<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberId {
-    /// By index.
     Member(usize),
     Judge,
 }
@@ -86,7 +85,6 @@ enum Stop {
     Interrupted,
 }
 
-/// One run of a task.
 #[derive(Debug)]
 pub struct Task {
     run: String,
@@ -240,7 +238,6 @@ impl Task {
         }
     }
 
-    /// In order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }

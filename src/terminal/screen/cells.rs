@@ -71,10 +71,8 @@ impl Cell<'_> {
     }
 }
 
-/// The change of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Cells of the new row.
     pub cells: Range<usize>,
     /// Whether to erase from the first of them to the end of the row before.
     pub erase_first: bool,

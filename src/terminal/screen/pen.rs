@@ -22,7 +22,6 @@ pub(super) struct Pen {
 }
 
 impl Pen {
-    /// Clears the screen.
     pub fn clear(&mut self, height: u16) {
         self.out.clear();
         self.out.extend_from_slice(b"\x1b[m\x1b[r\x1b[H\x1b[2J");
@@ -44,7 +43,6 @@ impl Pen {
         }
     }
 
-    /// Writes one grapheme.
     pub fn write(&mut self, text: &str, style: Style, columns: u16, width: u16) {
         self.set_style(style);
         self.send(text);
