@@ -46,7 +46,7 @@ fn a_rewind_goes_to_the_newest_mark_of_its_label_and_forgets_the_marks_behind_it
     }
     app.enter("/rewind here");
     assert_eq!(ask(&mut app, &peer, "a"), ["one", "yes", "two", "yes", "a"]);
-    assert_refused(&mut app, "/rewind a long label", "there is no mark \"a long label\" to go back to");
+    assert_refused(&mut app, "/rewind a long label", "no mark \"a long label\" to go back to");
     app.enter("/rewind there");
     assert_eq!(ask(&mut app, &peer, "b"), ["one", "yes", "b"]);
     app.enter("/rewind here");
@@ -58,11 +58,11 @@ fn without_a_mark_there_is_nothing_to_go_back_to() {
     let peer = Peer::start();
     let mut app = app(&peer);
     ask(&mut app, &peer, "one");
-    assert_refused(&mut app, "/rewind", "there is no mark to go back to: /mark sets one");
+    assert_refused(&mut app, "/rewind", "no mark to go back to: /mark sets one");
     app.enter("/mark here");
-    assert_refused(&mut app, "/rewind there", "there is no mark \"there\" to go back to");
+    assert_refused(&mut app, "/rewind there", "no mark \"there\" to go back to");
     app.enter("/clear");
-    assert_refused(&mut app, "/rewind here", "there is no mark \"here\" to go back to");
+    assert_refused(&mut app, "/rewind here", "no mark \"here\" to go back to");
     assert_eq!(ask(&mut app, &peer, "two"), ["two"]);
 }
 

@@ -120,7 +120,7 @@ fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
         assert_eq!((app.agent(0).view.draft.text(), app.repl.roster().len()), (line.as_str(), 1));
         app.type_bytes(b"\x15");
     }
-    assert_refused(&mut app, "/slice everything", "only summarize, compact and inject can stand here");
+    assert_refused(&mut app, "/slice everything", "expected summarize, compact, inject or a range a:b");
 }
 
 #[test]

@@ -12,6 +12,15 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 
+/// Whether the loop goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It does.
+    Continue,
+    /// The program is to end.
+    Exit,
+}
+
 /// A change that a component wants; the loop carries it out.
 #[derive(Debug)]
 pub(super) struct Command {

@@ -43,6 +43,7 @@ use crate::domain::scrollback::LineKind;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
 use crate::team::{AgentFactory, Roster, ViewerId};
+pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
 pub use library::AgentSummary;
@@ -61,15 +62,6 @@ use server::Server;
 use terminals::Terminals;
 use timeout::TOOL_POLL;
 use trace::Trace;
-
-/// Whether the loop goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// It does.
-    Continue,
-    /// Somebody asked to leave.
-    Exit,
-}
 
 /// The loop and all that it holds.
 pub struct Repl {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::commands::agent_called_by_script;
 use crate::domain::chunk::Position;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::{Request, Response};
@@ -98,14 +99,18 @@ impl Repl {
         Ok(Answer::Now(value))
     }
 
+    fn agent_called(&self, agent: &str) -> Result<AgentId> {
+        agent_called_by_script(&self.core.roster, agent)
+    }
+
     fn change_named(&mut self, agent: &str, change: impl FnOnce(AgentId) -> Change) -> Result<Value> {
-        let agent = self.find(agent)?;
+        let agent = self.agent_called(agent)?;
         self.apply_change(Origin::Internal, agent, change(agent)).map(|()| Value::Null)
     }
 
     /// Text for the model, and never a command: not even where it begins with a slash.
     fn submit_named(&mut self, agent: &str, text: String) -> Result<Value> {
-        let agent = self.find(agent)?;
+        let agent = self.agent_called(agent)?;
         require_text(&text)?;
         self.apply_change(Origin::Internal, agent, Change::Submit(text))?;
         let queued = self.core.roster.get(agent).ok_or_else(agent_gone)?.queue.len();
@@ -120,7 +125,7 @@ impl Repl {
         text: String,
         max_requests: Option<u32>,
     ) -> Result<()> {
-        let agent = self.find(agent)?;
+        let agent = self.agent_called(agent)?;
         require_text(&text)?;
         self.server.begin_turn(&mut self.core, client, agent, max_requests);
         let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));
@@ -139,12 +144,12 @@ impl Repl {
 
     /// This agent, or the one to which a text was sent last.
     fn describe_named(&self, agent: Option<&str>) -> Result<Value> {
-        let agent = agent.map_or_else(|| self.last_spoken_to(), |agent| self.find(agent))?;
+        let agent = agent.map_or_else(|| self.last_spoken_to(), |agent| self.agent_called(agent))?;
         self.core.roster.get(agent).map(|agent| self.agent_as_json(agent)).ok_or_else(agent_gone)
     }
 
     fn interrupt_named(&mut self, agent: &str) -> Result<Value> {
-        let agent = self.find(agent)?;
+        let agent = self.agent_called(agent)?;
         let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.summaries() > 0;
         let is_interrupted = self.core.roster.get(agent).is_some_and(is_busy);
         self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
@@ -159,7 +164,7 @@ impl Repl {
         last: Option<u64>,
         follows: bool,
     ) -> Result<()> {
-        let agent = self.find(agent)?;
+        let agent = self.agent_called(agent)?;
         let viewer = match (from, last) {
             (None, Some(count)) => self.core.attach_to_last(agent, count)?,
             (from, _) => self.core.attach(agent, from)?,

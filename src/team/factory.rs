@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::agent::{Agent, Identity, Talk};
+use crate::agent::{Agent, Identity, Role, Talk};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::Chunk;
@@ -105,7 +105,9 @@ impl AgentFactory {
             has_tools: false,
             history: Some(History::default()),
         };
-        Agent::new(identity, talk)
+        let mut agent = Agent::new(identity, talk);
+        agent.role = Role::Summary;
+        agent
     }
 }
 

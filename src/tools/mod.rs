@@ -4,9 +4,6 @@
 //! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and what the user would
 //! be asked ([`ToolSpec::prepare`]); whether the user is asked is decided elsewhere.
 
-// Public for the integration tests only; the items are documented where their name does not explain them.
-#![allow(missing_docs)]
-
 mod agents;
 pub mod arguments;
 mod atomic_write;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::TerminalId;
 use crate::domain::flow::Origin;
-use crate::repl::Turn;
+use crate::repl::component::Turn;
 use crate::repl::core::Core;
 use crate::repl::terminals::{Terminal, Terminals};
 
