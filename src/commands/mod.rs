@@ -104,9 +104,7 @@ pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// The arguments as help shows them.
     pub arguments: &'static str,
-    /// The description in one line.
     pub about: &'static str,
     pub busy: WhenBusy,
     pub run: fn(&CommandContext, &str) -> Result<InputResult>,

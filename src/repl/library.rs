@@ -164,12 +164,10 @@ impl Repl {
         self.terminals.iter_mut().next()
     }
 
-    /// This terminal, if it is still attached.
     pub(crate) fn terminal_at(&mut self, id: TerminalId) -> Option<&mut Terminal> {
         self.terminals.get_mut(id)
     }
 
-    /// All terminals in the order of attaching.
     pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
         self.terminals.ids()
     }

@@ -15,7 +15,6 @@ pub struct NewRun<'a> {
     pub task: &'a str,
     /// The order in which the members work.
     pub strategy: &'a str,
-    /// How the answers are combined.
     pub aggregation: &'a str,
     /// Whether its members keep running when it has ended; otherwise they are killed, also after a crash.
     pub keeps_members: bool,

@@ -78,7 +78,6 @@ impl ClientTurn {
         }
     }
 
-    /// Whether there is something to send.
     pub(super) fn has_news(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,

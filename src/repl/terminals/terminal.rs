@@ -343,7 +343,6 @@ impl Terminal {
         }
     }
 
-    /// Takes the terminal again.
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
         if let Device::Terminal(tty) = &mut self.device {
             tty.enter()?;
