@@ -3,8 +3,6 @@
 //! The loop calls one agent at a time with a [`Context`] that gives access to no other. What the agent wants done it puts
 //! into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
 
-#![allow(missing_docs)]
-
 mod advice;
 mod context;
 mod exchange;

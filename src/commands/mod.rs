@@ -1,8 +1,6 @@
 //! Slash commands. One file per command: a const for the table, from which help, completion and the manual are made, and
 //! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
 
-#![allow(missing_docs)]
-
 mod agents;
 mod complete;
 mod copy;

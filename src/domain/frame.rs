@@ -40,7 +40,6 @@ pub struct Style {
 
 /// One of the terminal's named colours, so that its theme applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
 pub enum Color {
     #[default]
     Default,

@@ -34,7 +34,7 @@ pub struct TerminalMode {
 /// What the one who owns an attached terminal is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
-    /// Let the terminal go, then call [`crate::repl::Repl::detach_device`]. It is neither read nor drawn any more.
+    /// Let the terminal go, then call `Repl::detach_device`. It is neither read nor drawn any more.
     Detach,
     /// Stop the terminal's own process; when it goes on, call [`Terminal::redraw`].
     Suspend,
