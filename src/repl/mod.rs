@@ -4,6 +4,7 @@
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
+mod api;
 mod apply;
 mod attached;
 mod component;
@@ -17,7 +18,6 @@ mod export;
 mod external;
 mod input;
 mod jobs;
-mod library;
 mod load;
 mod mail_waits;
 mod queue;
@@ -38,15 +38,14 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster, ViewerId};
+use crate::team::{AgentFactory, ViewerId};
+pub use api::AgentSummary;
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
-pub use library::AgentSummary;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -63,7 +62,7 @@ use terminals::Terminals;
 use timeout::TOOL_POLL;
 use trace::Trace;
 
-/// The loop and all that it holds.
+/// The event loop with its agents, terminals and clients.
 pub struct Repl {
     core: Core,
     trace: Trace,
@@ -92,7 +91,7 @@ impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
     ///
     /// # Errors
-    /// When the store cannot be read or the kernel gives no descriptors.
+    /// The store cannot be read, or the process has too many open files.
     pub fn open(config: Config, store: Store, clock: Clock) -> Result<Self> {
         Self::open_at(config, store, clock, None)
     }
@@ -141,16 +140,15 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Signals reach the loop from now on, also those that came before. For a process of its own, which catches them
-    /// before it takes the terminal; not for a library user's.
+    /// Handles signals in the loop from now on, including those caught before: SIGTERM, SIGINT and SIGHUP end it.
     pub fn set_signals(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }
 
-    /// Turns until somebody asks to leave or it cannot go on, then leaves in order.
+    /// Calls [`Repl::turn`] until the loop is to end or fails, then [`Repl::leave`].
     ///
     /// # Errors
-    /// When the kernel refuses to poll.
+    /// The system call that waits for events fails.
     pub fn run(&mut self) -> Result<()> {
         let outcome = loop {
             match self.turn(None) {
@@ -163,10 +161,11 @@ impl Repl {
         outcome.and(left)
     }
 
-    /// One turn. Waits for news at most as long as `limit`, if there is one.
+    /// One turn of the loop: waits for events, at most as long as `limit` and the next deadline, and lets every agent and
+    /// component handle what concerns it.
     ///
     /// # Errors
-    /// When the kernel refuses to poll; never because of one agent.
+    /// The system call that waits for events fails. A failure of one agent is reported in its output.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         self.setup_interests()?;
         let timeout = self.compute_timeout();
@@ -214,7 +213,7 @@ impl Repl {
         }
     }
 
-    /// Who looks on is told that the trace has ended: from now on nothing is written.
+    /// Shows on every terminal that the trace has ended.
     fn report_trace_error(&mut self, error: &std::io::Error) {
         let watched: BTreeSet<AgentId> = self.terminals.focused().collect();
         for focus in watched {
@@ -260,7 +259,7 @@ impl Repl {
         ]
     }
 
-    /// Lets every component read what came for it, then carries out what clients ask for.
+    /// Lets every component read its descriptors, then handles the requests of clients.
     fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
         let (core, components) = self.split();
         components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
@@ -279,7 +278,8 @@ impl Repl {
         }
     }
 
-    /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
+    /// Registers the descriptors of the loop and of its components. The sockets of agents are registered by libcurl's
+    /// requests.
     fn setup_interests(&mut self) -> Result<()> {
         if let Some(signals) = &self.signals
             && !self.core.reactor.is_watched(Source::Signals)
@@ -316,7 +316,7 @@ impl Repl {
         named
     }
 
-    /// Who has to be looked at: named by libcurl or the deadlines, with work left over, or with a tool thread.
+    /// The agents to serve in this turn: named by libcurl or a deadline, with work left over, or with a tool thread.
     fn agents_with_work(&mut self, mut named: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
         let now = self.core.clock.now();
         named.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
@@ -349,31 +349,6 @@ impl Repl {
         }
         Ok(Turn::Continue)
     }
-
-    pub(crate) fn roster(&self) -> &Roster {
-        &self.core.roster
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.core.store
-    }
-
-    /// How many messages could not be stored and will be lost when the program ends.
-    pub fn unsaved(&self) -> usize {
-        self.core.unsaved
-    }
-
-    /// Applies a change to an agent, as a command does.
-    ///
-    /// # Errors
-    /// When the change cannot be applied; then nothing has changed.
-    pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
-        self.apply_change(origin, agent_id, change)?;
-        self.dispatch();
-        self.terminals.render(&mut self.core);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -384,6 +359,7 @@ mod tests {
 
     use super::*;
     use crate::domain::endpoint::Endpoint;
+    use crate::domain::flow::{Change, Origin};
 
     fn repl_in(directory: &std::path::Path) -> Repl {
         let config = Config {

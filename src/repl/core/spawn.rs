@@ -29,6 +29,7 @@ pub(in crate::repl) enum Inherit {
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not carry out its parent's order again.
     BeforeTurn,
+    #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
     Nothing,
