@@ -1,77 +1,128 @@
-//! polylogue: one person, many agents, one thread, one poll loop.
+//! A terminal chat with many language-model agents: one thread and one poll loop for all of them.
 //!
-//! The house has floors; imports go down only. From the top: [`cli`], [`repl`] (the loop), [`commands`],
-//! [`team`] (many agents), [`agent`] (one agent), then the doors to the world, one heavy dependency each
-//! ([`reactor`], [`net`], [`provider`], [`tools`], [`store`], [`terminal`], [`socket`]), then plain data ([`domain`])
-//! and what has no idea of a chat at all ([`base`]).
+//! The program `polylogue` is a thin `main` over this library. A program of its own can run agents without a terminal:
+//! it opens a [`Repl`], which owns the agents, and calls [`Repl::turn`] in a loop.
 //!
-//! Start reading at [`repl::Repl::turn`]. Around it, each in a room of its own in `src/repl`:
+//! # Example
 //!
-//! | room | |
-//! |---|---|
-//! | `terminals` | several terminals, each with the agent that it looks at |
-//! | `viewers` | whoever else reads what agents say, each of them a number in an agent's ring (`src/agent/output.rs`) |
-//! | `serve` | clients at a socket: scripts, and terminals that attach ([`domain::wire`] is what they say) |
-//! | `library` | what a program asks that hosts the loop, as below |
-//! | `team` | tasks that several agents work on; who does what when is decided in [`team::coordinator`] |
-//!
-//! `team` is the Cargo feature `coordinator`, on by default.
-//!
-//! # As a library
-//!
-//! A program can host agents itself: it opens a [`repl::Repl`] without a terminal and turns it. Everything that an agent
-//! says and is told, is told in [`domain::chunk`]s; every viewer reads each of them once and in order.
+//! Everything that an agent does is reported in [`Chunk`]s. A viewer reads the chunks of one agent, each once and in
+//! order. Without a data directory nothing is stored, and the default model repeats its input.
 //!
 //! ```
-//! use polylogue::base::clock::Clock;
-//! use polylogue::domain::chunk::Chunk;
-//! use polylogue::domain::config::Config;
-//! use polylogue::repl::Repl;
-//! use polylogue::store::Store;
+//! use polylogue::{Chunk, Clock, Config, Repl, Store};
 //!
-//! # fn main() -> polylogue::base::error::Result<()> {
-//! // Nothing is kept, and all agents run on the built-in provider, which repeats what it is told.
-//! let mut house = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+//! # fn main() -> polylogue::Result<()> {
+//! let mut repl = Repl::open(Config::default(), Store::in_memory()?, Clock::system())?;
 //! let mut viewers = Vec::new();
 //! for name in ["ada", "grace"] {
-//!     let agent = house.create(Some(name), None)?;
-//!     viewers.push((name, house.attach(agent, None)?));
-//!     house.send(agent, &format!("hello from {name}"))?;
-//!     house.send(agent, "and again")?; // waits until the first is answered
+//!     let agent = repl.create(Some(name), None)?;
+//!     viewers.push((name, repl.attach(agent, None)?));
+//!     repl.send(agent, &format!("hello from {name}"))?;
+//!     repl.send(agent, "and again")?; // queued until the first message is answered
 //! }
-//! while house.list().iter().any(|agent| !agent.status.is_at_rest()) {
-//!     house.turn(None)?;
+//! while repl.list().iter().any(|agent| !agent.status.is_at_rest()) {
+//!     repl.turn(None)?;
 //! }
-//! let mut said = String::new();
+//! let mut output = String::new();
 //! for (name, viewer) in viewers {
-//!     while house.has_unread(viewer) {
-//!         for one in house.read(viewer, 100).chunks {
-//!             match one.chunk {
-//!                 Chunk::User(text) => said += &format!("\n> {text}\n{name}: "),
-//!                 Chunk::Text(text) => said += &text,
-//!                 _ => {} // states, usage, marks
+//!     while repl.has_unread(viewer) {
+//!         for numbered in repl.read(viewer, 100).chunks {
+//!             match numbered.chunk {
+//!                 Chunk::User(text) => output += &format!("\n> {text}\n{name}: "),
+//!                 Chunk::Text(text) => output += &text,
+//!                 _ => {} // status, usage, marks
 //!             }
 //!         }
 //!     }
 //! }
-//! print!("{said}");
-//! # assert_eq!(said, "\n> hello from ada\nada: hello from ada\n> and again\nada: and again\
+//! print!("{output}");
+//! # assert_eq!(output, "\n> hello from ada\nada: hello from ada\n> and again\nada: and again\
 //! #     \n> hello from grace\ngrace: hello from grace\n> and again\ngrace: and again");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Reading the source
+//!
+//! Each module is a layer and imports only layers below it (`tests/layers.rs` checks this). From the top:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cli` | the command line and the configuration |
+//! | `repl` | the loop and its components: terminals, the server, tool jobs, tasks for several agents |
+//! | `commands` | one file for each slash command |
+//! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
+//! | `agent` | one agent: its state, its turns, its view |
+//! | `tools` | one file for each tool that models may call |
+//! | `net`, `provider`, `reactor`, `socket`, `store`, `terminal` | adapters, each around one large dependency |
+//! | `domain` | plain data |
+//! | `base` | ids, time, errors, text |
+//!
+//! Start with [`Repl::turn`].
+//!
+//! # Features
+//!
+//! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `tls-rustls` (default) and `tls-system`
+//! select the TLS library.
 
-pub mod agent;
-pub mod base;
-pub mod cli;
-pub mod commands;
-pub mod domain;
-pub mod net;
-pub mod provider;
-pub mod reactor;
-pub mod repl;
-pub mod socket;
-pub mod store;
-pub mod team;
-pub mod terminal;
-pub mod tools;
+// `missing_docs` also reports what only `testing` exports; these modules export nothing else.
+#[allow(missing_docs)]
+mod agent;
+mod base;
+mod cli;
+#[allow(missing_docs)]
+mod commands;
+mod domain;
+mod net;
+#[allow(missing_docs)]
+mod provider;
+mod reactor;
+mod repl;
+mod socket;
+mod store;
+mod team;
+#[allow(missing_docs)]
+mod terminal;
+#[doc(hidden)]
+pub mod testing;
+#[allow(missing_docs)]
+mod tools;
+
+pub use base::clock::Clock;
+pub use base::error::{Error, ErrorKind, Result};
+pub use base::id::AgentId;
+#[doc(hidden)]
+pub use cli::main;
+pub use domain::chunk::{Chunk, Numbered, Position, Status};
+pub use domain::config::Config;
+pub use domain::flow::{Change, QueueEdit};
+pub use domain::mail::MailId;
+pub use domain::slice::SliceSpec;
+pub use domain::stream::Usage;
+pub use domain::tool::ToolResult;
+pub use reactor::Signals;
+pub use repl::{AgentSummary, OnChunks, Repl, Turn};
+pub use socket::Listener;
+pub use store::Store;
+pub use team::{ViewerId, ViewerOutput};
+
+/// The parts of a [`Config`].
+pub mod config {
+    pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
+    pub use crate::domain::custom::CustomCommand;
+    pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
+    pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::thinking::Thinking;
+}
+
+/// Tasks for several agents: the types of [`Repl::run_task`] and [`Repl::run_workflow`].
+#[cfg(feature = "coordinator")]
+pub mod multi_agent {
+    pub use crate::repl::RunId;
+    pub use crate::team::coordinator::event::{Event, EventKind};
+    pub use crate::team::coordinator::member::Member;
+    pub use crate::team::coordinator::outcome::{Outcome, RunStatus};
+    pub use crate::team::coordinator::result::{MemberOutcome, MemberResult};
+    pub use crate::team::coordinator::settings::{Aggregation, BreakerPolicy, Settings, Strategy};
+    pub use crate::team::coordinator::workflow::{Workflow, WorkflowStep};
+}

@@ -1,10 +1,8 @@
 //! An agent in the background goes on exactly as one on the screen, and nothing of it reaches another agent: a background
 //! agent that freezes, and a callback for the wrong agent, are bugs that an earlier program had.
 
-use polylogue::agent::State;
-use polylogue::domain::message::Body;
-
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, State};
 use crate::support::peer::Peer;
 
 #[test]

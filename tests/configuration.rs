@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use polylogue::store::Store;
+use polylogue::Store;
 use tempfile::TempDir;
 
 use crate::support::peer::{Peer, Refusing};

@@ -1,15 +1,11 @@
 //! A damaged store: what cannot be read is reported and left out, everything else works, and nothing panics.
 
-use polylogue::base::clock::Clock;
-use polylogue::base::error::ErrorKind;
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
-use polylogue::repl::Repl;
-use polylogue::store::Store;
+use polylogue::{Change, Clock, ErrorKind, Repl, Store};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan, copy_of};
+use crate::support::internals::{Body, Probe};
 
 /// Agent 0, its children `a` and `b`, and `c`, the child of `a`; each with something in every table.
 fn prepared() -> TempDir {
@@ -189,7 +185,7 @@ fn a_truncated_file_opens_or_is_an_error_and_never_panics() {
         file.and_then(|file| file.set_len(cut)).expect("it can be cut");
         let opened = Store::open(directory.path()).and_then(|store| {
             let config = Plan::default().config(directory.path());
-            Repl::open(config, store, Clock::manual(), None)
+            Repl::open(config, store, Clock::manual())
         });
         let Err(error) = opened else { continue };
         refused += 1;

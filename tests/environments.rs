@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use polylogue::domain::environment::EnvironmentEntry;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::EnvironmentEntry;
 use serde_json::Value;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 use crate::support::peer::Peer;
 use crate::support::scene::{
     answer_next, app, assert_refused, assert_shows, bash, converse, reply_with_calls, results_then, texts_in,

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::endpoint::Secret;
+use polylogue::config::{RetryPolicy, Secret, Settings};
 use serde_json::Value;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{State, Wait};
 use crate::support::openai;
 use crate::support::peer::{Exchange, NO_HOST, Peer, Refusing};
 

@@ -1,12 +1,11 @@
 //! Very deep and very wide trees of agents: histories are right, every agent is reached, and nothing recurses. Each
 //! test runs on a stack in which one frame per ancestor would not fit.
 
-use polylogue::domain::flow::Change;
-use polylogue::domain::history::History;
-use polylogue::domain::message::Body;
+use polylogue::Change;
 use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, History, Probe};
 
 const MANY: usize = 1_000;
 /// Enough for one turn of the loop, too little for a thousand stack frames on top of it.

@@ -2,13 +2,10 @@
 //! that copies the whole conversation at each fork. After every step each agent has the conversation of its model, in
 //! memory and in the store.
 
-use polylogue::agent::State;
-use polylogue::base::id::AgentId;
-use polylogue::domain::flow::Change;
-use polylogue::domain::history::History;
-use polylogue::domain::message::Body;
+use polylogue::{AgentId, Change};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, History, Probe, State};
 use crate::support::random::Random;
 
 /// A message whose reply begins and never ends.
@@ -132,7 +129,7 @@ impl World {
     /// Whether the change was carried out.
     fn ask(&mut self, agent_id: usize, change: Change) -> bool {
         let id = self.models[agent_id].id;
-        self.app().repl.ask(id, change).is_ok()
+        self.app().repl.apply(id, change).is_ok()
     }
 
     fn say(&mut self, agent_id: usize, text: &str) {

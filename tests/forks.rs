@@ -3,11 +3,11 @@
 
 mod tool;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
 use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{
     accept_by_text, answer_next, app, assert_valid, bash, converse, is_running, reply_with_calls, results_in,
@@ -228,7 +228,7 @@ fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     a_command_that_waits(&mut app, &peer);
     app.enter("/fork --name scout look around");
     let id = app.id(0);
-    app.repl.ask(id, Change::Name(Some("scout".into()))).expect("the name is free still");
+    app.repl.apply(id, Change::Name(Some("scout".into()))).expect("the name is free still");
     std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
     answer_next(&mut app, &peer, 0, "done");
     assert_eq!(app.repl.roster().len(), 1);

@@ -4,12 +4,12 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::endpoint::Endpoint;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::Endpoint;
 
 use crate::support::PATIENCE;
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{State, Wait};
 use crate::support::peer::{Peer, Silent};
 use crate::support::scene::{app_with_agents, is_running, mark, turn_a_while};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::config::Settings;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::Settings;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::State;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::app_with_agents;
 

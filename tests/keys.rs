@@ -5,14 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::endpoint::{Endpoint, Secret};
-use polylogue::domain::flow::Change;
-use polylogue::tools::supervisor;
+use polylogue::Change;
+use polylogue::config::{Endpoint, RetryPolicy, Secret, Settings};
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State, Wait, supervisor};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{app_with_agents, assert_shows, is_running, mark, turn_a_while};
 

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::base::id::AgentId;
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
+use polylogue::config::{RetryPolicy, Settings};
+use polylogue::{AgentId, Change, Config};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, State, commands};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
     answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
@@ -202,10 +200,10 @@ impl Scene {
 fn tree(app: &Harness) -> String {
     let roster = app.repl.roster();
     let current = roster.nth(0).expect("there is a root");
-    polylogue::commands::agent_tree(&polylogue::commands::CommandContext {
+    commands::agent_tree(&commands::CommandContext {
         roster,
         store: app.repl.store(),
-        config: &polylogue::domain::config::Config::default(),
+        config: &Config::default(),
         current,
         unix_ms: 0,
         terminal_infos: Vec::new(),

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["commands"],
     &["repl"],
     &["cli"],
+    &["testing"],
 ];
 
 /// Crates that only one module may use.

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::flow::Change;
-use polylogue::repl::WakeReason;
+use polylogue::Change;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State, Wait, WakeReason};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{app_with_agents, assert_shows, turn_a_while};

@@ -1,8 +1,7 @@
 //! A host's name is looked up once for all agents that start at the same time, and not in a thread for each.
 
-use polylogue::agent::Wait;
-
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Wait;
 use crate::support::peer::{NO_HOST, Peer};
 use crate::support::scene::turn_a_while;
 

@@ -3,12 +3,12 @@
 
 mod waiting;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::domain::mail::{LONGEST, MailId};
+use polylogue::{Change, MailId};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::mail::LONGEST;
+use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{
     accept_by_text, app, assert_refused, assert_shows, assert_valid, reply_with_calls, results_in, results_then,
@@ -149,7 +149,7 @@ fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     app.switch(app.n("ann"));
     let root = app.id(0);
     let to = app.id(app.n("ann"));
-    app.repl.ask(root, Change::Send { to, body: "another".into() }).expect("ann lives");
+    app.repl.apply(root, Change::Send { to, body: "another".into() }).expect("ann lives");
     for agent_id in [bob.to_string(), "bob".to_owned()] {
         app.enter(&format!("/filter-mail --from {agent_id}"));
         assert_shows(&mut app, "1 message, 1 unread");
@@ -189,7 +189,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     let (longest, longer) = (hard_body(LONGEST), hard_body(LONGEST + 1));
     let (root, to) = (app.id(0), app.id(1));
     app.ask(0, Change::Send { to, body: longest.clone() });
-    let refused = app.repl.ask(root, Change::Send { to, body: longer }).expect_err("it is too long");
+    let refused = app.repl.apply(root, Change::Send { to, body: longer }).expect_err("it is too long");
     assert!(refused.message.contains("1048577 bytes"), "{refused}");
     assert!(bodies(&app, "ann") == [longest.as_str()], "byte for byte");
     let mut app = app.crash_and_restart();

@@ -1,9 +1,9 @@
 //! `/mark`, `/rewind` and `/clear`, checked in the request bodies.
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
 
 use crate::support::harness::Harness;
+use crate::support::internals::State;
 use crate::support::peer::Peer;
 use crate::support::scene::{app, assert_refused, assert_shows, bash, converse, reply_with_calls, texts_in};
 
@@ -172,7 +172,7 @@ fn assert_busy(app: &mut Harness) {
         app.type_bytes(b"\x15");
     }
     for change in [Change::Mark("there".into()), Change::Rewind(None), Change::Clear] {
-        let refused = app.repl.ask(id, change).expect_err("it is busy");
+        let refused = app.repl.apply(id, change).expect_err("it is busy");
         assert!(refused.message.contains("agent 0 is busy: wait for it, or stop it with Esc first"), "{refused}");
     }
     assert_eq!(app.kinds(0), before);

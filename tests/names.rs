@@ -1,9 +1,9 @@
 //! How an agent is called: by name, number, id or the beginning of its id; giving and taking names; completion.
 
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::store::NewAgent;
+use polylogue::AgentId;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{MessageId, NewAgent, Probe};
 use crate::support::scene::{assert_refused, assert_shows};
 
 fn app() -> Harness {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
+use polylogue::Change;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, State, Wait};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::app_with_agents;
 

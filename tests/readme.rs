@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use polylogue::commands::{COMMANDS, KEYS};
+use crate::support::internals::commands::{COMMANDS, KEYS};
 
 const TOPICS: [&str; 11] = [
     "commands",

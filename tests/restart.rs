@@ -1,13 +1,11 @@
 //! The program crashes in the middle of its work and is started again: what was acknowledged is there, what was cut is
 //! marked, and every conversation can go on.
 
-use polylogue::agent::State;
-use polylogue::domain::chunk::Status;
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
+use polylogue::{Change, Status};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{self, assert_valid};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
 
 use crate::support::flood::{self, FloodProcess, raise_descriptor_limit, reply_for};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 
 /// A thousand, or fewer where descriptors are scarce: each agent needs up to four, and other tests run at the same time.
 fn agents() -> usize {

@@ -3,11 +3,11 @@
 
 mod summaries;
 
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Reply, Signature};
+use polylogue::Change;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, Reply, Signature};
 use crate::support::peer::Peer;
 use crate::support::scene::{
     answer_next, app, assert_refused, assert_shows, converse, reply_with_calls, results_in, roles_and_texts_in,

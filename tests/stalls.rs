@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{State, Wait};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::turn_a_while;
 

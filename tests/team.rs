@@ -9,10 +9,9 @@ mod workflows;
 
 use std::time::Duration;
 
-use polylogue::repl::WakeReason;
-use polylogue::team::coordinator::result::MemberOutcome;
-use polylogue::team::coordinator::settings::{Settings, Strategy};
+use polylogue::multi_agent::{MemberOutcome, Settings, Strategy};
 
+use crate::support::internals::{Probe, WakeReason};
 use crate::support::peer::Peer;
 use common::{accept_members, answer, app, finish, limit, members, outcome_names, start, time_left, wait_for_retry};
 

@@ -20,13 +20,13 @@ mod ways_out;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use polylogue::domain::message::{Body, Message};
-use polylogue::store::Store;
+use polylogue::Store;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags};
 use tempfile::TempDir;
 
 use crate::support::PATIENCE;
+use crate::support::internals::{Body, Message};
 use crate::support::pty::{Pty, TerminalLeft};
 use crate::support::scene;
 

@@ -5,13 +5,12 @@ mod watching;
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::repl::{TerminalMode, WakeReason};
+use polylogue::{Change, Clock, Config, Repl, Store};
 use tempfile::TempDir;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal, WATCHING};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Device, Probe, State, TerminalMode, WakeReason};
 use crate::support::random::Random;
 use crate::support::scene::{app_with_agents, assert_shows};
 
@@ -376,7 +375,7 @@ fn a_terminal_attaches_at_the_named_agent_or_at_the_oldest_if_that_is_gone() {
     let mut app = app_with_agents(2, Plan::default());
     let gone = app.id(1);
     app.ask(0, Change::Kill { agent_id: gone, cascade: false });
-    let device = polylogue::repl::Device::Remote(Default::default());
+    let device = Device::Remote(Default::default());
     let at = app.repl.attach_device(device, gone, TerminalMode::default());
     let eldest = app.id(0);
     assert_eq!(app.repl.terminal_at(at).expect("it is there").focus, eldest);
@@ -400,13 +399,12 @@ fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
     let directory = TempDir::new().expect("a directory");
     let trace = directory.path().join("trace");
     let plan = Plan::default();
-    let config = polylogue::domain::config::Config { trace: Some(trace.clone()), ..plan.config(directory.path()) };
-    let store = polylogue::store::Store::open(directory.path()).expect("a store");
-    let clock = polylogue::base::clock::Clock::manual();
-    let mut repl = polylogue::repl::Repl::open(config, store, clock, None).expect("an open program");
+    let config = Config { trace: Some(trace.clone()), ..plan.config(directory.path()) };
+    let store = Store::open(directory.path()).expect("a store");
+    let clock = Clock::manual();
+    let mut repl = Repl::open(config, store, clock).expect("an open program");
     let root = repl.roster().nth(0).expect("agent 0");
-    let terminals =
-        [1, 2].map(|_| repl.attach_device(polylogue::repl::Device::Remote(Default::default()), root, ATTACHED));
+    let terminals = [1, 2].map(|_| repl.attach_device(Device::Remote(Default::default()), root, ATTACHED));
     repl.terminal_at(terminals[1]).and_then(|terminal| terminal.remote()).expect("a terminal").input.extend(b"hello\r");
     repl.turn(Some(Duration::ZERO)).expect("a turn");
     let told = std::fs::read_to_string(&trace).expect("a trace");

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
-use polylogue::repl::{Timeout, WakeReason};
+use polylogue::Change;
+use polylogue::config::{RetryPolicy, Settings};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{State, Timeout, Wait, WakeReason};
 use crate::support::peer::Peer;
 
 const fn ms(count: u64) -> Duration {

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use polylogue::domain::tool::{ToolCall, ToolResult};
-use polylogue::tools::{self, Environment, Prepared, Running};
+use polylogue::ToolResult;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::internals::tools::{Environment, Prepared, Running};
+use crate::support::internals::{ToolCall, tools};
 
 mod commands;
 mod editing;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use polylogue::agent::State;
-use polylogue::domain::config::Settings;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::Settings;
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{is_running, mark, reply_with_calls, results_in};
 

@@ -7,13 +7,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::{RetryPolicy, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 
 /// How far the clock moves at once. Streams bring a piece each 100 ms and are stored each 250 ms; agents that stream at
 /// the same time are started 30 ms apart, because those that are due at the same moment are served in the order of

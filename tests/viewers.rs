@@ -5,14 +5,10 @@ mod library;
 mod states;
 mod streams;
 
-use polylogue::agent::FIRST_CHUNK;
-use polylogue::base::id::AgentId;
-use polylogue::domain::chunk::Position;
-use polylogue::domain::chunk::{Chunk, Numbered, Status};
-use polylogue::domain::flow::Change;
-use polylogue::repl::{Repl, ViewerId, ViewerOutput};
+use polylogue::{AgentId, Change, Chunk, Numbered, Position, Repl, Status, ViewerId, ViewerOutput};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::FIRST_CHUNK;
 
 /// Everything that a viewer has not read yet, as one result.
 pub fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
@@ -89,7 +85,7 @@ fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_begin
         let viewer = app.repl.attach(root, Some(&place)).unwrap();
         let seen = read_all(&mut app.repl, viewer);
         assert_eq!((seen.missed, &seen.chunks[..]), (0, &all[missing..]), "{number}");
-        assert_eq!(app.repl.place_of(viewer), Some(Position { epoch: epoch.clone(), number: end }));
+        assert_eq!(app.repl.position(viewer), Some(Position { epoch: epoch.clone(), number: end }));
     }
     let other = Position { epoch: "of another process".into(), number: end };
     let viewer = app.repl.attach(root, Some(&other)).unwrap();

@@ -3,8 +3,6 @@
 //! The loop calls one agent at a time with a [`Context`] that gives access to no other. What the agent wants done it puts
 //! into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
 
-#![allow(missing_docs)]
-
 mod advice;
 mod context;
 mod exchange;
@@ -35,7 +33,9 @@ use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::Wait;
-pub use output::{FIRST_CHUNK, OUTPUT_LIMITS, Output};
+#[cfg(test)]
+pub use output::OUTPUT_LIMITS;
+pub use output::{FIRST_CHUNK, Output};
 pub use state::State;
 pub use view::View;
 pub use work::PendingQuestion;
@@ -67,7 +67,6 @@ impl Identity {
 pub struct Talk {
     pub endpoint: Rc<Endpoint>,
     pub thinking: Thinking,
-    /// The system prompt.
     pub system: Rc<str>,
     pub environment: Arc<Environment>,
     /// Whether the model is offered tools.
@@ -89,9 +88,7 @@ impl Talk {
 /// A text or command that waits for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
-    /// Its row in the store.
     pub id: QueueId,
-    /// What was entered.
     pub text: String,
     /// It is a command, carried out when its turn comes.
     pub is_command: bool,
@@ -115,7 +112,6 @@ impl From<QueuedRow> for Queued {
 /// What an agent works for; its effects are carried out accordingly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A person.
     #[default]
     Normal,
     /// A task of the coordinator.
@@ -131,11 +127,9 @@ pub struct Agent {
     pub output: Output,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
-    /// Unread mail messages.
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
-    /// The agent that writes a summary for it.
     pub helper: Option<AgentId>,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
@@ -144,7 +138,6 @@ pub struct Agent {
     members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
-    /// What it works for.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
@@ -158,7 +151,6 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// A new, idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,
@@ -192,7 +184,6 @@ impl Agent {
         self.state
     }
 
-    /// The state as viewers see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,

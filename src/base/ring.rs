@@ -9,10 +9,8 @@
 
 use std::collections::VecDeque;
 
-/// The limits of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most records.
     pub records: usize,
     /// The most bytes of all contents. The newest record is kept even if it alone is larger.
     pub bytes: usize,
@@ -32,7 +30,6 @@ pub struct Ring {
     bytes: VecDeque<u8>,
     /// Where the content of the first record begins, counted as in [`Record::end`].
     start: u32,
-    /// The number of the first record.
     first: u64,
     limits: Limits,
 }
@@ -48,19 +45,8 @@ impl Ring {
         self.first
     }
 
-    /// The number of the next record.
     pub fn next(&self) -> u64 {
         self.first + self.records.len() as u64
-    }
-
-    /// Whether there are no records.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    /// Bytes of all contents.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
     }
 
     /// Appends a record and drops the oldest ones as necessary.
@@ -171,9 +157,9 @@ mod tests {
         let mut ring = ring(100, 10);
         ring.push(0, &[0; 6]);
         ring.push(1, &[1; 4]);
-        assert_eq!((ring.first(), ring.bytes()), (100, 10));
+        assert_eq!((ring.first(), ring.bytes.len()), (100, 10));
         ring.push(2, &[2; 1]);
-        assert_eq!((ring.first(), ring.bytes()), (101, 5));
+        assert_eq!((ring.first(), ring.bytes.len()), (101, 5));
         ring.push(3, &[3; 50]);
         assert_eq!(kept(&ring), [(103, 3, vec![3; 50])]);
         ring.push(4, b"");

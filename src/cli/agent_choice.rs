@@ -9,7 +9,6 @@ use crate::repl::Repl;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
     New,
-    /// The agent that was last sent a message.
     Last,
     /// By name, number or the beginning of its id.
     Named(String),
@@ -44,7 +43,7 @@ impl AgentChoice {
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());
         if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
-            repl.ask(agent_id, Change::Model(model.to_owned()))?;
+            repl.apply(agent_id, Change::Model(model.to_owned()))?;
         }
         Ok(agent_id)
     }

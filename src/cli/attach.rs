@@ -28,7 +28,6 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 const SERVER: Source = Source::Client(0);
 
 pub struct Options {
-    /// The agent to show.
     pub agent: Option<String>,
     pub is_read_only: bool,
 }
@@ -77,14 +76,12 @@ struct Attached {
     signals: Signals,
     /// The terminal may have more keys that no poll will report.
     has_more_keys: bool,
-    /// The terminal was closed.
     is_closed: bool,
     mode: Mode,
     /// The deadline for the first frame.
     give_up: Instant,
 }
 
-/// The mode of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Unchanged until the first frame arrives.

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     // Before the terminal is changed: from then on every signal has to restore it.
     let signals = Signals::catch()?;
     tty.enter()?;
-    let mut repl = Repl::open(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
+    let mut repl = Repl::open_at(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.set_signals(signals);
     let outcome = start(&mut repl, arguments, &model).and_then(|()| repl.run());
     let (agents, unsaved) = (repl.roster().len(), repl.unsaved());
@@ -64,8 +64,8 @@ fn start(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
         }
         choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
-    repl.ask(root, Change::Switch(agent_id))?;
-    arguments.prompt().map_or(Ok(()), |prompt| repl.ask(agent_id, Change::Submit(prompt)))
+    repl.apply(root, Change::Switch(agent_id))?;
+    arguments.prompt().map_or(Ok(()), |prompt| repl.apply(agent_id, Change::Submit(prompt)))
 }
 
 fn farewell(arguments: &Arguments, is_stored: bool, agents: usize, options: &str) -> String {

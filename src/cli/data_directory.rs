@@ -40,7 +40,6 @@ pub fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
     (unsaved > 0).then(|| format!("{count} could not be stored"))
 }
 
-/// One word as a shell reads it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -54,7 +54,7 @@ fn serve_here(arguments: &Arguments, is_detached: bool, env: &ProcessEnvironment
     // This process holds the lock of the store, so an existing socket is stale.
     let listener = Listener::bind(&directory)?;
     let signals = Signals::catch()?;
-    let mut repl = Repl::open(config, store, Clock::system(), None)?;
+    let mut repl = Repl::open(config, store, Clock::system())?;
     repl.set_signals(signals);
     repl.serve(listener);
     announce(&directory, &back, is_detached)?;

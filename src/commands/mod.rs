@@ -1,8 +1,6 @@
 //! Slash commands. One file per command: a const for the table, from which help, completion and the manual are made, and
 //! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
 
-#![allow(missing_docs)]
-
 mod agents;
 mod complete;
 mod copy;
@@ -45,12 +43,10 @@ pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};
 
-/// The state that commands read.
 pub struct CommandContext<'a> {
     pub roster: &'a Roster,
     pub store: &'a Store,
     pub config: &'a Config,
-    /// The agent that the command is typed to.
     pub current: AgentId,
     /// Now, in milliseconds since 1970.
     pub unix_ms: i64,
@@ -64,7 +60,6 @@ pub struct TerminalInfo {
     pub since: i64,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// The agent that it shows.
     pub focus: AgentId,
     pub is_read_only: bool,
     /// The command was typed at this terminal.
@@ -107,9 +102,7 @@ pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// The arguments as help shows them.
     pub arguments: &'static str,
-    /// The description in one line.
     pub about: &'static str,
     pub busy: WhenBusy,
     pub run: fn(&CommandContext, &str) -> Result<InputResult>,
@@ -206,7 +199,6 @@ fn parse(line: &str) -> Option<(&str, &str)> {
     Some((name, arguments.trim()))
 }
 
-/// The command with this name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }

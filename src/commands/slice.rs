@@ -17,7 +17,6 @@ pub const SLICE: CommandSpec = CommandSpec {
     complete: |_, _| FORMS.iter().map(|form| (*form).to_owned()).collect(),
 };
 
-/// Examples, for completion.
 const FORMS: &[&str] = &["count", "list", "0:50%", "-10:", "summarize:0:50%,50%:", "compact:0:-10,-10:", "inject:'"];
 
 const GRAMMAR: &str = "\

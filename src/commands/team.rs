@@ -29,11 +29,8 @@ const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--t
 /// A task and the members that work on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamRequest {
-    /// The text of the task.
     pub task: String,
-    /// In order.
     pub members: Vec<Member>,
-    /// How the task is run.
     pub settings: Settings,
 }
 

@@ -28,7 +28,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The credential of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
     /// The key itself.

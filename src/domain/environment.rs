@@ -29,7 +29,6 @@ pub struct EnvironmentEntry {
     pub system: Option<String>,
 }
 
-/// The default environment.
 pub const DEFAULT_ENVIRONMENT: &str = "coding";
 
 /// The built-in environment in a git worktree of its own.
@@ -120,12 +119,9 @@ impl fmt::Display for EnvironmentSpec {
     }
 }
 
-/// The contents of an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolvedSpec {
-    /// The names of its tools.
     pub tools: Vec<String>,
-    /// It has its own git worktree.
     pub has_worktree: bool,
     /// The working directory, if configured.
     pub directory: Option<PathBuf>,

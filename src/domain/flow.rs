@@ -9,7 +9,6 @@ use crate::domain::mail::MailId;
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
 
-/// The result of one line of input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputResult {
     /// Exit the program, or detach the terminal from a program that goes on without it.
@@ -27,18 +26,14 @@ pub enum InputResult {
 /// Where a change came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A person at this terminal.
     Terminal(TerminalId),
-    /// A client of the server.
     Client(ClientId),
     /// The program that hosts the loop.
     Library,
-    /// polylogue itself.
     Internal,
 }
 
 impl Origin {
-    /// The terminal, if it was one.
     pub const fn terminal(self) -> Option<TerminalId> {
         if let Self::Terminal(id) = self { Some(id) } else { None }
     }
@@ -47,16 +42,13 @@ impl Origin {
 /// How an agent's turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentOutcome {
-    /// The reply is complete.
     Completed,
-    /// The user interrupted the turn.
     Interrupted {
         /// A part of the reply is kept.
         partial: bool,
     },
     /// The program was exited in order during the turn.
     Exited,
-    /// The turn failed.
     Error(Error),
 }
 
@@ -222,38 +214,29 @@ impl Change {
 pub enum ToolRequest {
     /// Fork a child that starts with this prompt.
     Fork {
-        /// The task of the child.
         prompt: String,
-        /// Its name.
         name: Option<String>,
         /// Its model, as `provider/model`.
         model: Option<String>,
     },
-    /// Kill an agent.
     Kill {
-        /// Name or id of the agent.
         agent_id: String,
         /// Kill its descendants too.
         cascade: bool,
     },
-    /// Send mail.
     SendMail {
         /// Name or id of the recipient.
         to: String,
-        /// The text.
         body: String,
     },
-    /// List mail.
     CheckMail,
     /// Read a mail message, by default the oldest unread one.
     ReadMail(Option<MailId>),
-    /// Wait for mail.
     Wait {
         /// The longest wait.
         timeout: Duration,
         /// Wait until each of these has sent mail, is idle or was killed; if empty, until any mail arrives.
         from: Vec<String>,
     },
-    /// List the agents.
     Agents,
 }

@@ -6,18 +6,13 @@ use crate::base::id::AgentId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct MailId(pub i64);
 
-/// A mail message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Its id.
     pub id: MailId,
-    /// The sender.
     pub from: AgentId,
-    /// The text.
     pub body: String,
     /// Milliseconds since 1970.
     pub created_at: i64,
-    /// The recipient has read it.
     pub is_read: bool,
 }
 

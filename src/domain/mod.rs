@@ -3,17 +3,25 @@
 pub mod chunk;
 pub mod config;
 pub mod custom;
+// Exported by `testing` only, as everything below that allows `missing_docs`.
+#[allow(missing_docs)]
 pub mod draft;
 pub mod endpoint;
 pub mod environment;
 pub mod flow;
+#[allow(missing_docs)]
 pub mod frame;
+#[allow(missing_docs)]
 pub mod history;
+#[allow(missing_docs)]
 pub mod http;
+#[allow(missing_docs)]
 pub mod key;
 pub mod mail;
+#[allow(missing_docs)]
 pub mod message;
 pub mod readiness;
+#[allow(missing_docs)]
 pub mod scrollback;
 pub mod slice;
 pub mod stream;

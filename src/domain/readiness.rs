@@ -10,24 +10,17 @@ pub enum SocketRequest {
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Report when it is readable.
         readable: bool,
-        /// Report when it is writable.
         writable: bool,
     },
     /// Report nothing more; the descriptor may be closed already.
-    Unwatch {
-        /// The descriptor.
-        fd: RawFd,
-    },
+    Unwatch { fd: RawFd },
 }
 
-/// The readiness of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// Readable, or at its end.
     pub readable: bool,
-    /// Writable.
     pub writable: bool,
     /// An error or a hang-up is pending.
     pub error: bool,

@@ -26,22 +26,15 @@ const LINE_BYTES: usize = 4 * 1024;
 /// A long line is split at a space, if there is one in this many of its last bytes.
 const BREAK_BYTES: usize = 256;
 
-/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// A message of the user.
     Person,
-    /// The agent's reply.
     Assistant,
     /// The model's reasoning.
     Thinking,
-    /// A tool call.
     ToolCall,
-    /// The output of a tool.
     ToolOutput,
-    /// A note of the program.
     Note,
-    /// An error.
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,
@@ -54,7 +47,6 @@ struct Line {
     start: Start,
 }
 
-/// What a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Block,
@@ -63,7 +55,6 @@ enum Start {
     Rest,
 }
 
-/// The text of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct Scrollback {
     lines: VecDeque<Line>,
@@ -89,26 +80,6 @@ struct Open {
 }
 
 impl Scrollback {
-    /// An empty scrollback.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The number of logical lines.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether there is no line.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// Removes all text and scroll positions.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Adds a complete block. Newlines around it are dropped; an empty block is not added.
     pub fn push(&mut self, kind: LineKind, text: &str) {
         self.close();
@@ -168,7 +139,7 @@ impl Scrollback {
 
     /// Prepends older blocks, given oldest first. Scroll positions are kept.
     pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
-        let mut front = Self::new();
+        let mut front = Self::default();
         for (kind, text) in older {
             front.push(kind, &text);
         }

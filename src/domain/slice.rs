@@ -23,7 +23,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
 
-pub use cut::{Cut, CutPart};
+pub use cut::Cut;
 pub use summary::SYSTEM as SUMMARY_SYSTEM;
 
 /// More messages are a typing mistake, and would block all other agents.
@@ -84,14 +84,11 @@ impl PartialEq for Position {
 /// The position of an error in characters from 0, and its message.
 type Fault = (usize, String);
 
-/// An error at a position of a spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
-    /// The spec as written.
     pub spec: String,
     /// The position in characters from 0; the length of the spec if something is missing at its end.
     pub at: usize,
-    /// What is wrong there.
     pub message: String,
 }
 

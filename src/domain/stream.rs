@@ -49,17 +49,12 @@ impl StreamEvent {
     }
 
     /// Bytes of text or arguments that it carries.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
             Self::ToolCall { arguments, .. } => arguments.len(),
             Self::Signature(_) | Self::Usage(_) | Self::Finish(_) | Self::Error(_) | Self::Done => 0,
         }
-    }
-
-    /// Whether it carries no text and no arguments.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

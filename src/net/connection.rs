@@ -65,7 +65,6 @@ impl Connection {
         Ok(())
     }
 
-    /// A descriptor of this connection is ready.
     pub fn on_socket(&mut self, fd: RawFd, readiness: Readiness, network: &Network, now: Moment) {
         let mut events = Events::new();
         events.input(readiness.readable).output(readiness.writable).error(readiness.error);

@@ -9,7 +9,6 @@ use crate::base::error::{Error, ErrorKind, Result, system_message};
 /// Addresses in libcurl's notation; empty if the name has none.
 pub type Addresses = Vec<String>;
 
-/// A lookup in progress.
 #[derive(Debug)]
 pub struct Lookup {
     host: String,

@@ -28,7 +28,7 @@ mod trust;
 mod url;
 
 pub use connection::Connection;
-pub use lookup::{Addresses, Lookup};
+pub use lookup::Lookup;
 pub use network::Network;
 pub use probe::probe;
 

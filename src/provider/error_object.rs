@@ -18,7 +18,6 @@ use crate::base::error::{Error, ErrorKind};
 use crate::provider::failure;
 use crate::provider::sse::Sse;
 
-/// The content of an error object.
 #[derive(Debug, Default)]
 struct ErrorObject {
     text: String,
@@ -31,7 +30,6 @@ struct ErrorObject {
     is_moderation: bool,
 }
 
-/// The error of a response with an error status.
 pub(super) fn of_response(status: u16, body: &str) -> Error {
     let plain = || ErrorObject { text: failure::text_of(body), ..ErrorObject::default() };
     let object = object_in(body).map_or_else(plain, |object| read(&object));

@@ -7,7 +7,6 @@ use crate::domain::stream::{Finish, StreamEvent};
 const MAX_TEXT: usize = 16 << 20;
 /// Bytes of arguments of one call: mail of 1 MiB fits, escaped.
 pub(super) const MAX_ARGUMENTS: usize = 1 << 22;
-/// Calls in one reply.
 pub(super) const MAX_CALLS: usize = 128;
 
 /// Bytes of text, reasoning and signatures of a reply so far.

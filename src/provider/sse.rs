@@ -11,7 +11,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 /// Maximum length of a line, and of the data of one event, in bytes: the arguments of a call fit, escaped twice.
 pub(super) const MAX_LINE: usize = 1 << 23;
 
-/// One event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Event<'a> {
     /// The value of its last `event` field, empty if none.

@@ -40,7 +40,6 @@ pub(super) enum Turn<'a> {
     },
 }
 
-/// A call with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     /// Unique in the conversation, of `[a-zA-Z0-9_-]`, at most 40 long.

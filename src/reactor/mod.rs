@@ -24,31 +24,24 @@ use crate::base::id::AgentId;
 use crate::domain::readiness::{Readiness, SocketRequest};
 pub use signals::{Signal, Signals};
 
-/// The owner of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A terminal's keyboard and screen.
     Terminal,
     /// The descriptor of [`Signals`].
     Signals,
-    /// Another thread called the waker.
     Waker,
     /// A descriptor of the embedding program, which serves it.
     External(RawFd),
-    /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
-    /// The listening socket of the server.
     Listener,
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
 }
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The owner of the descriptor.
     pub source: Source,
-    /// What it is ready for.
     pub readiness: Readiness,
 }
 
@@ -154,7 +147,6 @@ impl Reactor {
         Ok(self.poll.registry().reregister(&mut SourceFd(&watched.fd), *token, watched.interest)?)
     }
 
-    /// Whether this source is watched.
     pub fn is_watched(&self, source: Source) -> bool {
         self.tokens.contains_key(&source)
     }

@@ -11,7 +11,6 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use super::ignored_signals::is_ignored;
 use crate::base::error::Result;
 
-/// A signal that the loop acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The size of the terminal changed (SIGWINCH).
@@ -53,13 +52,12 @@ impl Signals {
         Ok(Self(SignalDelivery::with_pipe(read, write, SignalOnly, signals)?))
     }
 
-    /// The descriptor to watch for reading.
-    pub fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.0.get_read().as_raw_fd()
     }
 
     /// The signals received since the last call.
-    pub fn take(&mut self) -> Vec<Signal> {
+    pub(crate) fn take(&mut self) -> Vec<Signal> {
         self.0.pending().map(signal_of).collect()
     }
 }

@@ -42,11 +42,11 @@ impl Repl {
         }
     }
 
-    /// Leaves in order: every turn is cut and kept, every tool is stopped and its thread joined, as far as patience
-    /// goes; then the terminal is as it was.
+    /// Ends the loop in order: interrupts every turn and stores its partial reply, cancels tools and waits for their threads
+    /// (at most [`Settings::exit_patience`](crate::config::Settings::exit_patience)), and restores the terminal.
     ///
     /// # Errors
-    /// When the kernel refuses to poll.
+    /// The system call that waits for events fails.
     pub fn leave(&mut self) -> Result<()> {
         let start = self.core.clock.now();
         let patience = self.core.config.settings.exit_patience;

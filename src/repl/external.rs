@@ -35,18 +35,18 @@ impl Repl {
     ///
     /// # Errors
     /// The kernel refuses: it is a plain file, for example, which can always be read and written.
-    pub fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
+    pub(crate) fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         self.core.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
     /// What the last turns brought for the driver's descriptors. Empties.
-    pub fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
+    pub(crate) fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
         std::mem::take(&mut self.external.ready)
     }
 
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
     /// what, in one line.
-    pub fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
+    pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();
         for agent_id in asking {
@@ -60,17 +60,17 @@ impl Repl {
 
     /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
     /// failed is the same one.
-    pub fn limit_requests(&mut self, most: u32) {
+    pub(crate) fn limit_requests(&mut self, most: u32) {
         self.core.limits.limit_requests(most);
     }
 
     /// How many requests were made so far, those that were sent again not counted.
-    pub fn requests(&self) -> u32 {
+    pub(crate) fn requests(&self) -> u32 {
         self.core.limits.requests()
     }
 
     /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
-    pub fn is_out_of_requests(&self) -> bool {
+    pub(crate) fn is_out_of_requests(&self) -> bool {
         self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
     }
 
@@ -78,7 +78,7 @@ impl Repl {
     ///
     /// # Errors
     /// Nobody or more than one is meant.
-    pub fn find(&self, text: &str) -> Result<AgentId> {
+    pub(crate) fn find(&self, text: &str) -> Result<AgentId> {
         agent_called(&self.core.roster, text)
     }
 
@@ -86,23 +86,23 @@ impl Repl {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn last_spoken_to(&self) -> Result<AgentId> {
+    pub(crate) fn last_spoken_to(&self) -> Result<AgentId> {
         let last = self.core.store.last_addressed()?;
         last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 
     /// What this agent is called; where it does not live any more, its id.
-    pub fn label_of(&self, agent_id: AgentId) -> String {
+    pub(crate) fn label_of(&self, agent_id: AgentId) -> String {
         self.core.label_of(agent_id)
     }
 
     /// All agents as `/agents` lists them.
-    pub fn agents(&self, current: AgentId) -> String {
+    pub(crate) fn agents(&self, current: AgentId) -> String {
         agent_tree(&self.core.command_context(current, Vec::new()))
     }
 
     /// Tells whoever looks at this agent something; no model is told.
-    pub fn announce(&mut self, agent_id: AgentId, text: &str) {
+    pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
         self.core.note(agent_id, LineKind::Note, text);
         self.terminals.render(&mut self.core);
     }

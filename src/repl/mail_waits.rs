@@ -42,7 +42,6 @@ impl MailWaits {
         }
     }
 
-    /// The time of a wait is over.
     pub(super) fn on_timeout(&mut self, core: &mut Core, agent: AgentId, call: &str) {
         if let Some(index) = self.waits.iter().position(|wait| wait.agent == agent && wait.call == call) {
             self.waits.remove(index).answer(core, "Timed out. ");
@@ -79,7 +78,6 @@ impl Component for MailWaits {
 }
 
 impl MailWait {
-    /// Whether what the call waits for has happened.
     fn is_over(&self, core: &Core) -> bool {
         if self.from.is_empty() {
             return core.roster.get(self.agent).is_none_or(|agent| agent.unread > 0);

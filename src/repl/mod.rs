@@ -4,6 +4,7 @@
 //! A turn is the list in [`Repl::turn`]. Each step is a function of its own, so that a test can drive one turn at a
 //! time. Agents are handed out one by one through `Repl::with_agent`; what they ask for is carried out in `apply`.
 
+mod api;
 mod apply;
 mod attached;
 mod component;
@@ -17,7 +18,6 @@ mod export;
 mod external;
 mod input;
 mod jobs;
-mod library;
 mod load;
 mod mail_waits;
 mod queue;
@@ -38,16 +38,14 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster};
-pub use crate::team::{ViewerId, ViewerOutput};
+use crate::team::{AgentFactory, ViewerId};
+pub use api::AgentSummary;
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
-pub use library::AgentSummary;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -64,7 +62,7 @@ use terminals::Terminals;
 use timeout::TOOL_POLL;
 use trace::Trace;
 
-/// The loop and all that it holds.
+/// The event loop with its agents, terminals and clients.
 pub struct Repl {
     core: Core,
     trace: Trace,
@@ -85,18 +83,21 @@ pub struct Repl {
 /// How many agents whose deadline has come, and how many with work left over, are served in one turn; the others come
 /// in the next, before the same ones come again.
 const AGENTS_PER_TURN: usize = 128;
-/// Requests that are sent in one turn.
 const REQUESTS_PER_TURN: usize = 64;
 /// How many components there are, in [`Repl::split`].
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };
 
 impl Repl {
-    /// The house as the store left it; with agent 0, if nobody is there yet. `device` is the terminal of whoever started
-    /// it, if there is one.
+    /// Loads the agents of the store; an empty store gets a first agent, the root.
     ///
     /// # Errors
-    /// When the store cannot be read or the kernel gives no descriptors.
-    pub fn open(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+    /// The store cannot be read, or the process has too many open files.
+    pub fn open(config: Config, store: Store, clock: Clock) -> Result<Self> {
+        Self::open_at(config, store, clock, None)
+    }
+
+    /// [`Repl::open`] with a terminal that shows the root.
+    pub(crate) fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
         // Who only looks may be looking at turns that another process is in the middle of.
         let was_cut = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
@@ -139,16 +140,15 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Signals reach the loop from now on, also those that came before. For a process of its own, which catches them
-    /// before it takes the terminal; not for a library user's.
+    /// Handles signals in the loop from now on, including those caught before: SIGTERM, SIGINT and SIGHUP end it.
     pub fn set_signals(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }
 
-    /// Turns until somebody asks to leave or it cannot go on, then leaves in order.
+    /// Calls [`Repl::turn`] until the loop is to end or fails, then [`Repl::leave`].
     ///
     /// # Errors
-    /// When the kernel refuses to poll.
+    /// The system call that waits for events fails.
     pub fn run(&mut self) -> Result<()> {
         let outcome = loop {
             match self.turn(None) {
@@ -161,10 +161,11 @@ impl Repl {
         outcome.and(left)
     }
 
-    /// One turn. Waits for news at most as long as `limit`, if there is one.
+    /// One turn of the loop: waits for events, at most as long as `limit` and the next deadline, and lets every agent and
+    /// component handle what concerns it.
     ///
     /// # Errors
-    /// When the kernel refuses to poll; never because of one agent.
+    /// The system call that waits for events fails. A failure of one agent is reported in its output.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         self.setup_interests()?;
         let timeout = self.compute_timeout();
@@ -212,7 +213,7 @@ impl Repl {
         }
     }
 
-    /// Who looks on is told that the trace has ended: from now on nothing is written.
+    /// Shows on every terminal that the trace has ended.
     fn report_trace_error(&mut self, error: &std::io::Error) {
         let watched: BTreeSet<AgentId> = self.terminals.focused().collect();
         for focus in watched {
@@ -258,7 +259,7 @@ impl Repl {
         ]
     }
 
-    /// Lets every component read what came for it, then carries out what clients ask for.
+    /// Lets every component read its descriptors, then handles the requests of clients.
     fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
         let (core, components) = self.split();
         components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
@@ -277,7 +278,8 @@ impl Repl {
         }
     }
 
-    /// Registers what the house itself waits for. Sockets of agents are registered as libcurl asks for them.
+    /// Registers the descriptors of the loop and of its components. The sockets of agents are registered by libcurl's
+    /// requests.
     fn setup_interests(&mut self) -> Result<()> {
         if let Some(signals) = &self.signals
             && !self.core.reactor.is_watched(Source::Signals)
@@ -314,7 +316,7 @@ impl Repl {
         named
     }
 
-    /// Who has to be looked at: named by libcurl or the deadlines, with work left over, or with a tool thread.
+    /// The agents to serve in this turn: named by libcurl or a deadline, with work left over, or with a tool thread.
     fn agents_with_work(&mut self, mut named: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
         let now = self.core.clock.now();
         named.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
@@ -347,34 +349,6 @@ impl Repl {
         }
         Ok(Turn::Continue)
     }
-
-    /// Everybody, to look at.
-    pub fn roster(&self) -> &Roster {
-        &self.core.roster
-    }
-
-    /// How many messages could not be written and will be gone after the end of the program.
-    pub fn unsaved(&self) -> usize {
-        self.core.unsaved
-    }
-
-    /// The store, to look at.
-    pub fn store(&self) -> &Store {
-        &self.core.store
-    }
-
-    /// Asks the house for a change on behalf of an agent, as a command would that is typed at the terminal that has been
-    /// there longest, those left out that only watch.
-    ///
-    /// # Errors
-    /// When it cannot be carried out; the house is as it was.
-    pub fn ask(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
-        self.apply_change(origin, agent_id, change)?;
-        self.dispatch();
-        self.terminals.render(&mut self.core);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -385,6 +359,7 @@ mod tests {
 
     use super::*;
     use crate::domain::endpoint::Endpoint;
+    use crate::domain::flow::{Change, Origin};
 
     fn repl_in(directory: &std::path::Path) -> Repl {
         let config = Config {
@@ -394,7 +369,7 @@ mod tests {
             ..Config::default()
         };
         let store = Store::open(directory).expect("a store");
-        Repl::open(config, store, Clock::system(), None).expect("a house")
+        Repl::open(config, store, Clock::system()).expect("a house")
     }
 
     #[test]
@@ -403,7 +378,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         repl.core.waker = Arc::new(|| {});
         let id = repl.core.roster.nth(0).unwrap();
-        repl.ask(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        repl.apply(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
         while !repl.core.roster.busy().is_empty() {
             repl.turn(Some(Duration::from_secs(20))).unwrap();
@@ -419,7 +394,7 @@ mod tests {
         let nobody_speaks = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
         repl.core.roster.with(root, |agent| agent.talk.endpoint = nobody_speaks);
         for _ in 0..70 {
-            repl.ask(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+            repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }
         for id in repl.core.roster.ids() {
             repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();

@@ -15,7 +15,6 @@ use crate::domain::wire::{Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::{Repl, Turn};
 
-/// How a request is answered.
 enum Answer {
     Now(Value),
     /// By what follows, or not at all.

@@ -54,7 +54,7 @@ impl Timeout {
 
 impl Repl {
     /// The minimum over all agents and all terminals. An agent on a screen counts like any other, but for its spinner.
-    pub fn compute_timeout(&self) -> Timeout {
+    pub(crate) fn compute_timeout(&self) -> Timeout {
         let now = self.core.clock.now();
         let is_leftover = !self.core.roster.with_leftover().is_empty()
             || !self.core.outbox.is_empty()

@@ -44,7 +44,6 @@ impl Trace {
         Ok(Self { file: Some(BufWriter::new(file)), stable, ..Self::default() })
     }
 
-    /// A wait is over.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         self.turn += 1;
         if self.file.is_none() || self.stable.is_some() {
@@ -62,12 +61,10 @@ impl Trace {
         }));
     }
 
-    /// Whether anything is written.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Callbacks of agents were called.
     pub fn heard(&mut self, heard: Vec<TracedEvent>) {
         for (agent, callback, bytes) in heard {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
@@ -83,7 +80,6 @@ impl Trace {
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    /// A change is about to be applied.
     pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
         let terminal = origin.terminal().map(|id| id.0);
         if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {

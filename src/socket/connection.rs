@@ -18,7 +18,6 @@ use crate::base::error::Result;
 /// How much is read at once, and beyond a complete line.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// No complete line yet.
@@ -29,7 +28,6 @@ pub enum Line {
     TooLong,
 }
 
-/// A connected socket.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -42,7 +40,6 @@ pub struct Connection {
     has_more: bool,
     has_ended: bool,
     output: Vec<u8>,
-    /// How much of the output is written.
     written: usize,
 }
 
@@ -64,7 +61,6 @@ impl Connection {
         })
     }
 
-    /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
@@ -119,7 +115,6 @@ impl Connection {
         if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// Whether there is a complete line to take.
     pub fn has_line(&self) -> bool {
         self.input.get(self.searched) == Some(&b'\n')
     }
@@ -129,12 +124,10 @@ impl Connection {
         self.has_ended
     }
 
-    /// Whether all output was written.
     pub fn is_ready(&self) -> bool {
         self.written == self.output.len()
     }
 
-    /// Adds a line to the output.
     pub fn queue(&mut self, line: &str) {
         self.output.extend_from_slice(line.as_bytes());
         self.output.push(b'\n');
@@ -159,7 +152,6 @@ impl Connection {
         self.written = 0;
     }
 
-    /// The size of the buffers.
     pub fn buffered(&self) -> usize {
         self.input.len() + self.output.len()
     }

@@ -58,7 +58,7 @@ impl Listener {
     ///
     /// # Errors
     /// There is no free descriptor; the client continues to wait.
-    pub fn accept(&self) -> Result<Option<UnixStream>> {
+    pub(crate) fn accept(&self) -> Result<Option<UnixStream>> {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) if is_ours(&stream) => return Ok(Some(stream)),
@@ -70,8 +70,7 @@ impl Listener {
         }
     }
 
-    /// The descriptor to poll for reading.
-    pub fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.listener.as_raw_fd()
     }
 }

@@ -39,6 +39,7 @@ pub struct Forked {
     pub in_child: Message,
 }
 
+#[doc(hidden)]
 impl Store {
     /// Creates the root, agent 0. If a damaged row has that number, the root gets the next free one.
     ///
@@ -77,7 +78,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::fork`].
-    pub fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
+    pub(crate) fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
         let (in_parent, in_child, prompt) = self.write(|conn| {
             let (in_parent, in_child) = register(conn, child, now_ms)?;
             Ok((in_parent, in_child, log::begin(conn, ids::running(conn, child.id)?, prompt, now_ms)?))
@@ -108,7 +109,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::set_name`].
-    pub fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
+    pub(crate) fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
         self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
     }
 
@@ -124,7 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::set_name`].
-    pub fn set_system(&self, agent: AgentId, system: Option<&str>) -> Result<()> {
+    pub(crate) fn set_system(&self, agent: AgentId, system: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
     }
 

@@ -40,6 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no store in `dir`, or its schema has another version.
+    #[doc(hidden)]
     pub fn open_read_only(dir: &Path) -> Result<Self> {
         let opened = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| Self::reading(conn, dir));
         match opened {
@@ -81,13 +82,12 @@ impl Store {
         schema::migrate(&self.conn)
     }
 
-    /// Whether there is a store in this directory.
-    pub fn exists(dir: &Path) -> bool {
+    pub(crate) fn exists(dir: &Path) -> bool {
         database_path(dir).exists()
     }
 
     /// Whether it was opened with [`Store::open_read_only`].
-    pub fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.conn.is_readonly("main").is_ok_and(|is_read_only| is_read_only)
     }
 
@@ -96,6 +96,7 @@ impl Store {
     ///
     /// # Errors
     /// SQLite refuses the hook.
+    #[doc(hidden)]
     pub fn on_write(&mut self, hook: impl Fn() + Clone + Send + 'static) -> Result<()> {
         let before_commit = hook.clone();
         self.conn.update_hook(Some(move |_, _: &str, _: &str, _| hook()))?;
@@ -110,6 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// SQLite refuses the hook.
+    #[doc(hidden)]
     pub fn on_commit(&mut self, may_commit: impl Fn() -> bool + Send + 'static) -> Result<()> {
         Ok(self.conn.commit_hook(Some(move || !may_commit()))?)
     }
@@ -120,7 +122,7 @@ impl Store {
     ///
     /// # Errors
     /// `work` or one of its writes failed, or the database cannot be written.
-    pub fn transaction<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn transaction<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.write(|_| work(self))
     }
 
@@ -147,7 +149,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn begin(&self) -> Result<()> {
+    pub(crate) fn begin(&self) -> Result<()> {
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
@@ -155,7 +157,7 @@ impl Store {
     ///
     /// # Errors
     /// The commit failed, or a write before it; everything is rolled back then.
-    pub fn end(&self, commit: bool) -> Result<()> {
+    pub(crate) fn end(&self, commit: bool) -> Result<()> {
         if let Some(error) = self.failed.take().filter(|_| commit) {
             return self.end(false).and(Err(error));
         }

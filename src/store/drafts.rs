@@ -7,12 +7,12 @@ use super::{ids, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// How many inputs are kept.
 const INPUTS: i64 = 10_000;
 
 /// Old inputs are removed once in this many inserts, because counting them costs more than keeping a few too many.
 const TRIM_EVERY: i64 = 100;
 
+#[doc(hidden)]
 impl Store {
     /// Stores the agent's draft; an empty one is removed.
     ///
@@ -37,7 +37,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn remember_input(&self, text: &str) -> Result<()> {
+    pub(crate) fn remember_input(&self, text: &str) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }

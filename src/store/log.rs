@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message, Reply};
 
+#[doc(hidden)]
 impl Store {
     /// Appends these messages to the agent's log, all or none, and gives each its id.
     ///
@@ -43,7 +44,10 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::append`]; none is stored then.
-    pub fn append_partials<'a>(&self, pieces: impl IntoIterator<Item = (AgentId, &'a str, &'a str)>) -> Result<()> {
+    pub(crate) fn append_partials<'a>(
+        &self,
+        pieces: impl IntoIterator<Item = (AgentId, &'a str, &'a str)>,
+    ) -> Result<()> {
         self.write(|conn| {
             let mut insert =
                 conn.prepare_cached("INSERT INTO partials (agent, content, thinking) VALUES (?1, ?2, ?3)")?;
@@ -58,7 +62,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::append`].
-    pub fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
+    pub(crate) fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
             conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([ordinal])?;

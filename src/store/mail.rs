@@ -11,12 +11,13 @@ use crate::domain::mail::{LONGEST, Mail, MailId};
 
 const COLUMNS: &str = "id, from_uuid, body, created_at, read_at IS NOT NULL";
 
+#[doc(hidden)]
 impl Store {
     /// Stores mail for a running agent.
     ///
     /// # Errors
     /// The recipient is not running, the text is empty or over 1 MiB, or the database cannot be written.
-    pub fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
+    pub(crate) fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
         if body.trim().is_empty() {
             return Err(Error::new(ErrorKind::Usage, "the mail is empty: give its text"));
         }
@@ -71,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn unread_senders(&self, to: AgentId) -> Result<Vec<AgentId>> {
+    pub(crate) fn unread_senders(&self, to: AgentId) -> Result<Vec<AgentId>> {
         let sql = "SELECT DISTINCT from_uuid FROM mail WHERE to_uuid = ?1 AND read_at IS NULL";
         let mut statement = self.conn.prepare_cached(sql)?;
         let rows = statement.query_map([to], |row| row.get(0))?;
@@ -82,7 +83,7 @@ impl Store {
     ///
     /// # Errors
     /// The agent has none with this id, or the database cannot be written.
-    pub fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
+    pub(crate) fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
         let sql = "DELETE FROM mail WHERE to_uuid = ?1 AND id = ?2";
         self.write(|conn| match conn.prepare_cached(sql)?.execute(params![to, id.0])? {
             0 => Err(store_error(format!("there is no mail with id {}: /check-mail lists it", id.0))),
@@ -94,7 +95,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn count_unread(&self, to: AgentId) -> Result<usize> {
+    pub(crate) fn count_unread(&self, to: AgentId) -> Result<usize> {
         let sql = "SELECT count(*) FROM mail WHERE to_uuid = ?1 AND read_at IS NULL";
         Ok(self.conn.prepare_cached(sql)?.query_row([to], |row| row.get::<_, u32>(0))? as usize)
     }
@@ -103,7 +104,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn unread_mail(&self) -> Result<Vec<(AgentId, usize)>> {
+    pub(crate) fn unread_mail(&self) -> Result<Vec<(AgentId, usize)>> {
         let sql = "SELECT to_uuid, count(*) FROM mail JOIN agents ON uuid = to_uuid
                    WHERE read_at IS NULL AND status = 'running' GROUP BY to_uuid";
         let mut statement = self.conn.prepare_cached(sql)?;

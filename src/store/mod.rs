@@ -49,9 +49,9 @@ mod usage;
 
 pub use agents::{Forked, NewAgent};
 pub use database::Store;
-pub use health::{Health, health};
+pub use health::health;
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};
-pub use registry::{AgentRow, Found, Registry};
+pub use registry::{AgentRow, Found};
 pub use runs::{NewRun, RunRow};
 pub use usage::UsageTotal;

@@ -20,7 +20,7 @@ pub struct QueuedRow {
     pub is_command: bool,
 }
 
-/// The input line for an entry, as [`input_line`] writes a text.
+/// The input line for an entry, as `input_line` writes a text.
 pub fn typed_line(text: &str, is_command: bool) -> String {
     if is_command { text.to_owned() } else { input_line(text) }
 }
@@ -34,6 +34,7 @@ pub fn input_line(text: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub i64);
 
+#[doc(hidden)]
 impl Store {
     /// Appends a text, or the line of a command, to the agent's queue and removes its draft, in one transaction.
     ///
@@ -87,7 +88,7 @@ impl Store {
     ///
     /// # Errors
     /// One of them is not queued any more, the agent is not running, or the database cannot be written.
-    pub fn drop_queued(&self, agent: AgentId, ids: &[QueueId]) -> Result<()> {
+    pub(crate) fn drop_queued(&self, agent: AgentId, ids: &[QueueId]) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
             ids.iter().try_for_each(|id| take(conn, ordinal, *id)?.map(drop).ok_or_else(not_queued))
@@ -99,7 +100,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no such position, the agent is not running, or the database cannot be written.
-    pub fn move_queued(&self, agent: AgentId, from: usize, to: usize) -> Result<Vec<QueuedRow>> {
+    pub(crate) fn move_queued(&self, agent: AgentId, from: usize, to: usize) -> Result<Vec<QueuedRow>> {
         self.write(|conn| {
             let mut rows = read(conn, ids::running(conn, agent)?)?;
             if from.max(to) >= rows.len() {

@@ -15,6 +15,7 @@ const INTERRUPTED: &str = "the process ended during this turn";
 const NO_RESULT: &str =
     "the process ended before this call returned: it may have run completely, in part, or not at all";
 
+#[doc(hidden)]
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns the agents whose turn was interrupted,
     /// in order of creation. Tool calls without a result get one that says so, in the order of the calls; the pieces of

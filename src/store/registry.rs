@@ -7,10 +7,8 @@ use super::error::store_error;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 
-/// One agent of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
-    /// Its id; never changes.
     pub id: AgentId,
     /// Its number in order of creation; 0 is the root.
     pub ordinal: i64,
@@ -20,7 +18,6 @@ pub struct AgentRow {
     pub parent: Option<AgentId>,
     /// The last of the parent's own messages that it inherits; 0 for none.
     pub fork_point: MessageId,
-    /// Whether it has not been killed.
     pub is_running: bool,
     /// Whether it was in the middle of a turn when the row was last written.
     pub was_busy: bool,
@@ -32,7 +29,6 @@ pub struct AgentRow {
     pub endpoint: Option<String>,
     /// Its thinking level, as it was typed.
     pub thinking: Option<String>,
-    /// Specification of its environment.
     pub environment: Option<String>,
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
@@ -61,6 +57,7 @@ pub enum Found {
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system FROM agents";
 
+#[doc(hidden)]
 impl Store {
     /// The running agents, in order of creation.
     ///
@@ -122,7 +119,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn last_addressed(&self) -> Result<Option<AgentId>> {
+    pub(crate) fn last_addressed(&self) -> Result<Option<AgentId>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
             WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";

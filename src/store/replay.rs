@@ -77,6 +77,7 @@ impl<'s> Lineage<'s> {
     }
 }
 
+#[doc(hidden)]
 impl Store {
     /// The agent's history since its newest `clear`, oldest first: each ancestor's own messages up to the fork point,
     /// then its own. Also a message for each damaged row that was left out.
@@ -91,7 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::replay`].
-    pub fn full_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
+    pub(crate) fn full_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
         self.read_forwards(Lineage { ignores_clear: true, ..Lineage::of(&self.conn, agent)? })
     }
 

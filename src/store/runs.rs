@@ -8,18 +8,13 @@ use super::{agents, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// A run to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun<'a> {
-    /// Its name.
     pub run: &'a str,
-    /// The agent that started it.
     pub origin: AgentId,
-    /// The task.
     pub task: &'a str,
     /// The order in which the members work.
     pub strategy: &'a str,
-    /// How the answers are combined.
     pub aggregation: &'a str,
     /// Whether its members keep running when it has ended; otherwise they are killed, also after a crash.
     pub keeps_members: bool,
@@ -57,12 +52,13 @@ impl RunRow {
     }
 }
 
+#[doc(hidden)]
 impl Store {
     /// Records a new run.
     ///
     /// # Errors
     /// There is one of this name, or the database cannot be written.
-    pub fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
+    pub(crate) fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
         let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let NewRun { run, origin, task, strategy, aggregation, keeps_members } = new;
@@ -77,7 +73,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
+    pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
         let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
     }
@@ -86,7 +82,7 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
+    pub(crate) fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
         let sql = "UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE run = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
     }

@@ -12,7 +12,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::fork`]; nothing is stored then.
-    pub fn slice(&self, child: &NewAgent, bodies: Vec<Body>, now_ms: i64) -> Result<Forked> {
+    pub(crate) fn slice(&self, child: &NewAgent, bodies: Vec<Body>, now_ms: i64) -> Result<Forked> {
         let (in_parent, in_child) = self.write(|conn| {
             let parent = ids::running(conn, child.parent)?;
             let ordinal = agents::insert_child(conn, child, now_ms)?;

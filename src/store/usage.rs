@@ -10,7 +10,6 @@ use crate::base::id::AgentId;
 /// Tokens and money of many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageTotal {
-    /// Number of requests.
     pub requests: u64,
     /// Tokens of the requests, cached ones included.
     pub input: u64,
@@ -30,6 +29,7 @@ const SUMS: &str = "SELECT total(1), total(json ->> 'input'), total(json ->> 'ca
     FROM (SELECT iif(json_valid(data), data, '{}') AS json FROM messages INDEXED BY messages_usage
         WHERE kind = 'usage' AND (?1 IS NULL OR agent = ?1))";
 
+#[doc(hidden)]
 impl Store {
     /// Usage of this agent's requests or, for `None`, of all agents, including killed ones.
     ///
@@ -56,7 +56,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::usage`].
-    pub fn last_context(&self, agent: AgentId) -> Result<Option<u64>> {
+    pub(crate) fn last_context(&self, agent: AgentId) -> Result<Option<u64>> {
         let sql = "SELECT total(json ->> 'input') + total(json ->> 'output'), count(*)
             FROM (SELECT iif(json_valid(data), data, '{}') AS json FROM messages INDEXED BY messages_usage
                 WHERE kind = 'usage' AND agent = ?1 ORDER BY id DESC LIMIT 1)";

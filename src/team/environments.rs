@@ -19,7 +19,6 @@ use crate::domain::environment::{
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
-/// All environments that agents can have.
 pub struct Environments {
     entries: Vec<EnvironmentEntry>,
     /// The limits and everything else that all environments share.
@@ -30,26 +29,20 @@ pub struct Environments {
     resolved: HashMap<String, ResolvedEnvironment>,
 }
 
-/// An environment with its system prompt.
 #[derive(Debug, Clone)]
 pub struct ResolvedEnvironment {
-    /// Tools and directory.
     pub environment: Arc<Environment>,
-    /// The system prompt.
     pub system: Rc<str>,
 }
 
-/// The result of resolving a specification.
 #[derive(Debug, Clone)]
 pub enum Resolution {
-    /// An environment.
     Ready(ResolvedEnvironment),
     /// A worktree of the repository around this directory has to be created first.
     Worktree(EnvironmentSpec, PathBuf),
 }
 
 impl Environments {
-    /// The environments of this configuration.
     pub fn new(config: &Config) -> Self {
         let data = config.data_directory.as_ref();
         let working_directory =
@@ -65,7 +58,6 @@ impl Environments {
         Self { entries: config.environments.clone(), template, worktrees, resolved: HashMap::new() }
     }
 
-    /// The default environment.
     pub fn usual(&mut self) -> ResolvedEnvironment {
         self.resolve_stored(DEFAULT_ENVIRONMENT).expect("the default environment is built in and needs no directory")
     }

@@ -32,19 +32,9 @@ pub struct Limiter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
     /// Nobody sends before this moment; then one does.
-    Paused {
-        /// That moment.
-        until: Moment,
-        /// What the provider said.
-        reason: String,
-    },
+    Paused { until: Moment, reason: String },
     /// One request is tried; the others follow when it is answered, or at this moment.
-    Trial {
-        /// Whose request.
-        agent_id: AgentId,
-        /// That moment.
-        until: Moment,
-    },
+    Trial { agent_id: AgentId, until: Moment },
 }
 
 impl Gate {
@@ -110,7 +100,6 @@ impl Limiter {
         matches!(self.gates.get(provider), Some(Gate::Paused { until, .. }) if *until <= now)
     }
 
-    /// What agents of this provider wait for now.
     pub fn gate(&self, provider: &str, now: Moment) -> Option<&Gate> {
         self.gates.get(provider).filter(|gate| gate.until() > now)
     }

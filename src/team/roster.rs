@@ -9,11 +9,9 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::team::send_queue::SendQueue;
 
-/// The living agents.
 #[derive(Default)]
 pub struct Roster {
     agents: BTreeMap<AgentId, Box<Agent>>,
-    /// By order of birth.
     births: BTreeMap<i64, AgentId>,
     /// The nearest living ancestor of each: the parent, or who adopted the orphan.
     parents: HashMap<AgentId, AgentId>,
@@ -34,9 +32,7 @@ pub struct Roster {
 /// Why a name does not lead to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoSuchAgent {
-    /// Nobody is called that.
     Unknown,
-    /// Several are: these.
     Ambiguous(Vec<AgentId>),
 }
 
@@ -107,7 +103,6 @@ impl Roster {
         found
     }
 
-    /// An agent to look at.
     pub fn get(&self, id: AgentId) -> Option<&Agent> {
         self.agents.get(&id).map(Box::as_ref)
     }
@@ -124,7 +119,6 @@ impl Roster {
         self.births.len()
     }
 
-    /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.births.is_empty()
     }

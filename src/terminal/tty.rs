@@ -62,14 +62,12 @@ struct Entered {
     modes: Termios,
 }
 
-/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// Everything was read; the poll reports more input.
     Drained,
     /// The limit was reached; there may be more, which the poll does not report.
     More,
-    /// The terminal was closed.
     Closed,
 }
 

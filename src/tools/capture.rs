@@ -29,7 +29,6 @@ pub struct Capture {
     file: FullOutput,
 }
 
-/// The file with the full output.
 enum FullOutput {
     NotNeeded,
     Open { file: File, path: PathBuf, bytes: u64 },

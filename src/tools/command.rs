@@ -24,7 +24,6 @@ const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// pipe (pipe(7)). A process that could not be ended might write for ever.
 const READ_CAP: usize = 128 << 10;
 
-/// How a command ended.
 pub enum Ending {
     /// With this exit code; without one if the supervisor was killed.
     Exited(Option<i32>),
@@ -57,11 +56,8 @@ pub fn run(
     Ok(Supervised::start(command)?.watch(&mut output, limit, job))
 }
 
-/// Reads the output of a command.
 pub trait OutputReader {
-    /// The pipes to wait for.
     fn outputs(&self) -> impl Iterator<Item = &Pipe>;
-    /// Reads what is available.
     fn read(&mut self);
     /// Whether the command can be ended because no more output is wanted.
     fn has_enough(&self) -> bool;

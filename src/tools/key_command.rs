@@ -73,7 +73,6 @@ fn run(command: &str, limit: Duration, env: &Environment, job: &Job) -> Output {
     }
 }
 
-/// The outputs of the command.
 struct Outputs {
     stdout: Captured,
     stderr: Captured,

@@ -4,9 +4,6 @@
 //! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and what the user would
 //! be asked ([`ToolSpec::prepare`]); whether the user is asked is decided elsewhere.
 
-// Public for the integration tests only; the items are documented where their name does not explain them.
-#![allow(missing_docs)]
-
 mod agents;
 pub mod arguments;
 mod atomic_write;
@@ -125,7 +122,6 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
-    /// Shared by all environments.
     pub known_files: Arc<KnownFiles>,
     /// Where commands run and relative paths start.
     pub working_directory: PathBuf,
@@ -184,9 +180,7 @@ impl Environment {
 /// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// The text for the model.
     pub content: String,
-    /// The call failed or was interrupted.
     pub is_error: bool,
 }
 
@@ -201,7 +195,6 @@ impl Output {
     }
 }
 
-/// A call that may run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     /// Fit the schema; without aliases and nulls.
@@ -221,7 +214,6 @@ impl ToolSpec {
     }
 }
 
-/// The built-in tool of this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }

@@ -22,16 +22,13 @@ const KERNEL_DIRECTORIES: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The `ignore` crate reads ignore files whole.
 const MAX_IGNORE_FILE_SIZE: u64 = 1 << 20;
 
-/// Why a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkEnd {
     /// Every entry was visited.
     Complete,
-    /// The visitor stopped it.
     Stopped,
     /// [`MAX_ENTRIES`] was reached.
     TooManyEntries,
-    /// The job was cancelled.
     Cancelled,
 }
 

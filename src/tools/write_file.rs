@@ -38,7 +38,6 @@ pub const SPEC: ToolSpec = ToolSpec {
     run: Run::OnThread(run),
 };
 
-/// How many lines of a diff are shown.
 pub const MAX_SHOWN_LINES: usize = 40;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {

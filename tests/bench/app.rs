@@ -4,18 +4,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use polylogue::agent::{Agent, State};
-use polylogue::base::clock::Clock;
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::config::{Config, Settings};
-use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Reply};
-use polylogue::repl::{Device, RemoteTerminal, Repl, Turn};
-use polylogue::store::{NewAgent, Store};
+use polylogue::config::{Catalog, Endpoint, ProviderEntry, Settings};
+use polylogue::{AgentId, Change, Clock, Config, Repl, Store, Turn};
 use tempfile::TempDir;
 
 use crate::process;
+use crate::support::internals::{Agent, Body, Device, MessageId, NewAgent, Probe, RemoteTerminal, Reply, State};
 
 /// How long something may take that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +45,8 @@ impl App {
         };
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");
-        let repl = Repl::open(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the program opens");
+        let repl =
+            Repl::open_at(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the program opens");
         App { repl, longest: Default::default(), directory }
     }
 
@@ -132,14 +127,14 @@ impl App {
     /// Asks for a change on behalf of the `n`th agent.
     pub fn ask(&mut self, n: usize, change: Change) {
         let id = self.id(n);
-        self.repl.ask(id, change).expect("the change can be carried out");
+        self.repl.apply(id, change).expect("the change can be carried out");
         self.memory().output.clear();
     }
 
     /// Says `tag-N` to every agent but agent 0, which stays on the screen.
     pub fn say_to_all(&mut self) {
         for (number, id) in self.repl.roster().ids().into_iter().enumerate().skip(1) {
-            self.repl.ask(id, Change::Submit(format!("tag-{number}"))).expect("a text can be sent");
+            self.repl.apply(id, Change::Submit(format!("tag-{number}"))).expect("a text can be sent");
         }
     }
 

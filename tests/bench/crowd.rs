@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::bare::Bare;
 use crate::process::{self, Process};
 use crate::support::flood::{FloodProcess, Plan};
+use crate::support::internals::Probe;
 use crate::table::Table;
 
 /// What the agents on the loop cost, for as long as it is looked at.
@@ -91,8 +92,7 @@ pub fn team(table: &mut Table) {
 
 #[cfg(feature = "coordinator")]
 fn one_task(flood: &FloodProcess, members: usize) -> Duration {
-    use polylogue::team::coordinator::member::Member;
-    use polylogue::team::coordinator::settings::{Settings, Strategy};
+    use polylogue::multi_agent::{Member, Settings, Strategy};
     let mut app = App::new(Some(&flood.url()), 1);
     let root = app.repl.roster().nth(0).expect("agent 0");
     let settings = Settings { strategy: Strategy::Parallel, ..Settings::default() };

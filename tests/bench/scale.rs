@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use polylogue::base::id::AgentId;
-use polylogue::domain::config::Settings;
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Reply};
-use polylogue::store::Store;
+use polylogue::config::Settings;
+use polylogue::{AgentId, Change, Store};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
+use crate::support::internals::{Body, Reply};
 use crate::table::{Table, median};
 
 /// All of these; each is the median of many.

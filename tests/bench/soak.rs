@@ -7,17 +7,15 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use polylogue::base::id::AgentId;
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Message, Reply};
-use polylogue::repl::Turn;
+use polylogue::config::{RetryPolicy, Settings};
+use polylogue::{AgentId, Change, Turn};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
 use crate::chance::Chance;
 use crate::hostile::{Hostile, tag_of};
 use crate::process::Process;
+use crate::support::internals::{Body, Message, Probe, Reply};
 
 /// How long a life lasts, unless the whole soak is short.
 const LIFE: Duration = Duration::from_secs(20);
@@ -214,7 +212,7 @@ impl Life {
         if matches!(change, Change::Fork { .. }) && self.app.repl.roster().len() >= AGENTS {
             return;
         }
-        drop(self.app.repl.ask(agent_id, change));
+        drop(self.app.repl.apply(agent_id, change));
     }
 
     /// What changes the conversation or ends it.

@@ -3,12 +3,12 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::{RetryPolicy, Settings};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
+use crate::support::internals::{State, Wait};
 use crate::support::peer::Peer;
 use crate::table::{Table, median, share};
 

@@ -1,7 +1,7 @@
 //! Commands that a person wrote, and completion by position.
 
-use polylogue::domain::custom::CustomCommand;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::CustomCommand;
 
 use super::{done, waiting};
 use crate::support::harness::{Harness, Plan};

@@ -1,13 +1,11 @@
 //! Every command, typed in every state of an agent: what becomes of it is what the table of commands says.
 
-use polylogue::agent::{State, Wait};
-use polylogue::commands::{COMMANDS, CommandSpec, WhenBusy, find};
-use polylogue::domain::endpoint::ProviderEntry;
-use polylogue::domain::flow::Change;
-use polylogue::domain::thinking::Thinking;
-use polylogue::repl::Turn;
+use polylogue::config::{ProviderEntry, Thinking};
+use polylogue::{Change, Turn};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::commands::{COMMANDS, CommandSpec, WhenBusy, find};
+use crate::support::internals::{Probe, State, Wait};
 
 /// A line, and how one sees that it was carried out at once.
 struct Row {

@@ -6,9 +6,8 @@ mod matrix;
 mod queue;
 mod steer;
 
-use polylogue::domain::message::Body;
-
 use crate::support::harness::Harness;
+use crate::support::internals::{Body, Probe};
 
 /// What the person has said and marked, in the order of the log.
 fn done(app: &Harness, n: usize) -> Vec<String> {

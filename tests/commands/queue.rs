@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::domain::history::History;
+use polylogue::Change;
 use tempfile::TempDir;
 
 use super::{done, waiting};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{History, Probe, State};
 use crate::support::random::Random;
 use crate::support::scene::assert_shows;
 

@@ -1,12 +1,11 @@
 //! Another model, another amount of thinking, other instructions: from the next request on, and nothing of one provider
 //! ever reaches another.
 
-use polylogue::agent::State;
-use polylogue::domain::endpoint::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
-use polylogue::domain::flow::Change;
-use polylogue::domain::thinking::Thinking;
+use polylogue::Change;
+use polylogue::config::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret, Thinking};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::State;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_refused, assert_shows, converse};
 
@@ -205,7 +204,7 @@ fn a_system_prompt_is_sent_inherited_and_stored() {
     assert_eq!(system(&converse(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
     let long = "x".repeat(256 * 1024 + 1);
     let id = app.id(0);
-    let refused = app.repl.ask(id, Change::System(Some(long))).unwrap_err();
+    let refused = app.repl.apply(id, Change::System(Some(long))).unwrap_err();
     assert!(refused.message.contains("256 KiB at most"), "{refused}");
 }
 

@@ -1,10 +1,10 @@
 //! What is done while the process dies, and what may be left of it.
 
-use polylogue::domain::flow::Change;
-use polylogue::domain::slice::SliceSpec;
+use polylogue::{Change, SliceSpec};
 
 use super::{Act, kill_at_every_write};
 use crate::support::harness::Harness;
+use crate::support::internals::Probe;
 
 /// All of them, for the process that is told a name.
 pub fn find(name: &str) -> &'static Act {

@@ -7,16 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use polylogue::base::clock::Clock;
-use polylogue::base::id::AgentId;
-use polylogue::domain::flow::Change;
-use polylogue::repl::Repl;
-use polylogue::store::Store;
+use polylogue::{AgentId, Change, Clock, Repl, Store};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::acts;
 use crate::support::PATIENCE;
 use crate::support::harness::Plan;
+use crate::support::internals::Probe;
 use crate::support::pty::died_of;
 
 /// In the environment of the process that is to die: the act, the write, and the directory.
@@ -75,7 +72,7 @@ impl Run {
         };
         store.on_write(count).expect("a store that tells what it writes");
         let config = Plan::default().config(directory);
-        Self { repl: Repl::open(config, store, Clock::system(), None).expect("the program opens") }
+        Self { repl: Repl::open(config, store, Clock::system()).expect("the program opens") }
     }
 
     /// The `n`th agent by birth.
@@ -85,7 +82,7 @@ impl Run {
 
     /// Asks for a change on behalf of the `n`th agent.
     pub fn ask(&mut self, n: usize, change: Change) {
-        self.repl.ask(self.id(n), change).expect("the change can be carried out");
+        self.repl.apply(self.id(n), change).expect("the change can be carried out");
     }
 
     /// Says something to the `n`th agent.

@@ -5,13 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use polylogue::base::id::AgentId;
-use polylogue::domain::flow::Change;
-use polylogue::repl::WakeReason;
+use polylogue::{AgentId, Change};
 use serde_json::json;
 
 use super::{echo, spec};
 use crate::support::harness::Harness;
+use crate::support::internals::{Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
 
 /// What git answers in this directory; it must not fail.

@@ -1,10 +1,10 @@
 //! The `fork` tool: what its children inherit, when they start, and the result of a call that fails.
 
-use polylogue::agent::State;
 use serde_json::json;
 
 use super::{calls, shared};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
     accept_by_text, app, assert_valid, bash, converse, reply_with_calls, results_in, results_then, texts_in,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::repl::{Timeout, WakeReason};
+use polylogue::{Change, MailId};
 
 use super::{bodies, family, mail};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State, Timeout, WakeReason};
 use crate::support::scene::turn_a_while;
 
 /// Agent `n` calls `wait` with these arguments.
@@ -265,7 +264,7 @@ fn an_agent_that_waits_for_mail_holds_no_slot() {
     assert_eq!(bodies(&app, "root"), ["done"]);
 
     wait(&mut app, 0, "{\"timeout\":60,\"from\":\"ann\"}");
-    app.ask(0, Change::DeleteMail(polylogue::domain::mail::MailId(1)));
+    app.ask(0, Change::DeleteMail(MailId(1)));
     wait(&mut app, 0, "{\"timeout\":60}");
     app.say(1, "I work");
     app.turn_until("ann is done while the root waits", |app| app.replies(1).iter().any(|r| r == "I work"));

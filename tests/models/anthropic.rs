@@ -1,12 +1,12 @@
 //! Conversations with a Messages server. The peer validates every request by the rules of that API, so each test in
 //! which a reply is cut ends with one more request.
 
-use polylogue::agent::State;
-use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::config::{Endpoint, Secret};
 use serde_json::{Value, json};
 
 use crate::support::anthropic::Message;
 use crate::support::harness::{Harness, Plan, endpoint};
+use crate::support::internals::{Probe, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_shows, bash};
 

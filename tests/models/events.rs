@@ -1,13 +1,13 @@
 //! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all,
 //! with the real loop. Each protocol has a peer of its own, which looks at its requests.
 
-use polylogue::agent::{Agent, State};
-use polylogue::domain::endpoint::{Endpoint, ProviderEntry, Secret};
-use polylogue::domain::flow::Change;
+use polylogue::Change;
+use polylogue::config::{Endpoint, ProviderEntry, Secret};
 use serde_json::{Value, json};
 
 use crate::support::anthropic::Message;
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Agent, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::responses::{Script, reasoning};
 use crate::support::scene::bash;

@@ -1,11 +1,11 @@
 //! Gemini from end to end: thoughts, calls, results and signatures, and every way to cut a turn. The peer looks at each
 //! request as the strictest models do.
 
-use polylogue::agent::State;
-use polylogue::domain::endpoint::{Endpoint, Secret};
+use polylogue::config::{Endpoint, Secret};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan, endpoint};
+use crate::support::internals::{State, Wait};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::bash;
 
@@ -187,8 +187,8 @@ fn an_exhausted_quota_is_waited_for_as_the_body_says() {
     let details = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]);
     let error = json!({"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED", "details": details}});
     app.accept(&peer).answer(429, "application/json", error.to_string());
-    app.turn_until("a wait", |app| matches!(app.agent(0).wait(), polylogue::agent::Wait::Retry { .. }));
-    let polylogue::agent::Wait::Retry { error, .. } = app.agent(0).wait() else { panic!("it waits") };
+    app.turn_until("a wait", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
+    let Wait::Retry { error, .. } = app.agent(0).wait() else { panic!("it waits") };
     assert_eq!(error.retry_after, Some(2));
     let exchange = app.accept(&peer);
     reply(&exchange, json!([{"text": "at last"}]));

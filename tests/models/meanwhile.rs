@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::agent::{State, Wait};
-use polylogue::domain::endpoint::{Endpoint, ProviderEntry};
+use polylogue::config::{Endpoint, ProviderEntry};
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{State, Wait};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{app_with_agents, is_running, mark, turn_a_while};

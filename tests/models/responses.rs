@@ -1,14 +1,12 @@
 //! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and
 //! whatever cuts a turn, the next request is valid. The peer looks at each request.
 
-use polylogue::agent::State;
-use polylogue::domain::message::Body;
-use polylogue::domain::stream::Usage;
-
 use crate::support::harness::{Harness, Plan, endpoint};
+use crate::support::internals::{Body, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::responses::{Script, kinds_in, reasoning};
 use crate::support::scene::bash;
+use polylogue::Usage;
 
 /// Agent 0 alone with a model of OpenAI; tools take real time.
 fn app_with_model(peer: &Peer, model: &str) -> Harness {

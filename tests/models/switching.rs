@@ -3,14 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::base::id::MessageId;
-use polylogue::domain::endpoint::{Endpoint, Secret};
-use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Signature};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, find};
+use polylogue::ToolResult;
+use polylogue::config::{Endpoint, Secret, Thinking};
 
+use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderRequest, find};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity;
 
 /// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the

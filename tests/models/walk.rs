@@ -3,15 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use polylogue::agent::State;
-use polylogue::domain::endpoint::ProviderEntry;
-use polylogue::domain::flow::Change;
-use polylogue::domain::history::History;
-use polylogue::domain::message::Message;
-use polylogue::repl::WakeReason;
+use polylogue::Change;
+use polylogue::config::ProviderEntry;
 
 use crate::support::PATIENCE;
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{History, Message, Probe, State, WakeReason};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::random::Random;
 use crate::support::scene::{app_with_agents, assert_valid};
@@ -89,7 +86,7 @@ fn answer_questions(app: &mut Harness, allows: fn(&mut Random) -> bool, random: 
     for id in app.repl.roster().asking().clone() {
         let question = app.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
         let change = question.map(|question| Change::Answer { question, allowed: allows(random) });
-        change.map_or(Ok(()), |change| app.repl.ask(id, change)).expect("an answer");
+        change.map_or(Ok(()), |change| app.repl.apply(id, change)).expect("an answer");
     }
 }
 

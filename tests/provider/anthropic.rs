@@ -5,16 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::base::error::{ErrorKind, Result};
-use polylogue::base::id::MessageId;
-use polylogue::domain::endpoint::{Endpoint, ModelFacts, Secret};
-use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Signature};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, ProviderRequest, find};
+use polylogue::config::{Endpoint, ModelFacts, Secret, Thinking};
+use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
+use crate::support::internals::provider::{Conversation, ProviderRequest, find};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::{harness, validity};
 
 const TOOLS: &[ToolDeclaration] = &[

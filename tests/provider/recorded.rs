@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polylogue::domain::http::HttpHead;
-use polylogue::domain::stream::{Finish, StreamEvent, Usage};
-use polylogue::provider::{PROVIDERS, find};
+use polylogue::Usage;
 use serde_json::{Value, json};
+
+use crate::support::internals::provider::{PROVIDERS, find};
+use crate::support::internals::{Finish, HttpHead, StreamEvent};
 
 #[test]
 fn recorded_responses_give_the_same_events_however_they_are_cut() {

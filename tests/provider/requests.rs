@@ -4,16 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::base::error::{ErrorKind, Result};
-use polylogue::base::id::MessageId;
-use polylogue::domain::endpoint::{Endpoint, Secret};
-use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, ProviderRequest, find};
+use polylogue::config::{Endpoint, Secret, Thinking};
+use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
+use crate::support::internals::provider::{Conversation, ProviderRequest, find};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, ToolCall, ToolDeclaration};
 use crate::support::{harness, validity};
 
 pub const TOOLS: &[ToolDeclaration] = &[

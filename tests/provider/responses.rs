@@ -3,16 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use polylogue::base::error::{ErrorKind, Result};
-use polylogue::base::id::MessageId;
-use polylogue::domain::endpoint::{Endpoint, Secret};
-use polylogue::domain::http::HttpRequest;
-use polylogue::domain::message::{Body, Message, Reply, Signature};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::ToolDeclaration;
-use polylogue::provider::{Conversation, ProviderRequest, find};
+use polylogue::config::{Endpoint, Secret, Thinking};
+use polylogue::{ErrorKind, Result};
 
 use super::requests::{TOOLS, call, long_talk, partial, result, user};
+use crate::support::internals::provider::{Conversation, ProviderRequest, find};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolDeclaration};
 use crate::support::{harness, validity};
 
 fn endpoint(model: &str) -> Endpoint {

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use polylogue::base::id::MessageId;
-use polylogue::domain::endpoint::Endpoint;
-use polylogue::domain::message::{Body, Message, Reply, Signature};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::{ToolCall, ToolDeclaration, ToolResult};
-use polylogue::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec};
+use polylogue::ToolResult;
+use polylogue::config::{Endpoint, Thinking};
 
+use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderRequest, ProviderSpec};
+use crate::support::internals::{Body, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity::check;
 
 /// The body for this log; `None` for an empty conversation.

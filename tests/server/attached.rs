@@ -1,12 +1,11 @@
 //! Attached terminals.
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::repl::{Timeout, Turn, WakeReason};
+use polylogue::{Change, Turn};
 use serde_json::json;
 
 use crate::support::client::{Client, Terminal, refusal, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State, Timeout, WakeReason};
 
 const SIZE: (u16, u16) = (80, 24);
 

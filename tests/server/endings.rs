@@ -3,15 +3,13 @@
 use std::io::Write as _;
 use std::net::Shutdown;
 
-use polylogue::domain::flow::Change;
-use polylogue::repl::Turn;
-use polylogue::socket;
-use polylogue::store::Store;
+use polylogue::{Change, Store, Turn};
 use serde_json::json;
 
 use crate::support::client::{self, Client, open_to_clients, refusal, request, serve, turn_until_no_client};
 use crate::support::eventually;
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, socket};
 
 /// Every request, and what is no request.
 fn lines() -> Vec<String> {

@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use polylogue::repl::{Timeout, WakeReason};
 use serde_json::json;
 
 use crate::support::client::{Client, Terminal, refusal, request, serve, turn_until_no_client};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, Timeout, WakeReason};
 
 #[test]
 fn a_hundred_megabytes_without_a_newline_are_refused_when_the_longest_line_is_full() {

@@ -1,10 +1,11 @@
 //! `logs`: each chunk once and in order, however slowly the client reads.
 
-use polylogue::domain::flow::Change;
+use polylogue::Change;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, serve};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 
 /// Text of all chunks of this type.
 fn said(lines: &[Value], kind: &str) -> String {

@@ -1,12 +1,11 @@
 //! Requests of scripts: each does the same as the command of its name.
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
+use polylogue::Change;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, open_to_clients, refusal, request, serve};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, State};
 
 #[test]
 fn ps_lists_the_fields_of_each_agent() {

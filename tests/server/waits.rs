@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use polylogue::domain::flow::Change;
-use polylogue::repl::WakeReason;
+use polylogue::Change;
 use serde_json::json;
 
 use crate::support::client::{Client, refusal, serve, turn_until_no_client};
 use crate::support::harness::Plan;
+use crate::support::internals::{Probe, WakeReason};
 
 #[test]
 fn waiting_for_an_idle_agent_returns_at_once() {

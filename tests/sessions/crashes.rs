@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
-use polylogue::domain::message::Body;
-use polylogue::socket;
-use polylogue::store::Store;
+use polylogue::Store;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{App, eventually};
 use crate::support::client::request;
+use crate::support::internals::{Body, socket};
 use crate::support::random::Random;
 
 /// A connection to the server of this house.

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::config::{RetryPolicy, Settings};
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::Body;
+use polylogue::Change;
+use polylogue::config::{RetryPolicy, Settings};
 use serde_json::Value;
 
 use super::{conversation, talk};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, State};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{answer_next, app, assert_refused, assert_shows, converse, texts_in, turn_a_while};

@@ -4,12 +4,11 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use polylogue::base::error::{Error, ErrorKind};
-use polylogue::base::id::AgentId;
-use polylogue::store::{Store, holder, typed_line};
+use polylogue::{AgentId, Error, ErrorKind, Store};
 use rusqlite::Connection;
 
 use super::*;
+use crate::support::internals::store::{holder, typed_line};
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777

@@ -1,11 +1,9 @@
 //! An agent's history after forks, clears, rewinds and kills.
 
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::history::History;
-use polylogue::domain::message::Body;
-use polylogue::store::Store;
+use polylogue::{AgentId, Store};
 
 use super::*;
+use crate::support::internals::{Body, History, MessageId};
 
 #[test]
 fn appended_messages_are_read_back_in_order_with_growing_ids() {

@@ -6,10 +6,9 @@ mod model;
 mod recovery;
 mod registry;
 
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::message::{Body, Message, Reply};
-use polylogue::domain::tool::{ToolCall, ToolResult};
-use polylogue::store::{Forked, NewAgent, Store};
+use polylogue::{AgentId, Store, ToolResult};
+
+use crate::support::internals::{Body, Forked, Message, MessageId, NewAgent, Reply, ToolCall};
 
 /// A store in memory with its root.
 fn fresh() -> (Store, AgentId) {

@@ -1,11 +1,9 @@
 //! Random operations on many agents, compared with a model that copies the complete history at each fork.
 
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::history::History;
-use polylogue::domain::message::{Body, Message};
-use polylogue::store::Store;
+use polylogue::{AgentId, Store};
 
 use super::*;
+use crate::support::internals::{Body, History, Message, MessageId};
 use crate::support::random::Random;
 
 /// An agent of the model, with its complete history.

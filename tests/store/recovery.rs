@@ -4,11 +4,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::message::Body;
-use polylogue::store::Store;
+use polylogue::{AgentId, Store};
 
 use super::*;
+use crate::support::internals::{Body, MessageId};
 
 /// The kinds of all messages of a replay.
 fn kinds(store: &Store, agent: AgentId) -> Vec<&'static str> {

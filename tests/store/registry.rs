@@ -1,11 +1,9 @@
 //! The registry: agents, names and queues.
 
-use polylogue::base::error::ErrorKind;
-use polylogue::base::id::{AgentId, MessageId};
-use polylogue::domain::message::Body;
-use polylogue::store::{Found, NewAgent, QueueId, QueuedRow, Store};
+use polylogue::{AgentId, ErrorKind, Result, Store};
 
 use super::*;
+use crate::support::internals::{Body, Found, MessageId, NewAgent, QueueId, QueuedRow};
 
 fn named(parent: AgentId, name: &str) -> NewAgent {
     NewAgent { name: Some(name.into()), ..child_of(parent, MessageId(0)) }
@@ -69,7 +67,7 @@ fn killing_is_final_for_exactly_the_set_and_keeps_queued_texts() {
     let living: Vec<AgentId> = store.load_agents().unwrap().agents.iter().map(|row| row.id).collect();
     assert_eq!(living, [root, bystander]);
     assert_eq!(store.queued(child).unwrap()[0].text, "unsent");
-    let late: [polylogue::base::error::Result<()>; 7] = [
+    let late: [Result<()>; 7] = [
         store.append(child, vec![user("late")], 10).map(drop),
         store.append_partial(child, "late", ""),
         store.settle_reply(child, vec![], 10).map(drop),

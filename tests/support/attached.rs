@@ -1,9 +1,9 @@
 //! One more terminal at a [`Harness`]: bytes in for keys, and a screen of its own to read.
 
-use polylogue::base::id::TerminalId;
-use polylogue::repl::{Device, RemoteTerminal, Terminal, TerminalMode, Turn};
+use polylogue::Turn;
 
 use super::harness::Harness;
+use crate::support::internals::{Device, Probe, RemoteTerminal, Terminal, TerminalId, TerminalMode};
 
 pub const ATTACHED: TerminalMode = TerminalMode { is_read_only: false, is_attached: true };
 pub const WATCHING: TerminalMode = TerminalMode { is_read_only: true, is_attached: true };

@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
-use polylogue::repl::Turn;
-use polylogue::socket;
+use polylogue::Turn;
 use serde_json::{Value, json};
 
 use super::harness::Harness;
+use crate::support::internals::{Probe, socket};
 
 pub struct Client {
     /// Non-blocking.

@@ -6,23 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use polylogue::agent::{Agent, State};
-use polylogue::base::clock::Clock;
-use polylogue::base::id::AgentId;
-use polylogue::domain::config::{Config, Settings};
-use polylogue::domain::custom::CustomCommand;
-use polylogue::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
-use polylogue::domain::environment::EnvironmentEntry;
-use polylogue::domain::flow::Change;
-use polylogue::domain::message::{Body, Message};
-use polylogue::domain::thinking::Thinking;
-use polylogue::domain::tool::ToolResult;
-use polylogue::repl::{Device, RemoteTerminal, Repl, Timeout, Turn};
-use polylogue::store::Store;
+use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
+use polylogue::{AgentId, Change, Clock, Config, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::peer::{Exchange, Peer};
+use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTerminal, State, Timeout, WakeReason};
 
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
@@ -145,7 +135,7 @@ impl Harness {
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
         store.on_commit(move || !is_full.load(Ordering::Relaxed)).expect("a store that asks");
-        let repl = Repl::open(config, store, clock.clone(), device).expect("the program opens");
+        let repl = Repl::open_at(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
         Self { repl, clock, is_disk_full, plan, directory, screen, sent: Vec::new() }
@@ -176,7 +166,7 @@ impl Harness {
     pub fn turn_within(&mut self, limit: Duration) -> Turn {
         let timeout = self.repl.compute_timeout();
         if !self.plan.real_time
-            && let (Some(after), polylogue::repl::WakeReason::Agent(_, "curl timer")) = (timeout.after, timeout.why)
+            && let (Some(after), WakeReason::Agent(_, "curl timer")) = (timeout.after, timeout.why)
             && after < Duration::from_secs(1)
         {
             self.clock.advance(after);
@@ -305,7 +295,7 @@ impl Harness {
     /// Applies a change to the `n`th agent.
     pub fn ask(&mut self, n: usize, change: Change) {
         let id = self.id(n);
-        self.repl.ask(id, change).expect("the change can be carried out");
+        self.repl.apply(id, change).expect("the change can be carried out");
         self.take_output();
     }
 

@@ -11,6 +11,7 @@ pub mod client;
 pub mod flood;
 pub mod harness;
 pub mod http;
+pub mod internals;
 pub mod openai;
 pub mod peer;
 pub mod program;

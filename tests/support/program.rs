@@ -7,13 +7,13 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use polylogue::domain::message::Body;
-use polylogue::store::Store;
+use polylogue::Store;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{PATIENCE, signals};
+use crate::support::internals::Body;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");

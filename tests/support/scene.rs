@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use polylogue::agent::State;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, Plan};
 use super::openai::last_user_text;
 use super::peer::{Exchange, Peer};
+use crate::support::internals::State;
 
 /// Agent 0 alone, on the screen; tools take real time.
 pub fn app(peer: &Peer) -> Harness {

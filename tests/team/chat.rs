@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
+use polylogue::Change;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{assert_refused, assert_shows, converse, texts_in, turn_a_while};
@@ -151,7 +151,7 @@ fn a_member_that_times_out_stays() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) });
     let root = app.id(0);
-    app.repl.ask(root, Change::Team("--agents a --timeout 10 go".into())).expect("a run");
+    app.repl.apply(root, Change::Team("--agents a --timeout 10 go".into())).expect("a run");
     let hung = app.accept(&peer);
     assert_eq!(app.timeout().after, Some(Duration::from_secs(10)));
     app.advance(Duration::from_secs(10));

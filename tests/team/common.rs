@@ -3,13 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use polylogue::repl::{RunId, Timeout, WakeReason};
-use polylogue::team::coordinator::member::Member;
-use polylogue::team::coordinator::outcome::Outcome;
-use polylogue::team::coordinator::result::{MemberOutcome, MemberResult};
-use polylogue::team::coordinator::settings::Settings;
+use polylogue::multi_agent::{Member, MemberOutcome, MemberResult, Outcome, RunId, Settings};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Timeout, WakeReason};
 use crate::support::peer::{Exchange, Peer};
 
 /// Agent 0 without a terminal.

@@ -5,12 +5,11 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use polylogue::repl::WakeReason;
-use polylogue::team::coordinator::member::Member;
-use polylogue::team::coordinator::settings::{Settings, Strategy};
+use polylogue::multi_agent::{Member, Settings, Strategy};
 
 use super::common::{finish, members, start};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, WakeReason};
 use crate::support::{http, openai};
 
 fn parallel() -> Settings {

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use polylogue::repl::RunId;
-use polylogue::team::coordinator::aggregate::aggregate;
-use polylogue::team::coordinator::outcome::RunStatus;
-use polylogue::team::coordinator::settings::{Aggregation, Settings, Strategy};
+use polylogue::multi_agent::{Aggregation, RunId, RunStatus, Settings, Strategy};
 
 use super::common::{answer, app, members, outcome_names, role_in, start};
 use crate::support::harness::Harness;
+use crate::support::internals::{Probe, aggregate};
 use crate::support::peer::{Exchange, Peer};
 
 /// What the server does with a request.

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use polylogue::agent::State;
-use polylogue::domain::flow::Change;
-use polylogue::repl::WakeReason;
-use polylogue::store::RunRow;
-use polylogue::team::coordinator::event::EventKind;
-use polylogue::team::coordinator::health::Breaker;
-use polylogue::team::coordinator::outcome::RunStatus;
-use polylogue::team::coordinator::settings::{Settings, Strategy};
+use polylogue::Change;
+use polylogue::multi_agent::{EventKind, Member, RunStatus, Settings, Strategy};
 
 use super::common::{
     accept_members, answer, app, finish, limit, members, outcome_names, start, time_left, wait_for_retry,
 };
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Breaker, Probe, RunRow, State, WakeReason};
 use crate::support::peer::Peer;
 use crate::support::scene::turn_a_while;
 
@@ -202,10 +197,7 @@ fn a_run_that_cannot_start_leaves_nothing() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let root = app.id(0);
-    let named = |model: &str| polylogue::team::coordinator::member::Member {
-        model: Some(model.into()),
-        ..polylogue::team::coordinator::member::Member::new("a")
-    };
+    let named = |model: &str| Member { model: Some(model.into()), ..Member::new("a") };
     for (members, text) in
         [(vec![named("nobody/knows")], "hello"), (members(&["a", "a"]), "hello"), (members(&["a"]), " ")]
     {

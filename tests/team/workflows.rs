@@ -1,13 +1,11 @@
 //! Workflows over sockets: the steps of a layer run in parallel, the next layer gets their answers, and dependents of a
 //! failed critical step are skipped.
 
-use polylogue::repl::RunId;
-use polylogue::team::coordinator::outcome::RunStatus;
-use polylogue::team::coordinator::settings::Settings;
-use polylogue::team::coordinator::workflow::Workflow;
+use polylogue::multi_agent::{RunId, RunStatus, Settings, Workflow};
 
 use super::common::{accept_members, answer, app, finish, outcome_names};
 use crate::support::harness::Harness;
+use crate::support::internals::Probe;
 use crate::support::openai::last_user_text;
 use crate::support::peer::Peer;
 use crate::support::scene::turn_a_while;

@@ -1,8 +1,7 @@
 //! Three agents at once: each ends complete, in its own place.
 
-use polylogue::domain::message::Body;
-
 use super::{Chat, Start, replies};
+use crate::support::internals::Body;
 use crate::support::peer::Peer;
 
 /// What a person does who cannot decide whom to look at.

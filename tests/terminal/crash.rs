@@ -1,9 +1,9 @@
 //! `kill -9` in the middle of everything: what was acknowledged is there, what was cut is marked.
 
-use polylogue::domain::message::{Body, Message};
 use rustix::process::Signal;
 
 use super::Chat;
+use crate::support::internals::{Body, Message};
 use crate::support::pty::died_of;
 
 /// A reply of which word after word comes, for longer than any test lasts.

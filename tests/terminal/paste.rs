@@ -1,6 +1,7 @@
 //! Pasted text: all of it arrives, and none of it runs.
 
 use super::{Chat, Start};
+use crate::support::internals::Body;
 use crate::support::openai;
 use crate::support::peer::Peer;
 
@@ -31,8 +32,7 @@ fn arrives_complete(bytes: usize) {
     chat.sees("  got it");
     chat.pty.send("\x04");
     chat.ends_well();
-    let stored =
-        chat.logs()[0].iter().any(|message| message.body == polylogue::domain::message::Body::User(text.clone()));
+    let stored = chat.logs()[0].iter().any(|message| message.body == Body::User(text.clone()));
     assert!(stored, "the store has it whole");
 }
 

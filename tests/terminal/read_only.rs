@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use polylogue::domain::message::Body;
-
 use super::{Chat, Start, is_ready};
+use crate::support::internals::Body;
 use crate::support::pty::{Pty, TerminalLeft};
 
 fn look_at(directory: &Path) -> Pty {

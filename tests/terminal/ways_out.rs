@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 
 use super::{Chat, Marked, Start, end_of_all};
+use crate::support::internals::tty;
 use crate::support::pty::{Pty, TerminalLeft, died_of};
 
 /// What it is called, and what is done.
@@ -122,10 +123,10 @@ fn the_child_that_panics() {
     }
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        polylogue::terminal::tty::restore_for_panic();
+        tty::restore_for_panic();
         told(panic);
     }));
-    let mut tty = polylogue::terminal::tty::Tty::open().expect("a terminal");
+    let mut tty = tty::Tty::open().expect("a terminal");
     tty.enter().expect("raw mode");
     // Only the hook may restore the terminal.
     std::mem::forget(tty);

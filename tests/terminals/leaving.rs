@@ -1,10 +1,10 @@
 //! Every way to leave an attached terminal only detaches it; in the chat's own terminal the same keys still end the chat.
 
-use polylogue::agent::State;
-use polylogue::repl::{TerminalRequest, Turn};
+use polylogue::Turn;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal, WATCHING};
 use crate::support::harness::Plan;
+use crate::support::internals::{Probe, State, TerminalRequest};
 use crate::support::scene::{app_with_agents, assert_shows};
 
 #[test]

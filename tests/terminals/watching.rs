@@ -1,11 +1,11 @@
 //! A read-only terminal: it shows any agent, and changes nothing for others.
 
-use polylogue::agent::State;
-use polylogue::repl::Turn;
+use polylogue::Turn;
 
 use super::app_with_lines;
 use crate::support::attached::{AttachedTerminal, WATCHING};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, State};
 use crate::support::scene::app_with_agents;
 
 const REFUSED: &str = "this terminal is read-only";

@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use polylogue::domain::tool::ToolResult;
-use polylogue::tools::{self, Job, Output, Prepared, Run};
+use polylogue::ToolResult;
 use serde_json::{Value, json};
 
 use super::Workspace;
+use crate::support::internals::tools;
+use crate::support::internals::tools::{Job, Output, Prepared, Run};
 
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"file_path": path, "old_string": old, "new_string": new})

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use polylogue::tools::{self, Job, Run};
 use serde_json::{Value, json};
 
 use super::Workspace;
+use crate::support::internals::tools;
+use crate::support::internals::tools::{Job, Run};
 
 /// A small project: some sources, a build directory that is ignored, a hidden file, repository data.
 fn project() -> Workspace {

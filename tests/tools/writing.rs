@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use polylogue::tools::{self, Job, Run};
 use serde_json::json;
 
 use super::Workspace;
+use crate::support::internals::tools;
+use crate::support::internals::tools::{Job, Run};
 
 fn names(workspace: &Workspace) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(&workspace.env.working_directory)

@@ -4,19 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use polylogue::base::clock::Clock;
-use polylogue::base::error::{Error, ErrorKind};
-use polylogue::domain::chunk::Status;
-use polylogue::domain::config::Config;
-use polylogue::repl::{Repl, Turn};
-use polylogue::store::Store;
+use polylogue::{Clock, Config, Error, ErrorKind, Repl, Status, Store, Turn};
 
 use super::{all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 
 fn app() -> Repl {
     let store = Store::in_memory().expect("a store");
-    Repl::open(Config::default(), store, Clock::system(), None).expect("an open program")
+    Repl::open(Config::default(), store, Clock::system()).expect("an open program")
 }
 
 fn turn_until_idle(repl: &mut Repl) {
@@ -36,7 +32,7 @@ fn agents_are_created_listed_used_and_closed_with_the_defaults() {
     let list = repl.list();
     assert_eq!(list.iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "agent 2"]);
     assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
-    assert!(repl.close(one).unwrap_err().message.ends_with("it is at work"));
+    assert!(repl.close(one).unwrap_err().message.ends_with("it is busy"));
     turn_until_idle(&mut repl);
     let said = as_texts(&all_of(&mut repl, one));
     assert_eq!(said.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
@@ -105,7 +101,7 @@ fn viewers_learn_that_an_agent_was_closed_and_it_is_there_again_after_a_restart(
     app.turn_until_idle();
     let viewer = app.repl.attach_to_last(one, 0).unwrap();
     app.switch(1);
-    assert!(app.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it is shown on a terminal"));
     app.fork_named(1, "child");
     app.switch(0);
     assert!(app.repl.close(one).unwrap_err().message.ends_with("it has living children"));

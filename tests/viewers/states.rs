@@ -1,13 +1,10 @@
 //! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
-use polylogue::base::error::ErrorKind;
-use polylogue::domain::chunk::Chunk;
-use polylogue::domain::chunk::Position;
-use polylogue::domain::flow::Change;
-use polylogue::domain::slice::SliceSpec;
+use polylogue::{Change, Chunk, ErrorKind, Position, SliceSpec};
 
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 
 /// The changes of state, in order.
 fn states(app: &mut Harness, n: usize) -> Vec<String> {
@@ -32,7 +29,7 @@ fn after_a_restart_the_store_fills_the_ring_and_an_old_position_is_the_beginning
     app.turn_until_idle();
     let viewer = app.repl.attach(app.id(0), None).unwrap();
     read_all(&mut app.repl, viewer);
-    let old = app.repl.place_of(viewer).unwrap();
+    let old = app.repl.position(viewer).unwrap();
     let mut app = app.crash_and_restart();
     let (root, epoch) = (app.id(0), app.repl.epoch().to_owned());
     assert_ne!(epoch, old.epoch);

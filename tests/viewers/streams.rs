@@ -1,9 +1,7 @@
 //! Viewers of agents that stream from scripted peers: whenever they attach and detach, they read the same stream, and
 //! the agents and the store do not change.
 
-use polylogue::base::id::AgentId;
-use polylogue::domain::chunk::{Chunk, Numbered};
-use polylogue::repl::ViewerId;
+use polylogue::{AgentId, Chunk, Numbered, ViewerId};
 
 use super::{all_chunks, all_of, read_all};
 use crate::support::harness::{Harness, Plan};
@@ -81,7 +79,7 @@ fn a_viewer_that_attaches_at_any_chunk_of_ten_streams_reads_all_of_its_stream_on
                 one.read(&mut app);
             }
             if at % 5 == piece % 5 {
-                let place = app.repl.place_of(one.id).expect("it is attached");
+                let place = app.repl.position(one.id).expect("it is attached");
                 app.repl.detach(one.id);
                 one.id = app.repl.attach(one.agent_id, Some(&place)).unwrap();
             }

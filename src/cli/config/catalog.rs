@@ -17,9 +17,7 @@ pub struct KnownProvider {
     pub entry: ProviderEntry,
     pub key: KeySource,
     pub url_source: String,
-    /// Whether it has the name of a service.
     pub is_service: bool,
-    /// Whether a file defines it.
     pub is_in_file: bool,
 }
 
@@ -33,7 +31,6 @@ pub enum KeySource {
 }
 
 impl KnownProvider {
-    /// Whether requests have a key.
     pub fn has_key(&self) -> bool {
         self.entry.key.is_some() || self.entry.key_command.is_some()
     }
@@ -43,7 +40,6 @@ impl KnownProvider {
     }
 }
 
-/// All services with their protocols.
 fn services() -> impl Iterator<Item = (&'static str, Service)> {
     PROVIDERS.iter().filter_map(|spec| Some((spec.kind, spec.service?)))
 }

@@ -9,9 +9,7 @@ type LookUp = Box<dyn Fn(&str) -> Option<OsString>>;
 
 /// Environment variables and working directory; tests bring their own.
 pub struct ProcessEnvironment {
-    /// Looks up a variable.
     pub variable: LookUp,
-    /// The working directory.
     pub directory: PathBuf,
 }
 

@@ -57,7 +57,6 @@ pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path, Links::Followed))
 }
 
-/// A file of a directory, with its contents.
 #[derive(Debug, Clone)]
 pub struct FoundFile {
     pub path: PathBuf,
@@ -120,26 +119,22 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// One file as it is being read.
 pub struct FileReader<'a> {
     pub path: &'a Path,
     pub text: &'a str,
     pub lines: Lines,
     /// The user's home, for `~/`.
     pub home: Option<&'a Path>,
-    /// Whether it belongs to a project.
     pub is_project: bool,
     pub diagnostics: Diagnostics,
 }
 
-/// A key of a table with its value.
 pub struct Entry<'t> {
     /// The full key: `providers.work.kind`.
     pub key: String,
     /// The last part of it.
     pub name: &'t str,
     pub value: &'t Spanned<DeValue<'t>>,
-    /// The position of the key.
     pub span: Range<usize>,
 }
 
@@ -201,7 +196,6 @@ impl FileReader<'_> {
         text.map(str::to_owned)
     }
 
-    /// The entries of a table, in the order of the file.
     pub fn table<'t>(&mut self, entry: &Entry<'t>) -> Vec<Entry<'t>> {
         match entry.value.get_ref().as_table() {
             Some(table) => entries(&entry.key, table),
@@ -212,7 +206,6 @@ impl FileReader<'_> {
         }
     }
 
-    /// The strings of a list.
     pub fn texts(&mut self, entry: &Entry<'_>) -> Vec<String> {
         let list = entry.value.get_ref().as_array();
         let texts = list.map(|list| list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect());
@@ -223,7 +216,6 @@ impl FileReader<'_> {
     }
 }
 
-/// The entries of a table, in the order of the file.
 pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
     let dot = if prefix.is_empty() { "" } else { "." };
     let mut entries: Vec<Entry<'t>> = table

@@ -27,7 +27,6 @@ pub struct Project {
     /// The bytes of its configuration file, if there is one.
     pub config: Option<std::result::Result<Vec<u8>, String>>,
     pub commands: Vec<FoundFile>,
-    /// Templates and workflows.
     pub teams: Vec<FoundFile>,
 }
 
@@ -67,7 +66,6 @@ impl Project {
         all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether these contents are trusted.
     pub fn is_trusted(&self, config_directory: &Path) -> bool {
         let line = self.line();
         let trusted = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();

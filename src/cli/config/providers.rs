@@ -8,29 +8,23 @@ use super::source::Location;
 use crate::domain::endpoint::{ModelFacts, Prices};
 use crate::provider::PROVIDERS;
 
-/// A provider as a file defines it.
 #[derive(Debug, Clone)]
 pub struct FileProvider {
     pub name: String,
     pub location: Location,
-    /// Whether the file belongs to a project.
     pub is_project: bool,
     /// Whether it has no errors. Otherwise a missing field may be an invalid one.
     pub is_valid: bool,
-    /// The protocol.
     pub kind: Option<String>,
     /// A valid URL, with the version segment and without a trailing slash.
     pub base_url: Option<String>,
-    /// The variable that holds its key.
     pub key_variable: Option<String>,
-    /// A command that prints its key.
     pub key_command: Option<String>,
     pub headers: Vec<(String, String)>,
     /// The first one is the default.
     pub models: Vec<(String, ModelFacts)>,
 }
 
-/// The keys of a provider, with their descriptions.
 pub const KEYS: &[(&str, &str)] = &[
     ("kind", "Protocol: see below"),
     ("base_url", "URL with the version segment, such as https://host/v1"),
@@ -39,7 +33,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("headers", "Table of additional HTTP headers"),
     ("models", "List of models; the first one is the default"),
 ];
-/// The keys of a model, with their descriptions.
 pub const MODEL_KEYS: &[(&str, &str)] = &[
     ("name", "Name of the model"),
     ("context", "Size of the context window in tokens"),

@@ -10,7 +10,6 @@ use crate::cli::arguments::Arguments;
 use crate::domain::config::{Config, TeamSettings};
 use crate::domain::thinking::Thinking;
 
-/// The values of all settings.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
     /// `provider/model`, before it is looked up in the catalog.
@@ -53,7 +52,6 @@ pub enum Kind {
     Size(fn(&mut Config) -> &mut usize, u32),
     /// Seconds, fractions included.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
-    /// One of a few names.
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
     /// A number from 0 to 1.
     Fraction(fn(&mut Config) -> &mut f64),

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Default,
-    /// The user's file.
     User(Location),
     /// The file of a trusted project.
     Project(Location),
-    /// An environment variable.
     Variable(String),
     /// An option of the command line.
     Flag(&'static str),

@@ -34,7 +34,7 @@ pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
     let signals = Signals::catch_termination()?;
-    let mut repl = Repl::open(config, store, Clock::system(), None)?;
+    let mut repl = Repl::open(config, store, Clock::system())?;
     let run = begin(&mut repl, plan, &model)?;
     let code = Session { repl, run, report, signals, exit_code: None }.run()?;
     if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
@@ -83,7 +83,6 @@ struct Session {
     run: RunId,
     report: Report,
     signals: Signals,
-    /// The exit code, if it is not that of the outcome.
     exit_code: Option<u8>,
 }
 
@@ -131,7 +130,6 @@ impl Session {
         }
     }
 
-    /// One turn of the event loop.
     fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         let watched: Vec<(RawFd, bool)> = self.report.streams.watched().collect();
         for (fd, writable) in watched {

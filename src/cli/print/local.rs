@@ -9,7 +9,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::domain::flow::Change;
-use crate::repl::{Repl, Turn, ViewerId};
+use crate::repl::{Repl, Turn};
+use crate::team::ViewerId;
 
 pub struct LocalHost {
     repl: Repl,
@@ -94,7 +95,7 @@ impl Host for LocalHost {
             return Ok(Progress::AtRest);
         }
         // After an interrupt or an error the queue waits for a person; here the next line of the input follows.
-        self.repl.ask(self.agent_id, Change::Resume)?;
+        self.repl.apply(self.agent_id, Change::Resume)?;
         let is_stuck = self.queued_at_rest().is_some_and(|left| left >= queued);
         let message = "the agent's queue cannot be processed: /queue in a chat shows it";
         Ok(if is_stuck { stuck(message) } else { Progress::Working })

@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
     let signals = Signals::catch_termination()?;
-    let mut repl = Repl::open(config, store, Clock::system(), None)?;
+    let mut repl = Repl::open(config, store, Clock::system())?;
     let chosen_model = arguments.model.is_some().then_some(&*model);
     let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
     let host = &mut LocalHost::new(repl, agent_id, arguments.max_turns)?;

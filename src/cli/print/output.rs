@@ -11,13 +11,11 @@ use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
 use crate::domain::chunk::Chunk;
 
-/// How a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// All turns are over; the summary knows how they went.
     Done,
     Failed(Failure),
-    /// A limit was reached, with a message.
     Limit(String),
     Signal(i32),
     /// The reader of standard output has gone.

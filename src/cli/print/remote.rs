@@ -31,7 +31,6 @@ pub struct ServerHost {
     server: Connection,
     reactor: Reactor,
     ready: Vec<RawFd>,
-    /// The id of the agent.
     agent: String,
     /// Prompts that are not sent yet, oldest first.
     queue: VecDeque<String>,

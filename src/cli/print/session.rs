@@ -59,10 +59,8 @@ pub trait Host {
     /// The poll fails.
     fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>>;
 
-    /// The id of the agent.
     fn agent(&self) -> String;
 
-    /// The number of requests that were made to models.
     fn requests(&self) -> u32;
 }
 
@@ -124,7 +122,6 @@ impl Run<'_> {
         })
     }
 
-    /// One turn of the event loop.
     fn turn(&mut self) -> Result<Option<Ending>> {
         self.watch()?;
         let is_always_ready =

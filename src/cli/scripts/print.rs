@@ -46,7 +46,6 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Prints the chunks of one agent.
 pub struct Printer {
     is_json: bool,
     is_closed: bool,
@@ -98,7 +97,6 @@ impl Printer {
         print_note(&format!("{count} older chunks are not available any more"));
     }
 
-    /// Ends an open line.
     pub fn end(&mut self) {
         if self.open.take().is_some() {
             self.put("\n");

@@ -25,7 +25,6 @@ pub struct Streams {
 /// Why nothing more can be written to standard output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteError {
-    /// The reader has closed it.
     Closed,
     Failed(String),
     /// The reader takes nothing.

@@ -107,7 +107,6 @@ fn item(out: &mut String, term: &str, about: &str) {
     }
 }
 
-/// A term with its description below it.
 fn described(out: &mut String, term: &str, about: &str) {
     let _ = writeln!(out, "  {term}");
     for (_, row) in text::wrap(about, COLUMNS - 6) {

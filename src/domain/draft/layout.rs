@@ -5,7 +5,6 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{Draft, is_marker};
 use crate::base::text::{self, TAB_COLUMNS};
 
-/// A wrapped draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLayout {
     /// Printable rows; at least one.
@@ -75,7 +74,6 @@ impl Pen {
         }
     }
 
-    /// The position of the next grapheme.
     fn position(&mut self) -> (u16, usize) {
         if self.column >= self.columns {
             self.break_row();

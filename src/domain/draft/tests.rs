@@ -3,7 +3,7 @@
 use super::*;
 
 fn draft(text: &str) -> Draft {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     draft.insert(text);
     draft
 }
@@ -72,7 +72,7 @@ fn up_and_down_keep_the_column_through_a_short_line() {
 
 #[test]
 fn undo_restores_words_and_runs() {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     for letter in "one two".chars() {
         draft.insert(&letter.to_string());
     }
@@ -122,7 +122,7 @@ fn a_fold_is_edited_as_one_character_and_restored_by_undo_and_yank() {
 #[test]
 fn ten_megabytes_of_pastes_keep_their_order() {
     let mut whole = String::new();
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     for part in 0..10 {
         let paste = format!("{part}:{}", "0123456789".repeat(100_000));
         draft.insert("<");
@@ -135,7 +135,7 @@ fn ten_megabytes_of_pastes_keep_their_order() {
 
 #[test]
 fn typed_private_characters_are_preserved() {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     draft.paste(&"secret\n".repeat(11));
     draft.insert("\u{f0000}");
     draft.paste("\u{f0001}ok");
@@ -170,7 +170,7 @@ fn the_layout_wraps_and_keeps_the_cursor_on_the_screen() {
             draft.left();
         }
         let rows = rows.into_iter().map(str::to_owned).collect();
-        assert_eq!(draft.layout(columns), DraftLayout { rows, cursor }, "{text:?}");
+        assert_eq!(draft.layout(columns), layout::DraftLayout { rows, cursor }, "{text:?}");
     }
 }
 
@@ -200,7 +200,7 @@ fn the_cursor_is_always_on_a_character_boundary_and_on_the_screen() {
     let mut rng = fastrand::Rng::with_seed(5);
     let mut below = |limit: usize| rng.usize(..limit);
     let long = "p".repeat(FOLD_CHARS + 1);
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     for _ in 0..30_000 {
         match below(8) {
             0 if draft.text().len() < 200 => draft.paste(&long),
@@ -217,7 +217,7 @@ fn the_cursor_is_always_on_a_character_boundary_and_on_the_screen() {
 
 #[test]
 fn text_typed_before_a_combining_mark_is_measured_with_it() {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     draft.insert("\u{fe0f}b");
     draft.home();
     draft.insert("❤");

@@ -6,13 +6,11 @@ const DEPTH: usize = 100;
 /// The kind of a change. Consecutive changes of one kind are one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Edit {
-    /// Text was typed.
     Insert,
     /// Spaces were typed: they belong to the word before them.
     Space,
     /// Single graphemes were deleted.
     Delete,
-    /// Text was killed.
     Kill,
     /// Anything else: always begins a new group.
     #[default]

@@ -16,20 +16,16 @@ use crate::domain::tool::ToolResult;
 /// The conversation of a child, part by part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
-    /// In order.
     pub parts: Vec<CutPart>,
     /// The extended ranges, each before and after.
     pub widened: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// A part of the conversation of a child.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CutPart {
-    /// Messages.
     Messages(Vec<Body>),
     /// A summary that a model has to write.
     Summary {
-        /// The prompt for the model.
         request: String,
         /// The line above the summary.
         heading: String,

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use crate::domain::message::{Body, Message};
 
-/// The system prompt for summaries.
 pub const SYSTEM: &str = "You summarise conversations. Answer with the summary and nothing else.";
 
 /// The prompt for a summary of these messages, for this goal.

@@ -18,7 +18,6 @@ const MAX_OPEN: usize = 1024;
 /// One reply, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// Whether a message has begun.
     has_begun: bool,
     /// Unfinished blocks, by their index in the message.
     open: BTreeMap<u64, Open>,

@@ -18,7 +18,6 @@ use crate::provider::request::{self, json};
 use crate::provider::turns::{Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
 
-/// The version of the protocol.
 const VERSION: &str = "2023-06-01";
 
 /// Allows a request to say what happens to thinking that does not match its prefix any more

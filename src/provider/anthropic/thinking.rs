@@ -40,7 +40,6 @@ enum Style {
     Budget,
     /// A number of tokens or an effort.
     Either,
-    /// An effort.
     Effort,
     /// An effort; it thinks by default and can be disabled.
     Usual,
@@ -56,13 +55,17 @@ enum Style {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// None; `thinks` if the model may think by default.
-    Silent { thinks: bool },
-    /// Off, by this value.
+    Silent {
+        thinks: bool,
+    },
     Off(&'static str),
     /// At most so many tokens.
     Budget(u64),
     /// Adaptive; `is_hidden` if the model shows its thinking only on request.
-    Adaptive { effort: Option<&'static str>, is_hidden: bool },
+    Adaptive {
+        effort: Option<&'static str>,
+        is_hidden: bool,
+    },
 }
 
 /// The size and thinking parameters of a request.

@@ -23,7 +23,6 @@ pub(super) struct Content<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// A text, a call or a result.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
@@ -126,11 +125,8 @@ fn name_of(name: &str) -> String {
     }
 }
 
-/// Writes the parts of one reply.
 struct Writer<'a> {
-    /// The rest of the text.
     text: &'a str,
-    /// The rest of the calls.
     calls: &'a [Call<'a>],
     parts: Vec<Part<'a>>,
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::base::error::{Error, ErrorKind};
 use crate::provider::{error_object, failure};
 
-/// The error of a response with an error status.
 pub(super) fn of_response(status: u16, body: &str) -> Error {
     object_in(body).map_or_else(|| error_object::of_response(status, body), |error| classify(&error, Some(status)))
 }

@@ -110,7 +110,6 @@ impl Reply {
     }
 }
 
-/// The error of a blocked request.
 fn blocked(feedback: &Feedback) -> Option<Error> {
     let reason = feedback.block_reason.as_deref().filter(|reason| !reason.is_empty())?;
     let message = format!("{reason} {}", feedback.block_reason_message.as_deref().unwrap_or_default());

@@ -13,12 +13,10 @@ use crate::provider::request::json;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThoughtSignature {
-    /// As the model gave it.
     pub thought_signature: String,
     /// It belongs to this many bytes of the text that follows; 0 for an empty part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// It belongs to this thought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought: Option<String>,
 }

@@ -41,10 +41,16 @@ enum Family {
     /// It does not think.
     Plain,
     /// A number of tokens, and whether it may be off.
-    Budget { least: u32, most: u32, may_be_off: bool },
+    Budget {
+        least: u32,
+        most: u32,
+        may_be_off: bool,
+    },
     /// The lowest level, and whether there is `medium`.
-    Level { lowest: &'static str, has_medium: bool },
-    /// An unknown name.
+    Level {
+        lowest: &'static str,
+        has_medium: bool,
+    },
     Unknown,
 }
 

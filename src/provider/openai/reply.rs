@@ -12,14 +12,12 @@ use crate::provider::text::Text;
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     calls: Vec<Call>,
-    /// How many calls were announced to the agent.
     announced: usize,
     size: ReplySize,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
 
-/// An unfinished call.
 #[derive(Debug, Default)]
 struct Call {
     wire_index: Option<u64>,

@@ -96,7 +96,6 @@ mod tests {
     use crate::provider::Decoder;
     use crate::provider::response::ResponseDecoder;
 
-    /// The events of these pieces of a stream.
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
         let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
         decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });

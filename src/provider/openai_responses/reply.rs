@@ -11,7 +11,6 @@ use crate::provider::openai_responses::wire::{Item, WireUsage};
 use crate::provider::partial_call::PartialCall;
 use crate::provider::response::PartialReply;
 
-/// Items of one reply.
 const MAX_ITEMS: usize = 4096;
 
 /// One reply, as far as it was received.
@@ -21,7 +20,6 @@ pub(super) struct Reply {
     items: BTreeMap<u64, Progress>,
     /// The item of the latest event.
     latest: u64,
-    /// How many calls were announced to the agent.
     announced: usize,
     size: ReplySize,
     /// The message of the latest text.
@@ -32,7 +30,6 @@ pub(super) struct Reply {
     usage: Option<Usage>,
 }
 
-/// The state of one item.
 #[derive(Debug, Default)]
 struct Progress {
     /// Whether text or reasoning came in deltas.
@@ -159,7 +156,6 @@ impl Reply {
         if self.call(index)?.has_arguments() { Ok(()) } else { self.add_arguments(index, whole, out) }
     }
 
-    /// The usage of the request.
     pub fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
         let details = usage.input_tokens_details.as_ref();
         let usage = Usage {

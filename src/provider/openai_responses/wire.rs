@@ -14,16 +14,13 @@ use crate::provider::text::{Arguments, Text};
 pub(super) struct Event<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Text<'a>,
-    /// Index of its item in the output.
     pub output_index: Option<u64>,
-    /// Index of the part of a summary.
     pub summary_index: Option<u64>,
     /// The item, at its beginning and its end.
     #[serde(borrow)]
     pub item: Option<Item<'a>>,
     #[serde(borrow)]
     pub delta: Text<'a>,
-    /// The complete arguments, at the end of a call.
     #[serde(borrow)]
     pub arguments: Arguments<'a>,
     /// The response, at its beginning and its end.
@@ -35,7 +32,6 @@ pub(super) struct Event<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response<'a> {
-    /// `response`.
     #[serde(borrow)]
     pub object: Text<'a>,
     /// `completed`, `incomplete`, `failed`, `in_progress`, ...
@@ -49,7 +45,6 @@ pub(super) struct Response<'a> {
     pub error: Option<Value>,
 }
 
-/// Why a response is incomplete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Incomplete<'a> {
@@ -74,7 +69,6 @@ pub(super) struct Item<'a> {
     pub arguments: Arguments<'a>,
     /// The parts of a message, or reasoning in clear text.
     pub content: Option<Value>,
-    /// The parts of a summary.
     pub summary: Option<Value>,
     #[serde(borrow)]
     pub encrypted_content: Text<'a>,

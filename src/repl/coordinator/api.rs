@@ -20,15 +20,11 @@ impl Repl {
     /// interrupts the run.
     ///
     /// ```
-    /// # use polylogue::base::clock::Clock;
-    /// # use polylogue::domain::config::Config;
-    /// # use polylogue::repl::Repl;
-    /// # use polylogue::store::Store;
-    /// use polylogue::team::coordinator::member::Member;
-    /// use polylogue::team::coordinator::settings::{Aggregation, Settings, Strategy};
+    /// use polylogue::multi_agent::{Aggregation, Member, Settings, Strategy};
+    /// # use polylogue::{Clock, Config, Repl, Store};
     ///
-    /// # fn main() -> polylogue::base::error::Result<()> {
-    /// # let mut repl = Repl::open(Config::default(), Store::in_memory()?, Clock::system(), None)?;
+    /// # fn main() -> polylogue::Result<()> {
+    /// # let mut repl = Repl::open(Config::default(), Store::in_memory()?, Clock::system())?;
     /// let root = repl.list()[0].id;
     /// let settings =
     ///     Settings { strategy: Strategy::Parallel, aggregation: Aggregation::Vote, ..Settings::default() };
@@ -89,7 +85,7 @@ impl Repl {
     }
 
     /// The health of all members in this process, by name.
-    pub fn health(&self) -> &Health {
+    pub(crate) fn health(&self) -> &Health {
         &self.coordinator.health
     }
 }

@@ -50,7 +50,6 @@ impl Coordinator {
         Ok(text.trim_end().to_owned())
     }
 
-    /// The progress of an open run.
     fn run_progress(&self, name: &str) -> Option<String> {
         let run = self.open_runs().find(|run| run.id.as_str() == name)?;
         Some(format!("{} of {} done", run.done, run.task.members().len()))

@@ -160,7 +160,6 @@ impl Coordinator {
     }
 }
 
-/// Shows the outcome to the origin and logs it.
 fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
     match core.store.append(origin, vec![Body::Command(text.clone())], core.clock.unix_ms()) {
         Ok(stored) => core.remember(origin, stored),

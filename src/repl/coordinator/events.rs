@@ -57,7 +57,6 @@ impl Coordinator {
         }
     }
 
-    /// This agent got a slot.
     pub(super) fn on_started(&mut self, agent: AgentId, now: Moment) {
         let Some(assignment) = self.assignments.get(&agent) else { return };
         let (run, member_id) = (assignment.run.clone(), assignment.member_id);
@@ -94,7 +93,6 @@ impl Coordinator {
         self.interrupt_runs_of(agent, now);
     }
 
-    /// Ends the open runs of this agent.
     pub(super) fn interrupt_runs_of(&mut self, origin: AgentId, now: Moment) {
         let open: Vec<RunId> = self.open_runs().filter(|run| run.origin == origin).map(|run| run.id.clone()).collect();
         open.iter().for_each(|run| self.interrupt(run, now));

@@ -25,7 +25,6 @@ const NAME_CHARACTERS: usize = 26;
 pub(super) enum Work<'a> {
     /// In the order of the strategy.
     Members(Vec<Member>),
-    /// The steps of a workflow.
     Workflow(&'a Workflow),
 }
 

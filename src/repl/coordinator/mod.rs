@@ -65,9 +65,7 @@ impl fmt::Display for RunId {
 /// All runs and the health of their members.
 #[derive(Default)]
 pub(super) struct Coordinator {
-    /// In order of their start.
     runs: Vec<Run>,
-    /// The agents that work on a run.
     assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
 }
@@ -75,7 +73,6 @@ pub(super) struct Coordinator {
 struct Run {
     id: RunId,
     task: Task,
-    /// The parent of the members.
     origin: AgentId,
     /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
     /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
@@ -97,7 +94,6 @@ struct Run {
     outcome: Option<Rc<Outcome>>,
 }
 
-/// The part of an agent in a run.
 struct Assignment {
     run: RunId,
     member_id: MemberId,

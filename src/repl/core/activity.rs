@@ -92,7 +92,6 @@ pub(in crate::repl) fn next_second(at: Moment, now: Moment) -> Moment {
     now + (at - now).saturating_sub(rest)
 }
 
-/// The words.
 fn describe(agent: &Agent, context: &ActivityContext) -> String {
     let seconds = (context.now - agent.started()).as_secs();
     if agent.is_stopping() {

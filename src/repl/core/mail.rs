@@ -29,7 +29,6 @@ impl Core {
         Ok(mail)
     }
 
-    /// `/delete-mail`.
     pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
         self.store.delete_mail(agent_id, id)?;
         self.count_unread(agent_id)

@@ -41,7 +41,6 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
-    /// Pauses of providers.
     pub(super) limiter: Limiter,
     pub(super) limits: Limits,
     /// What agents asked for and was not carried out yet.

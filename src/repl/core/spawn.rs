@@ -25,12 +25,10 @@ use crate::team::{AgentFactory, ResolvedEnvironment};
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::repl) enum Inherit {
-    /// Everything that is stored.
     All,
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not carry out its parent's order again.
     BeforeTurn,
-    /// Everything up to this message.
     #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
@@ -47,7 +45,6 @@ pub(in crate::repl) struct Spawn {
     /// `provider/model`.
     pub model: Option<String>,
     pub environment: Option<ResolvedEnvironment>,
-    /// Instructions of its own.
     pub system: Option<String>,
     /// Messages of its own; only where it inherits nothing.
     pub rows: Vec<Body>,
@@ -88,7 +85,6 @@ impl Spawn {
 pub(in crate::repl) struct StagedChild {
     spec: Spawn,
     forked: Forked,
-    /// The stored prompt.
     first: Option<Message>,
     endpoint: Rc<Endpoint>,
     thinking: Thinking,
@@ -104,7 +100,6 @@ impl Core {
         self.install_child(staged)
     }
 
-    /// Writes a child to the store.
     pub(in crate::repl) fn stage_child(&mut self, mut spec: Spawn) -> Result<StagedChild> {
         if spec.prompt.is_some() {
             // The child answers at once: it must know what its parent knows.

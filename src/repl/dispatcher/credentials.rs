@@ -26,10 +26,8 @@ pub(super) struct Credentials {
     keys: BTreeMap<String, ProviderKey>,
 }
 
-/// The key of one provider.
 #[derive(Default)]
 struct ProviderKey {
-    /// How often the command was run.
     runs: u64,
     key: Option<Credential>,
     run: Option<KeyRun>,
@@ -42,7 +40,6 @@ impl Credentials {
         self.keys.get(provider)?.key.as_ref()
     }
 
-    /// Whether a command runs.
     pub(super) fn is_running(&self) -> bool {
         self.keys.values().any(|entry| entry.run.is_some())
     }
@@ -101,7 +98,6 @@ impl Credentials {
         }
     }
 
-    /// A provider has refused the key of this run.
     pub(super) fn on_refused(&mut self, core: &mut Core, agent: AgentId, provider: &str, run: u64) {
         self.forget(provider, run);
         if !waits_for_key(&core.roster, agent, provider) {

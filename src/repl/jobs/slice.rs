@@ -21,7 +21,6 @@ use crate::store::Store;
 pub(super) struct SliceJob {
     pub(super) agent: AgentId,
     origin: Origin,
-    /// What the person typed.
     line: String,
     cut: Cut,
     /// In the order of the cut.
@@ -127,7 +126,6 @@ impl Jobs {
         }
     }
 
-    /// The turn of a summary agent has ended.
     pub(in crate::repl) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
         let is_its = |slice: &SliceJob| slice.summaries.iter().any(|summary| summary.writer == writer);
         let Some(index) = self.slices.iter().position(is_its) else { return };

@@ -78,7 +78,6 @@ impl Jobs {
         Ok(())
     }
 
-    /// Whether a worktree is being made for a child of this agent.
     pub(super) fn is_making_worktree(&self, agent: AgentId) -> bool {
         let is_wanted = |job: &WorktreeJob| job.spec.is_some() && !job.running.has_been_cancelled();
         self.worktrees.iter().any(|job| job.agent == agent && is_wanted(job))

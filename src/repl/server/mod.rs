@@ -42,7 +42,6 @@ pub(super) struct Server {
     clients: BTreeMap<ClientId, Client>,
     /// Clients that have ever connected.
     client_count: u64,
-    /// Requests that were ever read.
     request_count: u64,
     /// More connections may wait, and the poll will not report them again.
     may_accept: bool,

@@ -22,7 +22,6 @@ use crate::repl::component::Command;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
-/// A turn that a client has asked for.
 pub(super) struct ClientTurn {
     agent: AgentId,
     stage: Stage,
@@ -79,7 +78,6 @@ impl ClientTurn {
         }
     }
 
-    /// Whether there is something to send.
     pub(super) fn has_news(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,

@@ -7,7 +7,6 @@ use crate::domain::key::{Key, KeyCode, Modifiers};
 /// What decides about the meaning of a key.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Situation {
-    /// The agent on the screen has a question.
     pub is_asked: bool,
     /// Nothing of the question is left out on the screen.
     pub is_whole: bool,
@@ -17,15 +16,12 @@ pub struct Situation {
     pub is_held_up: bool,
     /// Others work for the agent on the screen: they write summaries for a slice of it, or play a task.
     pub has_background_work: bool,
-    /// Nothing is typed.
     pub is_draft_empty: bool,
-    /// Text is queued for the agent on the screen.
     pub has_queue: bool,
     /// Endings to choose from, or other words of the house, stand above the input; any key takes them away.
     pub has_notice: bool,
 }
 
-/// What a key asks for.
 #[derive(Debug)]
 pub enum Action {
     Nothing,
@@ -60,7 +56,6 @@ pub enum Scroll {
     Bottom,
 }
 
-/// From one agent to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Parent,
@@ -72,7 +67,6 @@ pub enum Direction {
 /// Rows that one notch of the wheel moves.
 const WHEEL_ROWS: isize = 3;
 
-/// What this key asks for in this situation.
 pub fn action_of(key: &Key, situation: &Situation) -> Action {
     match key {
         Key::Paste(text) => Action::Paste(text.clone()),

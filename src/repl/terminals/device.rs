@@ -53,7 +53,6 @@ impl Device {
         }
     }
 
-    /// Whether it runs inside of tmux.
     pub(super) fn is_in_tmux(&self) -> bool {
         match self {
             Self::Terminal(_) => std::env::var_os("TMUX").is_some(),

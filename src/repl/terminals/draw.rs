@@ -49,7 +49,6 @@ pub(in crate::repl) struct VisibleState {
 }
 
 impl VisibleState {
-    /// Whether this question of this agent was to be seen.
     pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
         self.focus == agent_id && self.question == Some(question)
     }

@@ -34,7 +34,6 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 #[derive(Default)]
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
-    /// How many have ever been attached.
     count: u64,
 }
 
@@ -71,7 +70,6 @@ impl Terminals {
         self.terminals.iter().find(|(_, terminal)| !terminal.mode.is_read_only).map(|(id, _)| *id)
     }
 
-    /// Which of them look at one of these agents.
     pub(super) fn looking_at(&self, agents: &[AgentId]) -> Vec<TerminalId> {
         self.terminals.iter().filter(|(_, terminal)| agents.contains(&terminal.focus)).map(|(id, _)| *id).collect()
     }
@@ -139,7 +137,6 @@ impl Terminals {
         }
     }
 
-    /// The agents that are on a screen.
     pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
         self.iter().map(|terminal| terminal.focus)
     }

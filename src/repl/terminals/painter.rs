@@ -22,7 +22,6 @@ pub(super) struct Surroundings {
     pub is_read_only: bool,
 }
 
-/// What was painted.
 pub(super) struct Painted {
     pub frame: Frame,
     /// Nothing of a question is left out.
@@ -43,7 +42,6 @@ pub(super) struct Painter<'a> {
 }
 
 impl Painter<'_> {
-    /// The frame.
     pub fn paint(&self, agent: &Agent) -> Painted {
         let height = usize::from(self.size.1);
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };

@@ -34,7 +34,7 @@ pub struct TerminalMode {
 /// What the one who owns an attached terminal is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
-    /// Let the terminal go, then call [`crate::repl::Repl::detach_device`]. It is neither read nor drawn any more.
+    /// Let the terminal go, then call `Repl::detach_device`. It is neither read nor drawn any more.
     Detach,
     /// Stop the terminal's own process; when it goes on, call [`Terminal::redraw`].
     Suspend,
@@ -146,7 +146,6 @@ impl Terminal {
         self.seen = None;
     }
 
-    /// Whether it is the terminal of this process.
     pub(in crate::repl) fn is_local(&self) -> bool {
         matches!(self.device, Device::Terminal(_))
     }
@@ -344,7 +343,6 @@ impl Terminal {
         }
     }
 
-    /// Takes the terminal again.
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
         if let Device::Terminal(tty) = &mut self.device {
             tty.enter()?;

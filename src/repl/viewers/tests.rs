@@ -13,7 +13,7 @@ use crate::domain::slice::SliceSpec;
 use crate::store::Store;
 
 fn repl() -> Repl {
-    Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual(), None).unwrap()
+    Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual()).unwrap()
 }
 
 fn says(repl: &mut Repl, agent_id: AgentId, text: &str) {
@@ -179,7 +179,7 @@ impl Scene {
         let at = self.one();
         if !self.said[at].is_dead && self.dice.below(30) == 0 {
             let (root, victim) = (self.repl.core.roster.nth(0).unwrap(), self.said[at].agent_id);
-            self.repl.ask(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
+            self.repl.apply(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
             self.said[at].add(Chunk::Mark("killed".into()));
             self.said[at].add(Chunk::Status(Status::Dead));
             self.said[at].is_dead = true;
@@ -221,7 +221,7 @@ fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed()
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
         let born = read_all(&mut repl, viewer).chunks.len();
         (0..most).for_each(|_| says(&mut repl, agent_id, &text));
-        let early = repl.attach(agent_id, repl.place_of(viewer).as_ref()).unwrap();
+        let early = repl.attach(agent_id, repl.position(viewer).as_ref()).unwrap();
         let seen = read_all(&mut repl, early);
         assert_eq!((seen.missed, seen.chunks.len()), (0, most));
         says(&mut repl, agent_id, &text);
@@ -290,7 +290,7 @@ fn nobody_can_look_at_an_errand() {
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
-    repl.ask(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
+    repl.apply(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
     let summary_job = repl.core.roster.get(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
@@ -311,7 +311,7 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
     }
     assert!(repl.core.viewers.count() == 0 && repl.core.viewers.kept().is_empty() && !repl.has_unread_callback());
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
-    repl.ask(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
+    repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
     assert!(repl.core.viewers.kept().is_empty(), "nobody looked");
 }
 

@@ -8,13 +8,11 @@ use super::result::MemberResult;
 use super::settings::Aggregation;
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Separates concatenated answers.
 const SEPARATOR: &str = "\n---\n";
 /// Upper bounds for two parts of a score: see [`score`].
 const MAX_LENGTH_POINTS: usize = 40;
 const MAX_SENTENCE_POINTS: usize = 30;
 
-/// One answer made of many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregated {
     /// The combined or chosen answer.
@@ -46,7 +44,6 @@ pub fn aggregate(aggregation: Aggregation, results: &[MemberResult]) -> Result<A
 /// The index of a result and its answer.
 type Answer<'a> = (usize, &'a str);
 
-/// All answers in member order.
 pub(super) fn answers(results: &[MemberResult]) -> Vec<Answer<'_>> {
     results.iter().enumerate().filter_map(|(index, result)| Some((index, result.answer()?))).collect()
 }

@@ -21,7 +21,6 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attempts {
     pub phase: Phase,
-    /// The prompt of every attempt.
     pub prompt: Rc<str>,
     pub count: u32,
     /// When the first attempt got a slot.
@@ -29,7 +28,6 @@ pub(super) struct Attempts {
     pub tokens: u64,
     /// Whether the outcome decides if the member's circuit breaker closes.
     pub is_probe: bool,
-    /// The error of the previous attempt.
     pub last_error: Option<String>,
 }
 

@@ -25,7 +25,6 @@ enum Value {
     Other,
 }
 
-/// A parsed file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Document {
     file: String,
@@ -167,7 +166,6 @@ impl<'d> Table<'d> {
         Ok((1..).zip(items).map(table).collect())
     }
 
-    /// A string, parsed.
     pub(super) fn parsed<T: std::str::FromStr<Err = Error>>(&self, key: &str) -> Result<Option<T>> {
         let parse = |text: &str| text.parse().map_err(|error: Error| self.error(key, &error.message));
         self.text(key)?.map(parse).transpose()

@@ -42,16 +42,12 @@ impl Breaker {
     }
 }
 
-/// The record of one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberHealth {
     /// Failed tasks since the last success.
     pub failures_in_row: u32,
-    /// Tasks that it answered.
     pub successes: u64,
-    /// Tasks that it failed.
     pub failures: u64,
-    /// The state of its circuit breaker.
     pub breaker: Breaker,
 }
 
@@ -68,7 +64,6 @@ impl MemberHealth {
 /// Whether a member may be given a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes.
     Allowed,
     /// Yes, as the probe of a half-open breaker: the caller must report how it ended.
     Probe,

@@ -12,7 +12,6 @@ pub(super) enum Line {
     Text,
 }
 
-/// The lines of a text with their newlines.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
     let mut open = None;
     text.split_inclusive('\n').map(move |line| (kind(line.trim_end_matches(['\n', '\r']), &mut open), line))

@@ -45,9 +45,7 @@ pub(super) enum MemberStatus<'a> {
 /// What happens next in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Start this member with this prompt.
     Start(usize, Rc<str>),
-    /// Skip this member for this reason.
     Skip(usize, String),
     /// Wait until a member is done.
     Wait,
@@ -74,7 +72,6 @@ impl Schedule {
         if is_parallel { Self::Parallel } else { Self::Sequential }
     }
 
-    /// A stable name.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Sequential => "sequential",

@@ -46,7 +46,6 @@ pub struct Context<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberId {
-    /// By index.
     Member(usize),
     Judge,
 }
@@ -63,10 +62,11 @@ pub enum Step {
         attempt: u32,
     },
     /// Stop this member at once, whether it works, waits for a slot or for its next attempt. It is done already.
-    Cancel { member_id: MemberId },
+    Cancel {
+        member_id: MemberId,
+    },
     /// Do nothing until this moment or the next report; `None`: until the next report.
     Wait(Option<Moment>),
-    /// The run is over.
     Finished(Rc<Outcome>),
 }
 
@@ -86,7 +86,6 @@ enum Stop {
     Interrupted,
 }
 
-/// One run of a task.
 #[derive(Debug)]
 pub struct Task {
     run: String,
@@ -240,7 +239,6 @@ impl Task {
         }
     }
 
-    /// In order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }

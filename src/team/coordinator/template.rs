@@ -22,13 +22,11 @@ use crate::base::error::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     pub name: String,
-    /// What it is for, in a line.
     pub description: String,
     /// Used unless the command line names another.
     pub strategy: Option<Strategy>,
     /// Used unless the command line names another.
     pub aggregation: Option<Aggregation>,
-    /// In order.
     pub members: Vec<Member>,
 }
 

@@ -8,7 +8,6 @@ use super::Palette;
 use crate::base::text;
 use crate::domain::frame::{Row, Style};
 
-/// One grapheme on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
     pub text: &'a str,
@@ -71,10 +70,8 @@ impl Cell<'_> {
     }
 }
 
-/// The change of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Cells of the new row.
     pub cells: Range<usize>,
     /// Whether to erase from the first of them to the end of the row before.
     pub erase_first: bool,

@@ -22,7 +22,6 @@ pub(super) struct Pen {
 }
 
 impl Pen {
-    /// Clears the screen.
     pub fn clear(&mut self, height: u16) {
         self.out.clear();
         self.out.extend_from_slice(b"\x1b[m\x1b[r\x1b[H\x1b[2J");
@@ -44,7 +43,6 @@ impl Pen {
         }
     }
 
-    /// Writes one grapheme.
     pub fn write(&mut self, text: &str, style: Style, columns: u16, width: u16) {
         self.set_style(style);
         self.send(text);
@@ -52,7 +50,6 @@ impl Pen {
         self.position = self.position.map(|(x, y)| (x + columns, y)).filter(|&(x, _)| x < width);
     }
 
-    /// Erases the rest of the row.
     pub fn erase_right(&mut self) {
         self.set_style(Style::default());
         self.send("\x1b[K");
@@ -149,8 +146,6 @@ fn color(color: Color) -> Option<&'static str> {
         Color::Green => Some("32"),
         Color::Yellow => Some("33"),
         Color::Blue => Some("34"),
-        Color::Magenta => Some("35"),
         Color::Cyan => Some("36"),
-        Color::Grey => Some("90"),
     }
 }

@@ -44,7 +44,7 @@ impl Random {
     }
 
     fn style(&mut self) -> Style {
-        let color = [Color::Default, Color::Red, Color::Grey][self.below(3)];
+        let color = [Color::Default, Color::Red, Color::Cyan][self.below(3)];
         Style { bold: self.below(3) == 0, reverse: self.below(4) == 0, ..Style::color(color) }
     }
 

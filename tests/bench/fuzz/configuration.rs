@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use polylogue::cli::config::{Diagnostics, examine};
-
 use super::Step;
 use crate::chance::Chance;
+use crate::support::internals::config::{Diagnostics, examine};
 
 /// Stands where a key may have been put by mistake; no complaint repeats it.
 const PLANTED: &str = "sk-planted-0123456789";

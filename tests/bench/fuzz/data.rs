@@ -3,14 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use polylogue::base::id::AgentId;
-use polylogue::base::text;
-use polylogue::domain::http::HttpHead;
-use polylogue::domain::message::Body;
-use polylogue::domain::scrollback::{LineKind, Reader, Scrollback};
-use polylogue::domain::stream::StreamEvent;
-use polylogue::provider;
-use polylogue::store::Store;
+use polylogue::{AgentId, Store};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
@@ -18,6 +11,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Step;
 use crate::chance::Chance;
+use crate::support::internals::{Body, HttpHead, LineKind, Reader, Scrollback, StreamEvent, provider, text};
 
 /// Anything made safe, cut and wrapped: no control survives, every row fits, nothing but spaces is lost.
 pub fn text() -> Step {
@@ -43,7 +37,7 @@ pub fn text() -> Step {
 pub fn scrollback() -> Step {
     const KINDS: &[LineKind] = &[LineKind::Person, LineKind::Assistant, LineKind::ToolCall, LineKind::ToolOutput];
     Box::new(|chance| {
-        let (mut whole, mut pieces) = (Scrollback::new(), Scrollback::new());
+        let (mut whole, mut pieces) = (Scrollback::default(), Scrollback::default());
         for _ in 0..chance.below(12) {
             let kind = chance.of(KINDS);
             let times = if chance.once_in(20) { 40 } else { 1 };

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use polylogue::base::id::MessageId;
-use polylogue::domain::message::{Body, Message, Reply};
-use polylogue::domain::slice::SliceSpec;
-use polylogue::domain::tool::{ToolCall, ToolResult};
-
 use super::Step;
 use crate::chance::Chance;
+use crate::support::internals::{Body, Message, MessageId, Reply, ToolCall};
+use polylogue::{SliceSpec, ToolResult};
 
 /// Specs with a few bytes changed, pieces of specs, and anything at all: each is refused at a place in it, or is made of
 /// nothing but segments, means the same when it is printed, and takes no call without its result.

@@ -2,24 +2,16 @@
 
 use std::time::Duration;
 
-use polylogue::base::clock::{Clock, Moment};
-use polylogue::base::text;
-use polylogue::commands::{self, CommandContext};
-use polylogue::domain::config::Config;
-use polylogue::domain::draft::Draft;
-use polylogue::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
-use polylogue::domain::flow::Change;
-use polylogue::domain::frame::{Color, Frame, Row, Style};
-use polylogue::domain::key::Key;
-use polylogue::repl::Repl;
-use polylogue::store::Store;
-use polylogue::terminal::keys::KeyDecoder;
-use polylogue::terminal::screen::{Palette, Screen};
-use polylogue::tools;
+use polylogue::config::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+use polylogue::{Change, Clock, Config, Repl, Store};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Step;
 use crate::chance::Chance;
+use crate::support::internals::commands::CommandContext;
+use crate::support::internals::{
+    Color, Draft, Frame, Key, KeyDecoder, Moment, Palette, Probe, Row, Screen, Style, commands, text, tools,
+};
 
 /// Known keys with a few bytes changed, and anything at all: the keys are the same however the bytes are cut, the
 /// decoder comes to rest when its patience is over, and a key still works afterwards.
@@ -97,7 +89,7 @@ pub fn draft() -> Step {
         Draft::undo,
     ];
     Box::new(|chance| {
-        let mut draft = Draft::new();
+        let mut draft = Draft::default();
         for _ in 0..chance.below(60) {
             match chance.below(12) {
                 0..=3 => draft.insert(&chance.text(6)),
@@ -180,10 +172,10 @@ pub fn commands() -> Step {
     let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
     let store = Store::in_memory().expect("a store");
     let known = config.clone();
-    let mut repl = Repl::open(config, store, Clock::manual(), None).expect("an open program");
+    let mut repl = Repl::open(config, store, Clock::manual()).expect("an open program");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
-        repl.ask(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
+        repl.apply(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
     }
     Box::new(move |chance| {
         let line = match chance.below(3) {
@@ -266,7 +258,7 @@ fn row(chance: &mut Chance, width: u16) -> Row {
             return row;
         }
         left -= text::width(letter);
-        let color = chance.of(&[Color::Default, Color::Red, Color::Grey]);
+        let color = chance.of(&[Color::Default, Color::Red, Color::Cyan]);
         row.push(letter, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
     }
     row
