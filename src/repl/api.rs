@@ -125,6 +125,7 @@ impl Repl {
         if let Some(closed) = self.core.remove(agent_id, None) {
             self.core.keep_last_chunks(closed, &[Chunk::Note("closed until the next start".into())]);
         }
+        self.apply_effects();
         Ok(())
     }
 

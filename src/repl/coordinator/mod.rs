@@ -165,6 +165,7 @@ impl Component for Coordinator {
 impl Coordinator {
     /// Carries out a limited number of steps; the rest follows in the next turn.
     fn step_run(&mut self, core: &mut Core, run: &RunId, commands: &mut Vec<Command>) {
+        let before = commands.len();
         for _ in 0..STEPS_PER_TURN {
             let now = core.clock.now();
             let Some(step) = self.with_task(run, now, Task::step) else { return };
@@ -179,6 +180,8 @@ impl Coordinator {
                     }
                     return;
                 }
+                // The members that are done are killed first; the task says this again in the next turn.
+                Step::Finished(_) if commands.len() > before => return,
                 Step::Finished(outcome) => return self.end_run(core, run, outcome),
             }
         }

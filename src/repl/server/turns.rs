@@ -59,8 +59,14 @@ impl ClientTurn {
         json!({"requests": self.requests, "limited": self.is_limited})
     }
 
-    /// The client is not interested in it any more.
-    pub(super) fn release(&self, core: &mut Core) {
+    /// The client is not interested in it any more. Text that is still queued belongs to no client from now on.
+    pub(super) fn release(&self, core: &mut Core, id: ClientId) {
+        if matches!(self.stage, Stage::Queued { .. }) {
+            core.roster.with(self.agent, |agent| {
+                let own = agent.queue.iter_mut().filter(|entry| entry.origin == Origin::Client(id));
+                own.for_each(|entry| entry.origin = Origin::Internal);
+            });
+        }
         if let Some((viewer, _)) = self.stream() {
             core.viewers.close(viewer);
         }
@@ -125,7 +131,8 @@ impl Server {
             }
         }
         let Origin::Client(id) = origin else { return };
-        if let Some(turn) = self.turn_mut(id).filter(|turn| turn.agent == agent) {
+        let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
+        if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
             core.limits.begin_turn(agent, turn.most);
         }

@@ -163,12 +163,13 @@ impl Terminal {
     /// Takes up a new size, sends what was not taken before, and reads keys; they are acted on later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.begin_turn();
+        if !self.is_local() {
+            return Ok(());
+        }
         if self.is_resized() {
             self.measure();
         }
-        let is_local = self.is_local();
-        let mut own =
-            ready.iter().filter(|ready| is_local && ready.source == Source::Terminal).map(|one| one.readiness);
+        let mut own = ready.iter().filter(|ready| ready.source == Source::Terminal).map(|ready| ready.readiness);
         if own.clone().any(|readiness| readiness.writable) {
             self.flush();
         }
@@ -176,19 +177,19 @@ impl Terminal {
         let is_due = self.key_deadline().is_some_and(|at| at <= now);
         if is_ready || is_due || self.has_input() {
             self.read_keys(now)?;
-            if is_local {
-                reactor.rearm(Source::Terminal)?;
-            }
+            reactor.rearm(Source::Terminal)?;
         }
         Ok(())
     }
 
-    /// Takes up what a client has sent: another size, and keys.
+    /// Takes up what a client has sent: another size, and keys. After its connection was read: a sequence of which the
+    /// rest has arrived is no lone Esc.
     pub(in crate::repl) fn read_remote(&mut self, now: Moment) -> Result<()> {
         if self.is_resized() {
             self.measure();
         }
-        if self.has_input() { self.read_keys(now) } else { Ok(()) }
+        let is_due = self.key_deadline().is_some_and(|at| at <= now);
+        if is_due || self.has_input() { self.read_keys(now) } else { Ok(()) }
     }
 
     /// Reads a bounded number of bytes and decodes them; nothing while keys wait that were decoded before.
