@@ -77,7 +77,7 @@ fn two_agents_fail_in_one_turn_and_each_shows_its_own_error() {
     for n in [0, 1] {
         assert_eq!(app.state(n), State::Idle);
         let last = app.log(n).pop().expect("a log").body;
-        assert!(matches!(last, Body::Error(words) if words.contains("this is no good")), "{n}");
+        assert!(matches!(last, Body::Error(message) if message.contains("this is no good")), "{n}");
     }
 }
 

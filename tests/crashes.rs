@@ -33,7 +33,7 @@ const ENDLESS: usize = 200;
 
 /// Everybody as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
 /// queued, typed and in the box.
-const IN_WORDS: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
+const AGENTS_AS_TEXT: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
     coalesce((SELECT ' ' || group_concat(CASE kind WHEN 'user' THEN content WHEN 'assistant' THEN
             CASE WHEN data LIKE '%\"is_partial\":true%' THEN 'part' ELSE 'reply' END ELSE kind END, ' ' ORDER BY id)
         FROM messages WHERE agent = ordinal), '') ||
@@ -44,9 +44,9 @@ const IN_WORDS: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' |
     iif(activity = 'running', ', busy', '')
     FROM agents ORDER BY ordinal";
 
-fn in_words(directory: &Path) -> Vec<String> {
+fn agents_as_text(directory: &Path) -> Vec<String> {
     let conn = Connection::open(directory.join("polylogue.db")).expect("a database");
-    let mut statement = conn.prepare(IN_WORDS).expect("the tables of today");
+    let mut statement = conn.prepare(AGENTS_AS_TEXT).expect("the tables of today");
     let lines = statement.query_map([], |row| row.get(0)).expect("rows");
     lines.collect::<rusqlite::Result<_>>().expect("lines")
 }
@@ -54,7 +54,7 @@ fn in_words(directory: &Path) -> Vec<String> {
 /// The number of the step at which the house is after the death, when it was started again.
 fn step_after(act: &Act, directory: TempDir, death: usize) -> usize {
     let app = Harness::open(Plan::default(), directory);
-    let found = in_words(app.directory());
+    let found = agents_as_text(app.directory());
     let step = act.steps.iter().position(|step| found == *step);
     step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", act.name))
 }
@@ -67,14 +67,14 @@ fn kill_at_every_write(act: &Act) {
     let mut reached = 0;
     for death in 1..=ENDLESS {
         let directory = copy_of(prepared.path());
-        let told = door::run_and_die(act.name, directory.path(), death);
+        let outcome = door::run_and_die(act.name, directory.path(), death);
         let step = step_after(act, directory, death);
-        assert!(step >= told.acknowledged, "{}: step {step} of {told:?} at write {death}", act.name);
+        assert!(step >= outcome.acknowledged, "{}: step {step} of {outcome:?} at write {death}", act.name);
         assert!(step >= reached, "{}: step {step} after {reached} at write {death}", act.name);
         assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", act.name);
         reached = step;
-        if told.is_done {
-            assert_eq!((reached, death > 3), (act.steps.len() - 1, true), "{}: {told:?} at {death}", act.name);
+        if outcome.is_done {
+            assert_eq!((reached, death > 3), (act.steps.len() - 1, true), "{}: {outcome:?} at {death}", act.name);
             return;
         }
     }

@@ -283,7 +283,7 @@ fn without_a_key_no_request_is_sent_and_the_variable_is_named() {
 #[test]
 fn an_auth_error_says_where_the_key_came_from() {
     let peer = Peer::start();
-    for (key, words) in
+    for (key, expected) in
         [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]
     {
         let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
@@ -292,7 +292,7 @@ fn an_auth_error_says_where_the_key_came_from() {
         app.enter("a question");
         app.accept(&peer).error(401, "invalid_api_key", "no");
         app.turn_until_idle();
-        assert!(app.last_error(0).contains(words), "{}", app.last_error(0));
+        assert!(app.last_error(0).contains(expected), "{}", app.last_error(0));
         assert_eq!(app.agent(0).view.draft.text(), "a question");
     }
 }

@@ -138,14 +138,14 @@ impl Chat {
 
     /// Waits for the end of the program, and asks how it left the terminal.
     fn ends_well(&mut self) -> ExitStatus {
-        let status = self.ends_without_words();
-        let words = self.pty.screen_text();
-        assert!(words.contains("to continue: polylogue --data-dir"), "says how to go on:\n{words}");
+        let status = self.exit_status();
+        let screen = self.pty.screen_text();
+        assert!(screen.contains("to continue: polylogue --data-dir"), "says how to go on:\n{screen}");
         status
     }
 
     /// The same, where the screen may be too small for words.
-    fn ends_without_words(&mut self) -> ExitStatus {
+    fn exit_status(&mut self) -> ExitStatus {
         let status = self.pty.wait_exit();
         assert_eq!(self.pty.terminal_left(), TerminalLeft::CLEAN);
         status

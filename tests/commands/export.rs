@@ -27,10 +27,10 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     app.enter("/export md out.md");
     let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
-    for words in
+    for expected in
         ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
     {
-        assert!(text.contains(words), "{words:?} is not in\n{text}");
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");

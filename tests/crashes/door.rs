@@ -36,10 +36,10 @@ pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Response {
     copy.args(["--exact", "crashes::door::the_process_that_dies", "--nocapture", "--test-threads=1"]);
     copy.env(ACT, act).env(DEATH, death.to_string()).env(DIRECTORY, directory);
     let output = copy.output().expect("our own binary");
-    let words = String::from_utf8_lossy(&output.stdout);
-    assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{words}");
-    let steps = words.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-    Response { acknowledged: steps.max().unwrap_or(0), is_done: words.lines().any(|line| line == "done") }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{stdout}");
+    let steps = stdout.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+    Response { acknowledged: steps.max().unwrap_or(0), is_done: stdout.lines().any(|line| line == "done") }
 }
 
 /// No test of its own: the door through which the copy of this binary is entered.

@@ -226,7 +226,7 @@ fn a_wait_that_is_cut_by_a_crash_is_answered_and_its_mail_is_there() {
     let mut app = family();
     wait(&mut app, 0, "{}");
     let app = app.crash_and_restart();
-    assert!(answer(&app, 0).is_some_and(|words| words.contains("the process ended")));
+    assert!(answer(&app, 0).is_some_and(|text| text.contains("the process ended")));
     let mut app = app;
     send(&mut app, "ann", 0, "late");
     turn_a_while(&mut app);

@@ -25,8 +25,8 @@ fn app_with_thinking(peer: &Peer, model: &str, thinking: &str) -> Harness {
 }
 
 /// The content of a message without the marks of the cache.
-fn content(request: &Value, place: usize) -> Value {
-    let mut content = request["messages"][place]["content"].clone();
+fn content(request: &Value, index: usize) -> Value {
+    let mut content = request["messages"][index]["content"].clone();
     for block in content.as_array_mut().expect("a list of blocks") {
         block.as_object_mut().expect("a block").remove("cache_control");
     }

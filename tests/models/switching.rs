@@ -115,11 +115,11 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
     let (text, by) = ("I look.".to_owned(), endpoint(kind).full_name());
     let ids = [format!("{kind}-{round}-a"), format!("{kind}-{round}-b")];
     let call = |id: &String| ToolCall { id: id.clone(), name: "bash".into(), arguments: r#"{"command":"ls"}"#.into() };
-    let result = |(place, id): (usize, &String)| ToolResult {
+    let result = |(index, id): (usize, &String)| ToolResult {
         call_id: id.clone(),
         name: "bash".into(),
-        content: format!("result {place}"),
-        is_error: place == 1,
+        content: format!("result {index}"),
+        is_error: index == 1,
         duration: Duration::ZERO,
     };
     let reply = Reply { text, thinking: "hm".into(), is_partial: false, signatures, by };
@@ -131,8 +131,8 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
 /// A turn in whose middle the model is changed, and the same one round later, with something said behind it.
 fn conversations(first: &str) -> [Vec<Body>; 2] {
     let begun = [vec![Body::User("go".into())], round_by(first, 0), round_by(first, 1)].concat();
-    let said = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };
-    let over = [begun.clone(), vec![Body::Assistant(said), Body::User("and now?".into())]].concat();
+    let reply = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };
+    let over = [begun.clone(), vec![Body::Assistant(reply), Body::User("and now?".into())]].concat();
     [begun, over]
 }
 

@@ -40,7 +40,7 @@ const COMMANDS: [&str; 11] = [
 const RESTLESS: usize = 400;
 
 /// The keys of the third are printed by a command, and those of the fourth are not to be had.
-fn plan(peers: &[Peer; 3], places: usize) -> Plan {
+fn plan(peers: &[Peer; 3], working_limit: usize) -> Plan {
     let entry = |name: &str, url: String, command: Option<&str>| ProviderEntry {
         name: name.into(),
         kind: "openai".into(),
@@ -54,7 +54,7 @@ fn plan(peers: &[Peer; 3], places: usize) -> Plan {
         entry("fourth", peers[2].url(), Some("sleep 0.05; exit 1")),
         ProviderEntry { name: "echo".into(), kind: "echo".into(), ..ProviderEntry::default() },
     ];
-    Plan { providers, working_limit: places, ..Plan::peer(&peers[0].url()) }
+    Plan { providers, working_limit: working_limit, ..Plan::peer(&peers[0].url()) }
 }
 
 /// One thing that a person, the machine or time does.

@@ -67,11 +67,11 @@ fn a_resized_or_cleared_terminal_is_redrawn_completely() {
 fn a_refused_attach_keeps_the_connection_open() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let (_, words) =
+    let (_, message) =
         client.refused(&mut app, "attach", json!({"terminal": {"columns": 80, "rows": 24}, "agent": "nobody"}));
-    assert!(words.contains("no agent \"nobody\""), "{words}");
-    let (_, words) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
-    assert!(words.contains("missing field `rows`"), "{words}");
+    assert!(message.contains("no agent \"nobody\""), "{message}");
+    let (_, message) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
+    assert!(message.contains("missing field `rows`"), "{message}");
     client.is_served(&mut app);
     assert_eq!(app.repl.terminal_ids(), []);
 }

@@ -86,12 +86,12 @@ fn ctrl_c_detaches_restores_the_terminal_and_prints_how_to_continue() {
     pty.send("\x03");
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
-    let words = pty.screen_text();
+    let screen = pty.screen_text();
     assert!(
-        words.contains("detached: 2 agents keep running; to continue: polylogue"),
-        "the way back is told once:\n{words}"
+        screen.contains("detached: 2 agents keep running; to continue: polylogue"),
+        "the way back is told once:\n{screen}"
     );
-    assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
+    assert_eq!(screen.matches("polylogue").count(), 1, "the way back is told once:\n{screen}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
     assert!(app.get(&["logs", "ann"]).contains("words to the end"));
@@ -215,8 +215,8 @@ fn wake_ups(pty: &Pty, app: &App) -> u64 {
     let of = |process: String| {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
         let count = |task: std::fs::DirEntry| {
-            let told = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
-            told.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
+            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
+            schedstat.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
         };
         tasks.map(count).sum::<u64>()
     };

@@ -31,8 +31,8 @@ fn kept(app: &App) -> BTreeSet<String> {
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
     assert!(damaged.is_empty(), "{damaged:?}");
-    let said = log.into_iter().filter_map(|one| if let Body::User(text) = one.body { Some(text) } else { None });
-    said.chain(store.queued(root).expect("a queue").into_iter().map(|one| one.text)).collect()
+    let sent = log.into_iter().filter_map(|one| if let Body::User(text) = one.body { Some(text) } else { None });
+    sent.chain(store.queued(root).expect("a queue").into_iter().map(|one| one.text)).collect()
 }
 
 #[test]

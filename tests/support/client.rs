@@ -175,8 +175,8 @@ impl Terminal {
     }
 
     /// Turns the loop until this text is on the screen.
-    pub fn wait_for_text(&mut self, app: &mut Harness, words: &str) {
-        app.turn_until(words, |_| self.text().contains(words));
+    pub fn wait_for_text(&mut self, app: &mut Harness, expected: &str) {
+        app.turn_until(expected, |_| self.text().contains(expected));
     }
 
     /// Turns the loop until a line other than a frame arrives, and returns it.

@@ -196,7 +196,7 @@ pub struct FloodProcess {
     address: SocketAddr,
     child: Child,
     /// Held open: a test harness that cannot say that its test takes long ends, and the server with it.
-    _words: BufReader<ChildStdout>,
+    _stdout: BufReader<ChildStdout>,
 }
 
 impl FloodProcess {
@@ -210,14 +210,14 @@ impl FloodProcess {
             .stdout(Stdio::piped())
             .spawn()
             .expect("our own binary");
-        let mut words = BufReader::new(child.stdout.take().expect("a pipe"));
-        let address = (&mut words)
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let address = (&mut stdout)
             .lines()
             .map_while(Result::ok)
             // The test harness says on the same line which test it runs.
             .find_map(|line| line.split_once(SERVING).and_then(|(_, address)| address.parse().ok()))
             .expect("a flood that says where it serves");
-        FloodProcess { address, child, _words: words }
+        FloodProcess { address, child, _stdout: stdout }
     }
 
     /// The base URL for an `openai` endpoint.

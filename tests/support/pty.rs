@@ -348,11 +348,11 @@ fn same_settings(one: &Termios, other: &Termios) -> bool {
 /// Our own binary, told to become the program.
 fn become_command(program: &Path, args: &[&str]) -> Command {
     let program = program.to_str().expect("a path in UTF-8");
-    let words: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
+    let argv: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
     let mut command = signals::command(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", &test_name("the_pty_child_becomes_the_program"), "--nocapture", "--test-threads=1"]);
     command.env_clear().envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
-    command.env(BECOME, serde_json::json!(words).to_string());
+    command.env(BECOME, serde_json::json!(argv).to_string());
     command
 }
 
@@ -366,17 +366,17 @@ fn test_name(name: &str) -> String {
 /// In the copy that [`Pty::spawn`] starts: takes the terminal on stdin as its own and becomes the
 /// program. Anywhere else it returns at once.
 pub fn become_the_program_if_asked() {
-    let Ok(words) = std::env::var(BECOME) else { return };
-    let words: Vec<String> = serde_json::from_str(&words).expect("a list that spawn wrote");
+    let Ok(argv) = std::env::var(BECOME) else { return };
+    let argv: Vec<String> = serde_json::from_str(&argv).expect("a list that spawn wrote");
     rustix::process::setsid().expect("a new process leads no group");
     rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that controls no session");
     // Up to here stdout was /dev/null: the test harness talks.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin()).expect("the terminal as stdout");
-    let mut program = Command::new(&words[0]);
-    program.args(&words[1..]).env_remove(BECOME);
+    let mut program = Command::new(&argv[0]);
+    program.args(&argv[1..]).env_remove(BECOME);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let error = program.env(BECAME_AT, format!("{}{:09}", now.tv_sec, now.tv_nsec)).exec();
-    panic!("{}: {error}", words[0]);
+    panic!("{}: {error}", argv[0]);
 }
 
 /// No test of its own: the door through which the copy of this binary is entered.

@@ -5,8 +5,8 @@ use super::{Chat, Start};
 #[test]
 fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
     let mut chat = Chat::new();
-    for words in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
-        chat.sees(words);
+    for expected in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
+        chat.sees(expected);
     }
     chat.pty.send("hello there\r");
     chat.sees("> hello there\n\n  hello there\n");
@@ -34,8 +34,8 @@ fn words_behind_the_options_are_the_first_message() {
 fn help_lists_commands_and_keys_and_agents_lists_everybody() {
     let mut chat = Chat::start(Start { size: (100, 60), ..Start::default() });
     chat.pty.send("/help\r");
-    for words in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
-        chat.sees(words);
+    for expected in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
+        chat.sees(expected);
     }
     chat.pty.send("/fork --name scout\r");
     chat.sees("── scout ─ ↑ agent 0");

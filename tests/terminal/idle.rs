@@ -14,10 +14,10 @@ fn threads(chat: &Chat) -> Vec<(u64, char)> {
     tasks
         // A thread may end before it was looked at.
         .filter_map(|task| {
-            let told = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
             let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
             let state = stat.rsplit_once(") ")?.1.chars().next()?;
-            Some((told.split_whitespace().nth(2)?.parse().expect("a count"), state))
+            Some((schedstat.split_whitespace().nth(2)?.parse().expect("a count"), state))
         })
         .collect()
 }

@@ -121,10 +121,10 @@ fn the_child_that_panics() {
     if std::env::var_os(PANICS).is_none() {
         return;
     }
-    let told = std::panic::take_hook();
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tty::restore_for_panic();
-        told(panic);
+        hook(panic);
     }));
     let mut tty = tty::Tty::open().expect("a terminal");
     tty.enter().expect("raw mode");

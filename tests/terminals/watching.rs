@@ -52,9 +52,9 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
 fn read_only_commands_work_and_answer_at_that_terminal_alone() {
     let mut app = app_with_agents(2, Plan::default());
     let (mut watcher, before) = watched(&mut app);
-    for (line, words) in [("/agents", "echo/echo"), ("/sessions", "> terminal 2"), ("/usage", "all agents")] {
+    for (line, expected) in [("/agents", "echo/echo"), ("/sessions", "> terminal 2"), ("/usage", "all agents")] {
         watcher.enter(&mut app, line);
-        watcher.assert_sees(&mut app, words);
+        watcher.assert_sees(&mut app, expected);
     }
     watcher.enter(&mut app, "/switch 1");
     assert_eq!((watcher.focus(&mut app), app.focus()), (1, 0));

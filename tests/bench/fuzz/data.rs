@@ -41,9 +41,9 @@ pub fn scrollback() -> Step {
         for _ in 0..chance.below(12) {
             let kind = chance.of(KINDS);
             let times = if chance.once_in(20) { 40 } else { 1 };
-            let said = chance.text(40).repeat(times).replace('\t', " ");
-            whole.push(kind, &said);
-            let mut rest = said.as_str();
+            let text_pushed = chance.text(40).repeat(times).replace('\t', " ");
+            whole.push(kind, &text_pushed);
+            let mut rest = text_pushed.as_str();
             while let Some(next) = rest.chars().next() {
                 let most = chance.below(rest.len()) + next.len_utf8();
                 let (piece, later) = rest.split_at((0..=most).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(0));

@@ -13,8 +13,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     head(&body).and_then(|()| tools(&body)).and_then(|()| marks(&body))?;
     let is_off = ["disabled", "between_tools"].iter().any(|off| body["thinking"]["type"] == *off);
     let mut walk = Walk { may_hold_thinking: !is_off, ..Walk::default() };
-    for (place, message) in messages.iter().enumerate() {
-        walk.step(message).map_err(|rule| format!("message {place}: {rule}: {message}"))?;
+    for (index, message) in messages.iter().enumerate() {
+        walk.step(message).map_err(|rule| format!("message {index}: {rule}: {message}"))?;
     }
     if walk.last_role != "user" {
         return Err("the conversation must end with a user message".into());

@@ -14,8 +14,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     }
     let contents = body["contents"].as_array().ok_or("no contents")?;
     let mut walk = Walk::default();
-    for (place, content) in contents.iter().enumerate() {
-        walk.step(content).map_err(|rule| format!("content {place}: {rule}: {content}"))?;
+    for (index, content) in contents.iter().enumerate() {
+        walk.step(content).map_err(|rule| format!("content {index}: {rule}: {content}"))?;
     }
     if walk.last != Last::Person && walk.last != Last::Answers {
         return Err("a conversation ends with what the model is to answer".into());
@@ -143,8 +143,8 @@ impl<'a> Walk<'a> {
         if self.open.is_empty() || !named.eq(self.open.iter().map(|(id, name)| (Some(*id), Some(*name)))) {
             return Err("the answers are not those to the calls before them");
         }
-        let says = |answer: &Value| ["output", "error"].iter().any(|key| answer["response"][key].is_string());
-        if !answers.clone().all(says) {
+        let has_output = |answer: &Value| ["output", "error"].iter().any(|key| answer["response"][key].is_string());
+        if !answers.clone().all(has_output) {
             return Err("an answer without output or error");
         }
         self.open.clear();

@@ -13,8 +13,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     check_effort(body["model"].as_str().unwrap_or_default(), body["reasoning"]["effort"].as_str())?;
     let items = body["input"].as_array().ok_or("no input")?;
     let mut walk = Walk::default();
-    for (place, item) in items.iter().enumerate() {
-        walk.step(item).map_err(|rule| format!("item {place}: {rule}: {item}"))?;
+    for (index, item) in items.iter().enumerate() {
+        walk.step(item).map_err(|rule| format!("item {index}: {rule}: {item}"))?;
     }
     match walk {
         Walk { open, .. } if !open.is_empty() => Err("calls without results at the end".into()),
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         }
         match kind {
             ("message", "user") => self.person(item)?,
-            ("message", "assistant") => said(item)?,
+            ("message", "assistant") => check_output_text(item)?,
             ("function_call", _) => self.call(item)?,
             ("function_call_output", _) => self.result(item)?,
             ("reasoning", _) => self.reasoning(item)?,
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn said(item: &Value) -> Result<(), &'static str> {
+fn check_output_text(item: &Value) -> Result<(), &'static str> {
     match item.get("phase").is_none_or(|phase| phase == "commentary" || phase == "final_answer") {
         true => text_of(item, "output_text"),
         false => Err("a phase that OpenAI does not know"),
