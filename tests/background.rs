@@ -6,7 +6,7 @@ use crate::support::internals::{Body, State};
 use crate::support::peer::Peer;
 
 #[test]
-fn a_reply_that_streams_in_the_background_is_whole_and_in_its_own_place() {
+fn a_reply_that_streams_in_the_background_is_complete_and_shown_with_its_own_agent() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     app.fork(0);

@@ -5,8 +5,8 @@
 //! sends itself SIGKILL at its `n`th write. A write is a changed row, while its transaction is open, and the moment right
 //! before a commit; so there is a death between any two. `n` grows until the act ends without a death.
 
-mod acts;
-mod door;
+mod process;
+mod scenarios;
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan, copy_of};
-use door::Run;
+use process::Run;
 
 /// Something that the house does, and all that may be left of it.
-struct Act {
+struct Scenario {
     /// Names it across processes.
     name: &'static str,
     /// What there is before.
     prepare: fn(&mut Harness),
     /// What is done, told step by step.
-    act: fn(&mut Run),
+    actions: fn(&mut Run),
     /// Everybody after a restart, one line each, for each step: first as it was before.
     steps: &'static [&'static [&'static str]],
 }
@@ -52,31 +52,36 @@ fn agents_as_text(directory: &Path) -> Vec<String> {
 }
 
 /// The number of the step at which the house is after the death, when it was started again.
-fn step_after(act: &Act, directory: TempDir, death: usize) -> usize {
+fn step_after(scenario: &Scenario, directory: TempDir, death: usize) -> usize {
     let app = Harness::open(Plan::default(), directory);
     let found = agents_as_text(app.directory());
-    let step = act.steps.iter().position(|step| found == *step);
-    step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", act.name))
+    let step = scenario.steps.iter().position(|step| found == *step);
+    step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", scenario.name))
 }
 
 /// Kills the act at each of its writes.
-fn kill_at_every_write(act: &Act) {
+fn kill_at_every_write(scenario: &Scenario) {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
-    (act.prepare)(&mut app);
+    (scenario.prepare)(&mut app);
     let prepared = app.close();
     let mut reached = 0;
     for death in 1..=ENDLESS {
         let directory = copy_of(prepared.path());
-        let outcome = door::run_and_die(act.name, directory.path(), death);
-        let step = step_after(act, directory, death);
-        assert!(step >= outcome.acknowledged, "{}: step {step} of {outcome:?} at write {death}", act.name);
-        assert!(step >= reached, "{}: step {step} after {reached} at write {death}", act.name);
-        assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", act.name);
+        let outcome = process::run_until_death(scenario.name, directory.path(), death);
+        let step = step_after(scenario, directory, death);
+        assert!(step >= outcome.acknowledged, "{}: step {step} of {outcome:?} at write {death}", scenario.name);
+        assert!(step >= reached, "{}: step {step} after {reached} at write {death}", scenario.name);
+        assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", scenario.name);
         reached = step;
         if outcome.is_done {
-            assert_eq!((reached, death > 3), (act.steps.len() - 1, true), "{}: {outcome:?} at {death}", act.name);
+            assert_eq!(
+                (reached, death > 3),
+                (scenario.steps.len() - 1, true),
+                "{}: {outcome:?} at {death}",
+                scenario.name
+            );
             return;
         }
     }
-    panic!("{}: it writes without end", act.name);
+    panic!("{}: it writes without end", scenario.name);
 }

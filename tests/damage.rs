@@ -43,7 +43,7 @@ fn damaged(prepared: &TempDir, sql: &str) -> Harness {
     Harness::open(Plan { size: Some((100, 80)), real_time: true, ..Plan::default() }, directory)
 }
 
-/// Everybody who is there can be looked at and answers. One whose queue is sent first answers that first.
+/// Every remaining agent can be shown and answers. One whose queue is sent first answers that first.
 fn all_can_be_talked_with(app: &mut Harness) {
     for n in 0..app.repl.roster().len() {
         app.switch(n);
@@ -60,7 +60,7 @@ fn all_can_be_talked_with(app: &mut Harness) {
     }
 }
 
-/// What is done to the tables, how many of the four live on, and what is said at the start.
+/// Statements that damage the tables, how many of the four agents remain, and what is reported at the start.
 const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE agents SET uuid = 'no uuid' WHERE name = 'a'", 3, "agent 1 is damaged"),
     ("UPDATE agents SET uuid = x'00ff' WHERE name = 'b'", 3, "agent 2 is damaged"),

@@ -1,4 +1,4 @@
-//! `/env`: children with other tools in other directories, what they are told, and what a restart makes of them.
+//! `/env`: children with other tools in other directories, their system prompts, and a restart.
 
 use std::fs;
 
@@ -99,7 +99,7 @@ fn a_call_of_an_unknown_tool_lists_the_known_ones() {
 }
 
 #[test]
-fn the_same_environment_is_no_change_and_says_so() {
+fn setting_the_same_environment_changes_nothing_and_reports_that() {
     let mut app = echo();
     for line in ["/env coding", "/env coding@."] {
         app.enter(line);

@@ -1,5 +1,5 @@
-//! Whatever goes wrong with one agent's provider is said to that agent, in plain words and without a key; the agent is
-//! idle and can be talked to again, and nobody else notices.
+//! Whatever goes wrong with one agent's provider is reported to that agent, in plain text and without a key; the agent is
+//! idle and can be talked to again, and the other agents do not notice.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn app_with(url: &str, settings: Settings, real_time: bool) -> Harness {
     app
 }
 
-/// Sends a message and turns until the agent is idle; the bystander is as it was, and the words hold no key.
+/// Sends a message and turns until the agent is idle; the bystander is as it was, and the error holds no key.
 fn error_after(app: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
     let bystander = app.fingerprint(1);
     app.enter("a question");
@@ -218,7 +218,7 @@ fn a_connection_that_breaks_before_any_text_is_retried() {
 }
 
 #[test]
-fn an_error_object_behind_200_is_said() {
+fn an_error_object_behind_200_is_reported() {
     let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.stream().text("so far").event(&openai::error("server_error", "the graphics card fell out")).end();
     });

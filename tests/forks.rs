@@ -76,7 +76,7 @@ fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once(
 }
 
 #[test]
-fn a_fork_that_cannot_be_made_says_why_leaves_nothing_and_gives_the_line_back() {
+fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "scout");

@@ -44,7 +44,7 @@ fn waits_for_key(app: &Harness, n: usize) -> bool {
     app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Key)
 }
 
-/// What a question comes to when the command is this: the words, with the text back in the draft and nothing sent.
+/// What a question comes to when the command is this: the error, with the text back in the draft and nothing sent.
 fn failure(command: &str) -> String {
     failure_within(command, Settings::default().key_timeout)
 }
@@ -281,7 +281,7 @@ fn without_a_key_no_request_is_sent_and_the_variable_is_named() {
 }
 
 #[test]
-fn an_auth_error_says_where_the_key_came_from() {
+fn an_auth_error_names_the_source_of_the_key() {
     let peer = Peer::start();
     for (key, expected) in
         [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]

@@ -14,7 +14,7 @@ use crate::support::scene::{
     answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
 };
 
-/// What the victim is doing when it is killed.
+/// The state of the victim when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Activity {
     Nothing,
@@ -289,7 +289,7 @@ fn the_partial_reply_and_queue_of_a_killed_agent_are_kept_but_never_sent() {
 }
 
 #[test]
-fn the_root_is_never_killed_and_says_so() {
+fn killing_the_root_is_refused() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "child");

@@ -17,7 +17,7 @@ fn threads_called(name: &str) -> usize {
 
 #[test]
 fn three_hundred_agents_on_one_host_share_a_lookup() {
-    // Not localhost: libcurl asks nobody for that name.
+    // Not localhost: libcurl does not look that name up.
     let driving = std::thread::Builder::new().name(LOOP.into()).spawn(|| {
         let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
         for _ in 1..300 {

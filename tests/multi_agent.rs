@@ -8,7 +8,7 @@ mod live;
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Response};
 
-/// The words behind `polylogue multi-agent`.
+/// The arguments of `polylogue multi-agent`.
 fn split(line: &str) -> Vec<&str> {
     ["multi-agent"].into_iter().chain(line.split(' ')).collect()
 }

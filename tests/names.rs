@@ -32,7 +32,7 @@ fn children(names_and_ids: &[(&str, &str)]) -> Harness {
     app.crash_and_restart()
 }
 
-/// Who is on the screen after this was typed at agent 0; the line is refused if it is nobody else.
+/// The agent on the screen after this was typed at agent 0; the line is refused if it is still agent 0.
 fn switched(app: &mut Harness, agent_id: &str) -> usize {
     app.switch(0);
     app.enter(&format!("/switch {agent_id}"));

@@ -110,7 +110,7 @@ fn after_an_error_the_queue_waits_too() {
 }
 
 #[test]
-fn a_queue_survives_a_crash_and_is_sent_when_the_person_says_so() {
+fn a_queue_survives_a_crash_and_is_sent_on_request() {
     let peer = Peer::start();
     let (app, _exchange) = two_queued(&peer);
     let mut app = app.crash_and_restart();
@@ -191,7 +191,7 @@ fn esc_stops_the_wait_for_a_retry() {
 }
 
 #[test]
-fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
+fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
     app.say(1, "!hang");
     app.enter("waits");

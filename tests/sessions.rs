@@ -7,7 +7,7 @@ mod alone;
 mod attached;
 mod completions;
 mod crashes;
-mod lives;
+mod lifecycle;
 mod scripts;
 
 use std::path::Path;
@@ -36,7 +36,7 @@ struct Server {
     handle: OwnedFd,
 }
 
-/// What the program said and how it ended.
+/// The output and the exit code of the program.
 #[derive(Debug)]
 struct Response {
     code: Option<i32>,

@@ -1,4 +1,4 @@
-//! `/slice`: a child is told exactly its cut, nothing that happens to its parent reaches it, and a summary that does not
+//! `/slice`: a child gets exactly its cut, nothing that happens to its parent reaches it, and a summary that does not
 //! come leaves nothing.
 
 mod summaries;
@@ -14,7 +14,7 @@ use crate::support::scene::{
     texts_in,
 };
 
-/// The messages of the agent that a model is told, as the store has them.
+/// The messages of the agent that are sent to a model, as the store has them.
 fn conversation(app: &Harness, n: usize) -> Vec<Body> {
     app.log(n).into_iter().map(|message| message.body).filter(Body::is_conversation).collect()
 }

@@ -177,7 +177,7 @@ fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
 }
 
 #[test]
-fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
+fn a_small_terminal_keeps_its_position_while_a_large_one_shows_the_end() {
     let mut app = app_with_lines(100);
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");

@@ -220,7 +220,7 @@ fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_n
 }
 
 #[test]
-fn neither_a_question_nor_a_place_in_the_send_queue_ends_a_wait() {
+fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork(0);
     app.fork(0);

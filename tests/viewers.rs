@@ -97,7 +97,7 @@ fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_begin
 }
 
 #[test]
-fn the_last_chunk_of_a_killed_agent_says_so_and_can_be_read_afterwards() {
+fn the_last_chunk_of_a_killed_agent_is_its_death_and_can_be_read_afterwards() {
     let mut app = Harness::new(Plan::default());
     let child = app.repl.create(None, None).unwrap();
     let [early, late, gone] = [(); 3].map(|()| app.repl.attach(child, None).unwrap());

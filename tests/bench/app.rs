@@ -104,17 +104,17 @@ impl App {
         }
     }
 
-    /// Turns until nobody is busy.
+    /// Turns until no agent is busy.
     pub fn until_idle(&mut self) {
         self.until("all agents are idle", |app| app.repl.roster().busy().is_empty());
     }
 
-    /// The `n`th agent by birth.
+    /// The `n`th agent in the order of creation.
     pub fn id(&self, n: usize) -> AgentId {
         self.repl.roster().nth(n).expect("so many agents")
     }
 
-    /// The `n`th agent by birth, to look at.
+    /// The `n`th agent in the order of creation, to read.
     pub fn agent(&self, n: usize) -> &Agent {
         self.repl.roster().get(self.id(n)).expect("the agent lives")
     }

@@ -1,6 +1,6 @@
 //! The figures, measured on the release build and never by a timed test; the soak; generated inputs.
 //!
-//! | words | does |
+//! | arguments | action |
 //! |---|---|
 //! | none | every group of figures, each in a process of its own so that none inherits another's memory |
 //! | `only GROUP` | one group |

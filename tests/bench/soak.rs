@@ -1,7 +1,7 @@
 //! Random users over many agents against a hostile provider, for as long as is asked.
 //!
 //! The time is cut into lives. In each a new program is used at random: people type, say, switch, fork, interrupt,
-//! answer, and now and then the program dies or is left and comes back. Every few seconds everybody is let come to rest,
+//! answer, and now and then the program dies or is left and comes back. Every few seconds all agents come to rest,
 //! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::support::internals::{Body, Message, Probe, Reply};
 
 /// How long a life lasts, unless the whole soak is short.
 const LIFE: Duration = Duration::from_secs(20);
-/// How long everybody may take to come to rest.
+/// How long all agents may take to come to rest.
 const REST: Duration = Duration::from_secs(30);
 /// More agents are not forked in one life.
 const AGENTS: usize = 40;
@@ -156,7 +156,7 @@ impl Life {
         seen.longest = (seen.longest.0.max(wall), seen.longest.1.max(cpu));
     }
 
-    /// Somebody does something, and the loop turns a little.
+    /// A random agent acts, and the loop turns a little.
     fn act(mut self, seen: &mut Seen) -> Life {
         seen.actions += 1;
         let (agent_id, other) = (self.random_agent(), self.random_agent());
@@ -321,7 +321,7 @@ impl Life {
         self.app.repl.roster().ids().into_iter().map(|id| (id, log(id))).collect()
     }
 
-    /// Lets everybody come to rest and looks at everything.
+    /// Waits until all agents are idle and checks everything.
     fn check(&mut self, seen: &mut Seen) {
         seen.checks += 1;
         let start = Instant::now();
@@ -362,7 +362,7 @@ fn settings() -> Settings {
     }
 }
 
-/// The log of an agent that rests: every call answered in its place, every reply about what was said to this agent, in
+/// The log of an agent that rests: every call followed by its result, every reply about what was sent to this agent, in
 /// one piece from its beginning.
 fn what_is_wrong(log: &[Message]) -> Option<String> {
     let mut sent = BTreeSet::from(["untagged".to_owned()]);

@@ -1,4 +1,4 @@
-//! What leaves the house: files and the clipboard.
+//! `/export` to files and `/copy` to the clipboard.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -54,7 +54,7 @@ fn export_writes_json_with_every_kind() {
     assert_eq!(whole["messages"][0]["text"], "a question");
 }
 
-/// What was put into the clipboard last, as the terminal was told.
+/// The last text that was copied to the clipboard with an escape sequence.
 fn copied(app: &mut Harness) -> String {
     app.screen_text();
     let sent = String::from_utf8_lossy(&app.sent).into_owned();

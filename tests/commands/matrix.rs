@@ -103,7 +103,7 @@ impl Activity {
         matches!(self, Self::Asks | Self::RunsTool | Self::WaitsForMail | Self::HasParkedFork)
     }
 
-    /// The agent `first`, with a reply, a mark and a letter that was read; and a child of it.
+    /// The agent `first`, with a reply, a mark and mail that was read; and a child of it.
     fn app(self) -> Harness {
         let far = ProviderEntry {
             name: "far".into(),

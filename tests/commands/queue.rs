@@ -56,7 +56,7 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
     assert_eq!(done(&app, 0), ["first\n!hang", "behind it"]);
 }
 
-/// What the model of agent 0 would be told now, and what after a restart: messages with their ids.
+/// What would be sent to the model of agent 0 now, and what after a restart: messages with their ids.
 fn histories(app: &Harness) -> (String, String) {
     let stored = History::from_messages(app.repl.store().replay(app.id(0)).expect("a history").0);
     let known = app.agent(0).talk.history.as_ref().expect("it has spoken");

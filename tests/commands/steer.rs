@@ -228,7 +228,7 @@ fn usage_is_known_after_a_restart_for_one_and_all_agents() {
 }
 
 #[test]
-fn errors_for_long_conversations_and_wrong_keys_say_what_to_do() {
+fn errors_for_long_conversations_and_wrong_keys_name_the_remedy() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("a question");

@@ -32,7 +32,7 @@ fn is_there() -> bool {
     is_there
 }
 
-/// A house with a repository `repo` that has one commit with `src/f`.
+/// An app with a repository `repo` that has one commit with `src/f`.
 fn app() -> Option<Harness> {
     is_there().then(|| {
         let app = echo();
@@ -53,7 +53,7 @@ fn branches(app: &Harness) -> String {
     git(&app.directory().join("repo"), &["branch", "--list", "polylogue/*"])
 }
 
-/// The worktrees of the house that are on the disk.
+/// The worktrees that are on the disk.
 fn worktrees(app: &Harness) -> Vec<PathBuf> {
     let listed = fs::read_dir(app.directory().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()

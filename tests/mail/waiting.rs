@@ -135,7 +135,7 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
 }
 
 #[test]
-fn a_wait_of_no_time_says_what_there_is() {
+fn a_wait_of_zero_seconds_returns_what_is_there() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");

@@ -33,7 +33,7 @@ fn content(request: &Value, index: usize) -> Value {
     content
 }
 
-/// The next request, which is answered with a few words and ends the turn.
+/// The next request, which is answered with a short text that ends the turn.
 fn last_request(app: &mut Harness, peer: &Peer) -> Value {
     let exchange = app.accept(peer);
     Message::begin(&exchange).text("that was it").end("end_turn");

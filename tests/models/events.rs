@@ -196,7 +196,7 @@ impl Scene {
         self.kind = kind;
     }
 
-    /// The next request, which reaches who answers now and nobody else. The peer has looked whether it is valid.
+    /// The next request, which reaches only the current provider. The peer has looked whether it is valid.
     fn accept(&mut self) -> Exchange {
         self.requests += 1;
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of the four");
@@ -239,7 +239,7 @@ impl Scene {
         self.app.turn_until_idle();
     }
 
-    /// What is said next is told in a valid request and answered; the request.
+    /// Sends the next message, checks that the request is valid and answers it; returns the request.
     fn goes_on(&mut self) -> String {
         let focus = self.app.focus();
         let exchange = self.ask("\x15and now?", Piece::Ends("all is well"));
@@ -468,7 +468,7 @@ fn crash(scene: &mut Scene) {
     scene.app = app.crash_and_restart();
 }
 
-/// `first`, a reply with a call, its result, `done`: four messages, of which the child is told this cut.
+/// `first`, a reply with a call, its result, `done`: four messages, of which the child gets this cut.
 fn slice(scene: &mut Scene, spec: &str) {
     scene.round("the first", "echo result-$((20+3))", "done");
     scene.app.enter(&format!("/slice {spec}"));

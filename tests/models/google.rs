@@ -180,7 +180,7 @@ fn after_an_error_in_the_middle_the_partial_reply_is_kept_and_the_next_request_i
 }
 
 #[test]
-fn an_exhausted_quota_is_waited_for_as_the_body_says() {
+fn an_exhausted_quota_is_waited_for_as_long_as_the_body_asks() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("go");

@@ -10,7 +10,7 @@ use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderReque
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity;
 
-/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the
+/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a position in the
 /// text, and the piece itself, in which `ROUND` stands for a number of its own.
 type Signed = &'static [(usize, &'static str)];
 
@@ -128,7 +128,7 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
     std::iter::once(Body::Assistant(reply)).chain(calls).chain(results).collect()
 }
 
-/// A turn in whose middle the model is changed, and the same one round later, with something said behind it.
+/// A turn in whose middle the model is changed, and the same one round later, with a message after it.
 fn conversations(first: &str) -> [Vec<Body>; 2] {
     let begun = [vec![Body::User("go".into())], round_by(first, 0), round_by(first, 1)].concat();
     let reply = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };

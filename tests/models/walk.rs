@@ -1,5 +1,5 @@
 //! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them.
-//! However that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
+//! However that went: all agents come to rest, nothing wakes the loop any more, and the store has what memory has.
 
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ fn play(exchange: &Exchange, random: &mut Random) {
     }
 }
 
-/// From now on all servers answer and all is allowed: everybody comes to rest.
+/// From now on all servers answer and all is allowed: all agents come to rest.
 fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, random: &mut Random) {
     let (mut restless, start) = (0, Instant::now());
     for turn in 0.. {
@@ -128,7 +128,7 @@ fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, r
     }
 }
 
-/// What the store has to have of an agent, apart from what was said.
+/// What the store must have of an agent, apart from the messages.
 fn facts(app: &Harness, n: usize) -> String {
     let agent = app.agent(n);
     let talk = &agent.talk;

@@ -87,7 +87,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 
 #[test]
 fn a_timeout_interrupts_the_turn_and_stores_the_partial_reply() {
-    // On a machine that is busy the shorter times may be over before anything was said.
+    // On a busy machine the shorter times may be over before the first byte of a reply.
     for seconds in ["0.5", "3", "15"] {
         let home = Home::new();
         let output = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n!hang"]);

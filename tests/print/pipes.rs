@@ -99,7 +99,7 @@ fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     let (one, other) = (peer.accept(), peer.accept());
     let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
     let (child, parent) = if is_childs { (one, other) } else { (other, one) };
-    // Several times what a pipe holds, and nobody reads.
+    // Several times what a pipe holds, and no reader.
     parent.stream();
     let piece = "x".repeat(1000);
     for _ in 0..1000 {

@@ -241,7 +241,7 @@ fn ten_concurrent_runs_with_one_agent_get_their_own_turns_only() {
     let run = |text: String| home.start(&["-p", "-r", "0", "--output-format", "json", &text]);
     let mut is_running: Vec<Program> = Vec::new();
     for n in 0..9 {
-        // The same words again and again: only the turn tells whose answer it is.
+        // The same text in every turn: only the number of the turn shows whose answer it is.
         is_running.push(run(if n % 2 == 0 { "same".into() } else { format!("text {n}") }));
         queued(&home, n + 1);
     }

@@ -120,7 +120,7 @@ fn a_lost_terminal_leaves_its_draft_and_its_agent_to_the_next() {
     let mut terminal = Terminal::attach(&app, (50, 15), json!({}));
     terminal.wait_for_text(&mut app, "── worker");
     terminal.wait_for_text(&mut app, "> half a thought");
-    // The agent dies while nobody looks: the next one comes to the eldest.
+    // The agent dies while no terminal shows it: the next one comes to the eldest.
     drop(terminal);
     turn_until_no_client(&mut app);
     let id = app.id(1);
@@ -160,7 +160,7 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
-    // Nobody reads from here on, until the socket is full and long after.
+    // The client does not read from here on, until the socket is full and long after.
     let takes_more = |app: &mut Harness| {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
     };

@@ -184,7 +184,7 @@ fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     app.answer(1, true);
     let mut client = Client::connect(&app);
     client.done(&mut app, "interrupt", json!({"agent": "1"}));
-    // The tool is told in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
+    // The tool is stopped in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
     assert!(app.agent(1).is_stopping());
     app.turn_until_idle();
 }

@@ -185,7 +185,7 @@ fn a_paste_of_ten_megabytes_arrives_complete() {
 fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
-    // Nobody reads what is drawn from here on.
+    // The terminal is not read from here on.
     app.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     app.get(&["send", "0", "and now?"]);

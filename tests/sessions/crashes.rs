@@ -13,7 +13,7 @@ use crate::support::client::request;
 use crate::support::internals::{Body, socket};
 use crate::support::random::Random;
 
-/// A connection to the server of this house.
+/// A connection to the server of this app.
 fn connect(app: &App) -> BufReader<UnixStream> {
     BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"))
 }
@@ -25,7 +25,7 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
     Some(serde_json::from_slice(&line).expect("a line of JSON"))
 }
 
-/// What the store has of what was said to agent 0: in its log, and in its queue.
+/// The user's messages to agent 0 in the store: in its log, and in its queue.
 fn kept(app: &App) -> BTreeSet<String> {
     let store = Store::open(app.path()).expect("nobody holds it");
     let root = store.load_agents().expect("agents").agents[0].id;

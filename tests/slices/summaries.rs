@@ -1,4 +1,4 @@
-//! Summaries in a cut: written by a request of their own while everybody goes on; all of them, or no child.
+//! Summaries in a cut: written by a request of their own while all agents go on; all of them, or no child.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{answer_next, app, assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
-/// A house whose failed requests are not sent again, with a talk of eight messages.
+/// An app whose failed requests are not sent again, with a conversation of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
     let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
@@ -33,7 +33,7 @@ fn asked_for(app: &mut Harness, peer: &Peer, spec: &str) -> Exchange {
     app.accept(peer)
 }
 
-/// There is no child, nobody works, the agent shows no work, and the line is in the draft.
+/// There is no child, no agent works, the agent shows no work, and the line is in the draft.
 fn assert_nothing_came(app: &mut Harness, agents: usize, line: &str) {
     assert_eq!(app.repl.roster().len(), agents);
     assert_eq!(app.repl.store().load_agents().expect("the agents").agents.len(), agents);

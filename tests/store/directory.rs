@@ -121,7 +121,7 @@ fn a_path_that_cannot_be_a_directory_is_an_error() {
     let dangling = dir.path().join("dangling");
     symlink(dir.path().join("nowhere"), &dangling).unwrap();
     refusal(&dangling);
-    // Nobody can make a directory there, not even root.
+    // No user can make a directory there, not even root.
     refusal(Path::new("/proc/polylogue"));
 }
 

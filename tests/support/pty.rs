@@ -73,7 +73,7 @@ impl TerminalLeft {
     };
 }
 
-/// What the screen was told that is no picture.
+/// What was sent to the terminal besides text.
 #[derive(Debug, Default)]
 pub struct Reports {
     /// How often the bell rang.
@@ -157,7 +157,7 @@ impl Pty {
         self.wait_for(|screen| screen.contents().contains(text), text);
     }
 
-    /// Leaves by Ctrl+D once nobody works any more, which a person would have to say twice, and checks that it ended well.
+    /// Leaves by Ctrl+D once all agents are idle, which a person would have to say twice, and checks that it ended well.
     /// What an agent says is seen before the end of its turn is: its last word is no sign of it.
     pub fn leave(&mut self) {
         self.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");
@@ -230,7 +230,7 @@ impl Pty {
     /// Takes the terminal away, as a window that is closed does, and waits for the program to end.
     pub fn hang_up(&mut self) -> ExitStatus {
         self.read_what_is_there();
-        // Putting anything else in its place closes our side.
+        // Replacing it closes our side.
         self.ours = std::fs::File::open("/dev/null").expect("/dev/null").into();
         let patience = Timespec::try_from(PATIENCE).expect("seconds");
         let ended = poll(&mut [PollFd::new(&self.death, PollFlags::IN)], Some(&patience));
@@ -345,7 +345,7 @@ fn same_settings(one: &Termios, other: &Termios) -> bool {
     modes(one) == modes(other) && format!("{:?}", one.special_codes) == format!("{:?}", other.special_codes)
 }
 
-/// Our own binary, told to become the program.
+/// Our own binary, which then executes the program.
 fn become_command(program: &Path, args: &[&str]) -> Command {
     let program = program.to_str().expect("a path in UTF-8");
     let argv: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();

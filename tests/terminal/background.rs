@@ -1,4 +1,4 @@
-//! Three agents at once: each ends complete, in its own place.
+//! Three agents at once: each reply is complete and shown with its own agent.
 
 use super::{Chat, Start, replies};
 use crate::support::internals::Body;

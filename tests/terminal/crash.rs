@@ -40,7 +40,7 @@ fn last_reply(log: &[Message]) -> (&str, bool) {
 }
 
 #[test]
-fn after_kill_9_all_agents_are_there_with_what_had_come_and_the_screen_says_so() {
+fn after_kill_9_all_agents_are_there_with_what_had_come_and_a_note() {
     let mut chat = three_at_work();
     chat.pty.send("half a thou");
     chat.sees_draft("half a thou");

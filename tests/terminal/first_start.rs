@@ -24,14 +24,14 @@ fn a_banner_greets_only_once() {
 }
 
 #[test]
-fn words_behind_the_options_are_the_first_message() {
+fn arguments_after_the_options_are_the_first_message() {
     let start = Start { args: vec!["how", "are", "you"], ..Start::default() };
     let mut chat = Chat::start(start);
     chat.sees("> how are you\n\n  how are you\n");
 }
 
 #[test]
-fn help_lists_commands_and_keys_and_agents_lists_everybody() {
+fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
     let mut chat = Chat::start(Start { size: (100, 60), ..Start::default() });
     chat.pty.send("/help\r");
     for expected in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
@@ -45,7 +45,7 @@ fn help_lists_commands_and_keys_and_agents_lists_everybody() {
 }
 
 #[test]
-fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_said() {
+fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_suggested() {
     let mut chat = Chat::new();
     chat.pty.send("/agnets\r");
     chat.sees("unknown command /agnets: did you mean /agents?");

@@ -33,7 +33,7 @@ fn is_idle(chat: &mut Chat) {
     assert_eq!((bytes, wake_ups(chat) - before), (0, 0), "bytes written and wake-ups in {SPAN:?}");
 }
 
-/// Waits until what was to be done is done: nobody works, and the kernel tells that the program sleeps and did all
+/// Waits until what was to be done is done: no agent works, and the kernel reports that the program sleeps and did all
 /// along. One that waits for a processor, for however long, is not put on one either.
 fn settles(chat: &mut Chat) {
     chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");

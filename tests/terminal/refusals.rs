@@ -101,7 +101,7 @@ fn without_terminal() -> Command {
 /// What is done to a file.
 type Spoil = fn(&Path);
 
-/// A directory with a store in which one thing was said, after this was done to its file.
+/// A directory with a store with one message, after this was done to its file.
 fn after(spoil: impl FnOnce(&Path)) -> tempfile::TempDir {
     let mut chat = Chat::new();
     chat.say(&"words ".repeat(2_000));
@@ -139,7 +139,7 @@ fn a_newer_damaged_or_invalid_database_is_rejected_unchanged() {
     }
 }
 
-/// Starts the program as somebody to whom permissions matter.
+/// Starts the program as an unprivileged user, whom permissions restrict.
 fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
     let command = format!("{} --data-dir {}", program.display(), directory.display());
     let script = match rustix::process::geteuid().is_root() {
@@ -152,7 +152,7 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 #[test]
 fn a_directory_without_write_permission_is_an_error() {
     let directory = after(|_| ());
-    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot
+    // Where every user may run it, wherever the build lies. By another process: a file that is open for writing cannot
     // be run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is there").success());

@@ -1,4 +1,4 @@
-//! Text that is not ours never steers the terminal, whoever sends it.
+//! Control sequences in text of models, tools and mail never reach the terminal.
 
 use super::{Chat, Start};
 use crate::support::peer::Peer;
@@ -25,7 +25,7 @@ fn is_harmless(chat: &mut Chat) {
 }
 
 #[test]
-fn what_a_model_says_is_shown_and_does_nothing() {
+fn control_sequences_of_a_model_are_shown_and_do_nothing() {
     let peer = Peer::start();
     let url = peer.url();
     let mut chat = Chat::start(Start::with_server(&url));

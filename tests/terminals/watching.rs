@@ -98,7 +98,7 @@ fn it_sees_what_the_others_type_until_it_types_for_itself() {
 }
 
 #[test]
-fn it_scrolls_alone_and_its_place_survives_what_is_written_above_and_below() {
+fn it_scrolls_alone_and_its_position_survives_what_is_written_above_and_below() {
     let mut app = app_with_lines(100);
     let (mut watcher, _) = watched(&mut app);
     let before = app.sent.len();

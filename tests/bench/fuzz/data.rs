@@ -155,7 +155,7 @@ fn decoded(kind: &str, head: &HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     joined
 }
 
-/// Rows that no program of ours wrote, of every type and kind: they are left out in words, and what is read besides,
+/// Rows that no program of ours wrote, of every type and kind: they are left out with an error, and what is read besides,
 /// recovered and written works on.
 pub fn store() -> Step {
     let directory = TempDir::new().expect("a directory");

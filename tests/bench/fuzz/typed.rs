@@ -247,7 +247,7 @@ fn change(chance: &mut Chance, frame: &mut Frame) {
     frame.cursor = (!chance.once_in(4)).then_some(position);
 }
 
-/// A row of letters on whose width terminals agree.
+/// A row of characters on whose width terminals agree.
 fn row(chance: &mut Chance, width: u16) -> Row {
     const SYMBOLS: &[&str] = &["a", "b", " ", "  ", "語", "한", "é", "e\u{301}", "│", "word"];
     let mut row = Row::default();

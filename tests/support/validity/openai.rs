@@ -30,7 +30,7 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     }
 }
 
-/// "Unsupported value: 'none' is not supported with the 'gpt-5' model": each generation has words of its own.
+/// "Unsupported value: 'none' is not supported with the 'gpt-5' model": each generation has messages of its own.
 pub fn check_effort(model: &str, effort: Option<&str>) -> Result<(), String> {
     let is_first = model == "gpt-5" || model.starts_with("gpt-5-");
     match effort {

@@ -9,7 +9,7 @@ use crate::support::pty::{Pty, TerminalLeft, died_of};
 /// What it is called, and what is done.
 type WayOut = (&'static str, fn(&mut Chat));
 
-/// The ways to ask the program to end while nobody is busy.
+/// The ways to ask the program to end while no agent is busy.
 const WAYS: [WayOut; 6] = [
     ("Ctrl+C", |chat| chat.pty.send("\x03")),
     ("Ctrl+D", |chat| chat.pty.send("\x04")),
@@ -20,7 +20,7 @@ const WAYS: [WayOut; 6] = [
 ];
 
 #[test]
-fn every_exit_restores_the_terminal_and_says_how_to_continue() {
+fn every_exit_restores_the_terminal_and_prints_how_to_continue() {
     for (way, leave) in WAYS {
         let mut chat = Chat::new();
         assert_ne!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
@@ -50,7 +50,7 @@ fn a_draft_that_was_not_sent_is_there_again() {
 }
 
 #[test]
-fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
+fn the_first_ctrl_c_lists_the_busy_agents_and_the_second_exits() {
     let mut chat = Chat::new();
     chat.say("before\n!hang");
     chat.sees("  before");

@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 use polylogue::{AgentId, Change, Clock, Repl, Store};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::acts;
+use super::scenarios;
 use crate::support::PATIENCE;
 use crate::support::harness::Plan;
 use crate::support::internals::Probe;
 use crate::support::pty::died_of;
 
 /// In the environment of the process that is to die: the act, the write, and the directory.
-const ACT: &str = "POLYLOGUE_TEST_CRASH_ACT";
+const SCENARIO: &str = "POLYLOGUE_TEST_CRASH_ACT";
 const DEATH: &str = "POLYLOGUE_TEST_CRASH_AT";
 const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
 
-/// What the process told before it died.
+/// What the process printed before it died.
 #[derive(Debug)]
-pub struct Response {
+pub struct Outcome {
     /// The last step that was acknowledged; 0 if none was.
     pub acknowledged: usize,
     /// It came to the end of the act.
@@ -31,31 +31,31 @@ pub struct Response {
 }
 
 /// Lets a copy of this binary do the act in this directory until its `death`th write.
-pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Response {
+pub fn run_until_death(scenario: &str, directory: &Path, death: usize) -> Outcome {
     let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
-    copy.args(["--exact", "crashes::door::the_process_that_dies", "--nocapture", "--test-threads=1"]);
-    copy.env(ACT, act).env(DEATH, death.to_string()).env(DIRECTORY, directory);
+    copy.args(["--exact", "crashes::process::run_until_killed", "--nocapture", "--test-threads=1"]);
+    copy.env(SCENARIO, scenario).env(DEATH, death.to_string()).env(DIRECTORY, directory);
     let output = copy.output().expect("our own binary");
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{stdout}");
+    assert!(died_of(output.status, Signal::KILL), "{scenario}: no death at {death}\n{stdout}");
     let steps = stdout.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-    Response { acknowledged: steps.max().unwrap_or(0), is_done: stdout.lines().any(|line| line == "done") }
+    Outcome { acknowledged: steps.max().unwrap_or(0), is_done: stdout.lines().any(|line| line == "done") }
 }
 
 /// No test of its own: the door through which the copy of this binary is entered.
 #[test]
-fn the_process_that_dies() {
-    let Ok(name) = std::env::var(ACT) else { return };
+fn run_until_killed() {
+    let Ok(name) = std::env::var(SCENARIO) else { return };
     let variable = |name| std::env::var(name).expect("set by the one who started this");
     let death = variable(DEATH).parse().expect("a number");
-    let act = acts::find(&name);
+    let scenario = scenarios::find(&name);
     let mut run = Run::open(Path::new(&variable(DIRECTORY)), death);
-    (act.act)(&mut run);
+    (scenario.actions)(&mut run);
     say("done");
     die();
 }
 
-/// A house that dies at one of its writes.
+/// A loop that dies at one of its writes.
 pub struct Run {
     /// The loop.
     pub repl: Repl,
@@ -75,7 +75,7 @@ impl Run {
         Self { repl: Repl::open(config, store, Clock::system()).expect("the program opens") }
     }
 
-    /// The `n`th agent by birth.
+    /// The `n`th agent in the order of creation.
     pub fn id(&self, n: usize) -> AgentId {
         self.repl.roster().nth(n).expect("so many agents")
     }
