@@ -141,6 +141,6 @@ fn a_start_with_a_hundred_thousand_messages_reads_a_screenful() {
     fill(directory.path(), 100_000);
     let mut app = Harness::open(Plan::default(), directory);
     assert!(app.screen_text().contains("line 99999"), "{}", app.screen_text());
-    assert!(app.agent(0).talk.history.is_none(), "what no model was told yet is not read");
+    assert!(app.agent(0).talk.history.is_none(), "a history that was not sent yet is not read");
     assert!(app.agent(0).view.wants_older_than().is_some_and(|oldest| oldest.is_some_and(|id| id.0 > 99_000)));
 }

@@ -1,9 +1,9 @@
-//! The program is killed at every single write of what it does, one death per run, and started again: it finds either
+//! The program is killed at every single write of a scenario, one death per run, and started again: it finds either
 //! the whole of each step or nothing of it, and everything that was acknowledged.
 //!
-//! Each death is a real one: a copy of this binary opens a real house on a copy of a prepared directory, acts, and
+//! Each death is a real one: a copy of this binary opens a copy of a prepared directory, plays the scenario, and
 //! sends itself SIGKILL at its `n`th write. A write is a changed row, while its transaction is open, and the moment right
-//! before a commit; so there is a death between any two. `n` grows until the act ends without a death.
+//! before a commit; so there is a death between any two. `n` grows until the scenario ends without a death.
 
 mod process;
 mod scenarios;
@@ -16,22 +16,20 @@ use tempfile::TempDir;
 use crate::support::harness::{Harness, Plan, copy_of};
 use process::Run;
 
-/// Something that the house does, and all that may be left of it.
+/// Something that the program does, and every state that may be left of it.
 struct Scenario {
     /// Names it across processes.
     name: &'static str,
-    /// What there is before.
     prepare: fn(&mut Harness),
-    /// What is done, told step by step.
     actions: fn(&mut Run),
-    /// Everybody after a restart, one line each, for each step: first as it was before.
+    /// All agents after a restart, one line each, for each step; first as it was before.
     steps: &'static [&'static [&'static str]],
 }
 
-/// More writes than any act has.
+/// More writes than any scenario has.
 const ENDLESS: usize = 200;
 
-/// Everybody as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
+/// All agents as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
 /// queued, typed and in the box.
 const AGENTS_AS_TEXT: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
     coalesce((SELECT ' ' || group_concat(CASE kind WHEN 'user' THEN content WHEN 'assistant' THEN
@@ -51,15 +49,15 @@ fn agents_as_text(directory: &Path) -> Vec<String> {
     lines.collect::<rusqlite::Result<_>>().expect("lines")
 }
 
-/// The number of the step at which the house is after the death, when it was started again.
+/// The number of the step that a restart finds after the death.
 fn step_after(scenario: &Scenario, directory: TempDir, death: usize) -> usize {
     let app = Harness::open(Plan::default(), directory);
     let found = agents_as_text(app.directory());
     let step = scenario.steps.iter().position(|step| found == *step);
-    step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", scenario.name))
+    step.unwrap_or_else(|| panic!("{}: an incomplete step after a death at write {death}: {found:#?}", scenario.name))
 }
 
-/// Kills the act at each of its writes.
+/// Kills the scenario at each of its writes.
 fn kill_at_every_write(scenario: &Scenario) {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     (scenario.prepare)(&mut app);

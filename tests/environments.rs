@@ -120,7 +120,7 @@ fn invalid_environments_are_refused_without_effect() {
     ] {
         if line == "/env worktree" {
             app.enter(line);
-            app.turn_until("words", |app| app.screen_text().contains(expected));
+            app.turn_until("the text", |app| app.screen_text().contains(expected));
         } else {
             assert_refused(&mut app, line, expected);
         }

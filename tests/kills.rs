@@ -88,7 +88,7 @@ impl Scene {
     fn begin(&mut self, activity: Activity) {
         if activity == Activity::WaitingForSlot {
             // The agent that holds the only slot keeps it: a new request of it would look like one of the victim.
-            self.app.say(0, "takes the place");
+            self.app.say(0, "takes the slot");
             self.app.accept(&self.peer).stream().text("for ever");
         }
         let victim = self.app.n("victim");

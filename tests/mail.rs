@@ -194,7 +194,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     assert!(bodies(&app, "ann") == [longest.as_str()], "byte for byte");
     let mut app = app.crash_and_restart();
     let read = results_of(&mut app, &peer, 1, &[("read_mail", json!({}))]);
-    assert!(read[0].ends_with(&longest), "the model is told all of it");
+    assert!(read[0].ends_with(&longest), "the model gets all of it");
     app.switch(1);
     app.enter("/read-mail 1");
     assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "mail does not reach the terminal unescaped");

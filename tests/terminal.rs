@@ -153,7 +153,7 @@ impl Chat {
 
     /// What is stored of every agent, in the order of creation; after the program has ended.
     fn logs(&self) -> Vec<Vec<Message>> {
-        let store = Store::open(self.directory.path()).expect("nobody holds the store any more");
+        let store = Store::open(self.directory.path()).expect("an unlocked store");
         let agents = store.load_agents().expect("a registry").agents;
         agents.iter().map(|agent| store.replay(agent.id).expect("a log").0).collect()
     }

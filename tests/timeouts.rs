@@ -230,7 +230,7 @@ fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     assert_eq!(seen(&app), (None, "nothing"));
     say(&mut app, 0, "queued");
     say(&mut app, 1, "!hang");
-    say(&mut app, 2, "waits for a place");
+    say(&mut app, 2, "waits for a slot");
     app.switch(0);
     assert_eq!(seen(&app), (Some(ms(120_000)), "stall"));
 }

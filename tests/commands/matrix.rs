@@ -44,11 +44,11 @@ const ROWS: &[Row] = &[
     row("/model far/one", |app| app.agent(0).talk.endpoint.full_name() == "far/one"),
     row("/thinking high", |app| app.agent(0).talk.thinking == Thinking::High),
     row("/system be brief", |app| &*app.agent(0).talk.system == "be brief"),
-    row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued words")),
+    row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/copy", |app| shows(app, "copied ")),
     row("/export md out.md", |app| app.directory().join("out.md").exists()),
-    row("/send other a letter", |app| shows(app, "sent to other")),
+    row("/send other some text", |app| shows(app, "sent to other")),
     row("/check-mail", |app| shows(app, "1 message, 0 unread")),
     row("/read-mail 1", |app| shows(app, "message 1 from other")),
     row("/filter-mail --from other", |app| shows(app, "1 message, 0 unread")),
@@ -156,9 +156,9 @@ impl Activity {
             }
             Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => {
                 app.say(0, STREAM);
-                app.turn_until("the words", |app| !app.agent(0).partial_text().is_empty());
+                app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
                 if self != Self::Streams {
-                    app.say(0, "queued words\n!hang");
+                    app.say(0, "queued text\n!hang");
                 }
                 if self == Self::QueueWaits {
                     app.ask(0, Change::Interrupt);

@@ -16,7 +16,7 @@ use crate::support::scene::assert_shows;
 fn streaming() -> Harness {
     let mut app = Harness::new(Plan::default());
     app.enter("first\n!hang");
-    app.turn_until("the words", |app| !app.agent(0).partial_text().is_empty());
+    app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
     app
 }
 

@@ -1,4 +1,4 @@
-//! The process that dies, seen from both sides.
+//! The process that dies: how it is started, and what it runs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::support::harness::Plan;
 use crate::support::internals::Probe;
 use crate::support::pty::died_of;
 
-/// In the environment of the process that is to die: the act, the write, and the directory.
-const SCENARIO: &str = "POLYLOGUE_TEST_CRASH_ACT";
+/// In the environment of the process that is to die: the scenario, the write, and the directory.
+const SCENARIO: &str = "POLYLOGUE_TEST_CRASH_SCENARIO";
 const DEATH: &str = "POLYLOGUE_TEST_CRASH_AT";
 const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
 
@@ -26,11 +26,11 @@ const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
 pub struct Outcome {
     /// The last step that was acknowledged; 0 if none was.
     pub acknowledged: usize,
-    /// It came to the end of the act.
+    /// It came to the end of the scenario.
     pub is_done: bool,
 }
 
-/// Lets a copy of this binary do the act in this directory until its `death`th write.
+/// Lets a copy of this binary play the scenario in this directory until its `death`th write.
 pub fn run_until_death(scenario: &str, directory: &Path, death: usize) -> Outcome {
     let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
     copy.args(["--exact", "crashes::process::run_until_killed", "--nocapture", "--test-threads=1"]);
@@ -42,11 +42,11 @@ pub fn run_until_death(scenario: &str, directory: &Path, death: usize) -> Outcom
     Outcome { acknowledged: steps.max().unwrap_or(0), is_done: stdout.lines().any(|line| line == "done") }
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
 fn run_until_killed() {
     let Ok(name) = std::env::var(SCENARIO) else { return };
-    let variable = |name| std::env::var(name).expect("set by the one who started this");
+    let variable = |name| std::env::var(name).expect("set by the parent process");
     let death = variable(DEATH).parse().expect("a number");
     let scenario = scenarios::find(&name);
     let mut run = Run::open(Path::new(&variable(DIRECTORY)), death);
@@ -57,7 +57,6 @@ fn run_until_killed() {
 
 /// A loop that dies at one of its writes.
 pub struct Run {
-    /// The loop.
     pub repl: Repl,
 }
 
@@ -85,7 +84,6 @@ impl Run {
         self.repl.apply(self.id(n), change).expect("the change can be carried out");
     }
 
-    /// Says something to the `n`th agent.
     pub fn say(&mut self, n: usize, text: &str) {
         self.ask(n, Change::Submit(text.into()));
     }
@@ -99,7 +97,7 @@ impl Run {
         }
     }
 
-    /// From now on the step with this number is a promise.
+    /// Reports the step with this number as done: it must survive the death.
     pub fn acknowledge(&self, step: usize) {
         say(&format!("acknowledged {step}"));
     }
@@ -108,9 +106,9 @@ impl Run {
 fn say(line: &str) {
     // In a line of its own, whatever the test harness has left unfinished.
     println!("\n{line}");
-    std::io::stdout().flush().expect("somebody listens");
+    std::io::stdout().flush().expect("an open standard output");
 }
 
 fn die() {
-    kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+    kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
 }

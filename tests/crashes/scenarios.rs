@@ -1,4 +1,4 @@
-//! What is done while the process dies, and what may be left of it.
+//! The scenarios: what is done while the process dies, and what may be left of it.
 
 use polylogue::{Change, SliceSpec};
 
@@ -8,7 +8,7 @@ use crate::support::internals::Probe;
 
 /// Finds a scenario by name, for the process that gets its name.
 pub fn find(name: &str) -> &'static Scenario {
-    SCENARIOS.iter().copied().find(|scenario| scenario.name == name).expect("an act of this name")
+    SCENARIOS.iter().copied().find(|scenario| scenario.name == name).expect("a scenario of this name")
 }
 
 const SCENARIOS: &[&Scenario] = &[

@@ -238,7 +238,7 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     fs::write(committed.join("new"), "work").unwrap();
     git(&committed, &["add", "."]);
     git(&committed, &["commit", "-q", "-m", "second"]);
-    fs::create_dir(directory.join("of-somebody-else")).unwrap();
+    fs::create_dir(directory.join("not-a-worktree")).unwrap();
 
     let mut app = app.crash_and_restart();
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);

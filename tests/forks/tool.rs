@@ -149,7 +149,7 @@ fn children_of_the_fork_tool_wait_for_a_slot_like_other_agents() {
         let one = app.accept(&peer);
         assert_eq!(texts_in(&one.request().body)[0], task);
         turn_a_while(&mut app);
-        assert!(peer.try_accept().is_none(), "one place, one request");
+        assert!(peer.try_accept().is_none(), "one slot, one request");
         one.stream().text("done").finish("stop").done();
     }
     app.turn_until_idle();

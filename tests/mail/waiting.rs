@@ -197,7 +197,7 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
     assert_waits(&mut app, 0);
     app.ask(2, Change::Interrupt);
     assert_over(&mut app, 0, "1 unread message.\nann: waiting for the model\nbob: idle");
-    assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is told of once");
+    assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is reported once");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
             let mut app = app_with_thinking(&peer, model, thinking);
             let exchange = asked(&mut app, &peer);
             cut(&Message::begin(&exchange));
-            app.turn_until("what was said is shown", |app| app.screen_text().contains(seen));
+            app.turn_until("the text is shown", |app| app.screen_text().contains(seen));
             app.escape();
             app.turn_until_idle();
             let request = goes_on(&mut app, &peer);

@@ -432,7 +432,7 @@ const EVENTS: &[Event] = &[
         untold: &[],
     },
     Event {
-        name: "what was queued before an interrupt and said behind it",
+        name: "what was queued before an interrupt and sent after it",
         happen: |scene| {
             scene.ask("the first", Piece::Text("I was ab"));
             scene.see("I was ab");
@@ -485,7 +485,7 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
             for expected in event.converse {
                 assert!(
                     converse.contains(expected),
-                    "{} after {}: {expected:?} is not told\n{converse}",
+                    "{} after {}: {expected:?} is not in the request\n{converse}",
                     kind.name(),
                     event.name
                 );
@@ -493,7 +493,7 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
             for expected in event.untold {
                 assert!(
                     !converse.contains(expected),
-                    "{} after {}: {expected:?} is told\n{converse}",
+                    "{} after {}: {expected:?} is in the request\n{converse}",
                     kind.name(),
                     event.name
                 );

@@ -96,7 +96,7 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     assert_eq!((app.agent(0).used.input, app.agent(0).used.output), (80, 24));
 
     let after = go_on(&mut app, &peer);
-    assert_eq!(after[..3], contents[..], "what was said stays as it was");
+    assert_eq!(after[..3], contents[..], "the earlier contents stay as they were");
     assert_eq!(after[3]["parts"], json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
 }
 

@@ -151,10 +151,7 @@ fn a_conversation_can_continue_with_any_other_model_without_data_of_the_first() 
                 let request = request(other, &log);
                 assert_valid(other, &request, &story);
                 let bytes = bytes_of(&request);
-                assert!(
-                    bytes.contains("result 0") && bytes.contains("I look."),
-                    "{story}: the words go along: {bytes}"
-                );
+                assert!(bytes.contains("result 0") && bytes.contains("I look."), "{story}: the text is kept: {bytes}");
                 assert!(bytes.contains(&format!("{}-key", model(other).mark)), "{story}: {bytes}");
                 assert!(!bytes.contains(model(first).mark), "{story}: {bytes}");
             }

@@ -172,10 +172,14 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
         vain += usize::from(!takes_more(&mut app));
         assert!(round < 2_000, "the terminal takes everything");
     }
-    assert_eq!(app.timeout(), Timeout { after: None, why: WakeReason::Nothing }, "the loop does not draw for nobody");
+    assert_eq!(
+        app.timeout(),
+        Timeout { after: None, why: WakeReason::Nothing },
+        "the loop does not draw without a terminal"
+    );
     app.say(0, "!hang");
     terminal.type_bytes(b"\x1b");
-    app.turn_until("Esc is heard", |app| app.timeout().why == WakeReason::Keys);
+    app.turn_until("Esc is read", |app| app.timeout().why == WakeReason::Keys);
     app.advance(std::time::Duration::from_millis(30));
     assert_eq!(app.state(0), State::Idle);
     terminal.wait_for_text(&mut app, "interrupted");
@@ -259,7 +263,7 @@ fn a_suspend_request_is_sent_once_when_the_client_reads_again() {
         terminal.type_bytes(&b"\x1a".repeat(100));
         app.turn();
     }
-    app.turn_until("it is heard", |app| app.timeout().after.is_none());
+    app.turn_until("the request is read", |app| app.timeout().after.is_none());
     app.turn_until("all is read", |app| {
         terminal.look();
         app.timeout().after.is_none() && takes_more(app)

@@ -140,7 +140,7 @@ fn idle_clients_do_not_wake_the_loop() {
         app.repl.clients() == 3 && app.timeout() == Timeout { after: None, why: WakeReason::Nothing }
     });
     let mut rests = 0;
-    app.turn_until("several turns end without news", |app| {
+    app.turn_until("several turns end without events", |app| {
         assert_eq!(app.timeout(), Timeout { after: None, why: WakeReason::Nothing });
         rests += 1;
         rests > 5

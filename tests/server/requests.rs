@@ -24,7 +24,7 @@ fn ps_lists_the_fields_of_each_agent() {
     assert_eq!((&reviewer["name"], &reviewer["parent"]), (&json!("reviewer"), &root["id"]));
     assert_eq!((&reviewer["id"], &reviewer["queued"]), (&json!(app.id(1).to_string()), &json!(1)));
     assert_eq!((&reviewer["status"], &reviewer["unread"]), (&json!("running"), &json!(0)));
-    assert!(reviewer["activity"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
+    assert!(reviewer["activity"].as_str().expect("text").starts_with("waiting for echo"), "{reviewer}");
     assert!(reviewer["tokens"].is_u64() && reviewer["age"].is_u64() && reviewer["created_at"].is_u64(), "{reviewer}");
 }
 
@@ -35,7 +35,7 @@ fn the_activity_in_ps_mentions_no_keys() {
     let mut client = Client::connect(&app);
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
-    let activity = list[0]["activity"].as_str().expect("words");
+    let activity = list[0]["activity"].as_str().expect("text");
     assert!(activity.starts_with("echo writes") && !activity.contains("Esc"), "{list}");
 }
 
@@ -46,7 +46,7 @@ fn ps_shows_the_question_of_a_waiting_agent() {
     app.turn_until_asked(0);
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     assert_eq!(list[0]["status"], "awaiting_approval");
-    assert!(list[0]["activity"].as_str().expect("words").contains("ls /"), "{list}");
+    assert!(list[0]["activity"].as_str().expect("text").contains("ls /"), "{list}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
     app.turn();
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 2.5}));
-    app.turn_until("it is heard", |app| app.timeout().why == WakeReason::Client);
+    app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);
     assert_eq!(app.timeout().after, Some(Duration::from_millis(2_500)));
     app.advance(Duration::from_millis(2_499));
     assert_eq!(client.try_read(), None);
@@ -89,7 +89,7 @@ fn the_wait_of_a_client_that_left_is_dropped() {
     app.say(0, "!hang");
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 1}));
-    app.turn_until("it is heard", |app| app.timeout().why == WakeReason::Client);
+    app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);
     drop(client);
     turn_until_no_client(&mut app);
     assert_ne!(app.timeout().why, WakeReason::Client);

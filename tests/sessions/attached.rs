@@ -89,9 +89,9 @@ fn ctrl_c_detaches_restores_the_terminal_and_prints_how_to_continue() {
     let screen = pty.screen_text();
     assert!(
         screen.contains("detached: 2 agents keep running; to continue: polylogue"),
-        "the way back is told once:\n{screen}"
+        "the way back is printed once:\n{screen}"
     );
-    assert_eq!(screen.matches("polylogue").count(), 1, "the way back is told once:\n{screen}");
+    assert_eq!(screen.matches("polylogue").count(), 1, "the way back is printed once:\n{screen}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
     assert!(app.get(&["logs", "ann"]).contains("words to the end"));
@@ -149,7 +149,7 @@ fn ctrl_z_restores_the_terminal_and_a_continued_process_redraws_for_the_new_size
     pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
     pty.wait_for(
         |screen| screen.rows(0, 50).nth(9).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
-        "the separator in its new place",
+        "the separator in its new row",
     );
     say(&mut pty, "after");
     pty.wait_for_text("> after\n\n  after\n");
@@ -162,7 +162,7 @@ fn a_resized_terminal_is_redrawn_at_once() {
     pty.resize(40, 10);
     pty.wait_for(
         |screen| screen.rows(0, 40).nth(7).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
-        "the separator in its new place",
+        "the separator in its new row",
     );
 }
 

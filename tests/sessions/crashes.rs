@@ -27,7 +27,7 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
 
 /// The user's messages to agent 0 in the store: in its log, and in its queue.
 fn kept(app: &App) -> BTreeSet<String> {
-    let store = Store::open(app.path()).expect("nobody holds it");
+    let store = Store::open(app.path()).expect("an unlocked store");
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
     assert!(damaged.is_empty(), "{damaged:?}");

@@ -24,8 +24,8 @@ fn the_socket_of_a_killed_server_is_replaced_and_nothing_is_lost() {
     app.get(&["wait", "0"]);
     app.signal(Signal::KILL);
     app.server_ends();
-    assert!(app.path().join("server/socket").exists(), "nobody could remove it");
-    let output = app.run(&["send", "0", "to nobody"]);
+    assert!(app.path().join("server/socket").exists(), "the killed server could not remove it");
+    let output = app.run(&["send", "0", "not delivered"]);
     assert_eq!(output.code, Some(1));
     assert!(output.err.contains("no server for"), "{output:?}");
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");

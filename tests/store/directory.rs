@@ -101,7 +101,7 @@ fn a_newer_schema_is_rejected_unchanged() {
 fn the_file_of_another_program_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("polylogue.db");
-    let text = "Dear SQLite, this is a letter. ".repeat(100);
+    let text = "This is not a database. ".repeat(100);
     std::fs::write(&file, &text).unwrap();
     assert!(refusal(dir.path()).message.contains("not a database"));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);

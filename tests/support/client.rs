@@ -181,7 +181,7 @@ impl Terminal {
 
     /// Turns the loop until a line other than a frame arrives, and returns it.
     pub fn next_message(&mut self, app: &mut Harness) -> Value {
-        app.turn_until("something is told", |_| {
+        app.turn_until("a line arrives", |_| {
             self.look();
             !self.messages.is_empty()
         });

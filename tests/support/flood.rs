@@ -216,7 +216,7 @@ impl FloodProcess {
             .map_while(Result::ok)
             // The test harness says on the same line which test it runs.
             .find_map(|line| line.split_once(SERVING).and_then(|(_, address)| address.parse().ok()))
-            .expect("a flood that says where it serves");
+            .expect("a server that prints its address");
         FloodProcess { address, child, _stdout: stdout }
     }
 
@@ -263,7 +263,7 @@ pub fn serve_if_asked() {
     std::process::exit(1);
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
 fn the_flood_child_serves() {
     serve_if_asked();

@@ -379,7 +379,7 @@ pub fn become_the_program_if_asked() {
     panic!("{}: {error}", argv[0]);
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
 fn the_pty_child_becomes_the_program() {
     become_the_program_if_asked();

@@ -107,7 +107,7 @@ fn a_member_can_be_visited_while_it_works_and_used_afterwards() {
     for exchange in &exchanges {
         exchange.stream().text("I see a ship");
     }
-    app.turn_until("the words", |app| app.screen_text().contains("I see a ship"));
+    app.turn_until("the text", |app| app.screen_text().contains("I see a ship"));
     app.enter("how large?");
     for exchange in &exchanges {
         exchange.finish("stop").done();

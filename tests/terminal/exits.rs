@@ -109,7 +109,7 @@ fn a_panic_restores_the_terminal_and_its_message_can_be_read() {
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let entered = pty.raw_output().windows(8).any(|bytes| bytes == b"\x1b[?1049h");
     assert!(entered, "it had taken the terminal");
-    assert!(pty.screen_text().contains("nobody expected this"), "{}", pty.screen_text());
+    assert!(pty.screen_text().contains("a planted panic"), "{}", pty.screen_text());
 }
 
 /// Tells the copy of this binary to panic while it holds the terminal.
@@ -130,7 +130,7 @@ fn the_child_that_panics() {
     tty.enter().expect("raw mode");
     // Only the hook may restore the terminal.
     std::mem::forget(tty);
-    panic!("nobody expected this");
+    panic!("a planted panic");
 }
 
 #[test]

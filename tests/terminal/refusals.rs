@@ -122,7 +122,7 @@ fn a_newer_damaged_or_invalid_database_is_rejected_unchanged() {
         let file = std::fs::OpenOptions::new().write(true).open(file).expect("the file");
         file.set_len(10_000).expect("it can be cut");
     };
-    let text_file = |file: &Path| std::fs::write(file, "Dear SQLite, ".repeat(100)).expect("a letter");
+    let text_file = |file: &Path| std::fs::write(file, "not a database ".repeat(100)).expect("a text file");
     let cases: [(Spoil, &str); 3] =
         [(newer, "newer polylogue"), (cut, "database is damaged"), (text_file, "not a database")];
     for (spoil, why) in cases {

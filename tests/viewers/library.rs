@@ -54,7 +54,7 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
     repl.turn(Some(Duration::ZERO)).unwrap();
     let positions = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();
     assert_eq!((repl.roster().at_work().len(), positions(&repl)), (10, vec![(agents[10], 0)]));
-    assert_eq!(repl.status(agents[10]), Ok(Status::Running), "it is not idle: it was told something");
+    assert_eq!(repl.status(agents[10]), Ok(Status::Running), "it is not idle: a message was sent");
     repl.interrupt(agents[4]).unwrap();
     assert_eq!((repl.roster().at_work().len(), positions(&repl)), (10, vec![]));
     assert!(repl.roster().at_work().contains(&agents[10]));

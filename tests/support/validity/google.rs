@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         let answers = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
         match content["role"].as_str() {
             Some("user") if answers == parts.len() => self.answers(parts),
-            Some("user") if answers > 0 => Err("answers and words in one content"),
+            Some("user") if answers > 0 => Err("answers and text in one content"),
             Some("user") => self.person(parts),
             Some("model") => self.model(parts),
             _ => Err("an unknown role"),

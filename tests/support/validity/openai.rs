@@ -26,7 +26,7 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     }
     match walk.open.is_empty() && walk.has_user {
         true => Ok(()),
-        false => Err("calls without results at the end, or nothing said".into()),
+        false => Err("calls without results at the end, or no message".into()),
     }
 }
 
@@ -61,7 +61,7 @@ impl<'a> Walk<'a> {
             "system" => return Err("system is not first"),
             "user" if self.last_role == "user" => return Err("two user messages in a row"),
             "user" => self.has_user = true,
-            "assistant" if !self.has_user => return Err("a reply before anything was said"),
+            "assistant" if !self.has_user => return Err("a reply before any user message"),
             "assistant" if self.last_role == "assistant" => return Err("two replies in a row"),
             "assistant" => self.reply(row)?,
             "tool" => self.result(row)?,

@@ -19,7 +19,7 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     match walk {
         Walk { open, .. } if !open.is_empty() => Err("calls without results at the end".into()),
         Walk { is_thinking: true, .. } => Err("reasoning at the end".into()),
-        Walk { has_user: false, .. } => Err("nothing said".into()),
+        Walk { has_user: false, .. } => Err("no message".into()),
         _ => Ok(()),
     }
 }
@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
         let kind = (item["type"].as_str().ok_or("no type")?, item["role"].as_str().unwrap_or_default());
         let is_model = !matches!(kind, ("message", "user") | ("function_call_output", _));
         if is_model && !self.has_user {
-            return Err("a reply before anything was said");
+            return Err("a reply before any user message");
         }
         if self.is_thinking && !is_model {
             return Err("the reasoning before it is not followed by what it belongs to");
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn each_broken_rule_is_refused() {
         let broken: [(&[&str], &str); 15] = [
-            (&[], "nothing said"),
-            (&[REPLY, USER], "before anything was said"),
+            (&[], "no message"),
+            (&[REPLY, USER], "before any user message"),
             (&[USER, USER], "in a row"),
             (&[USER, CALL], "without results"),
             (&[USER, CALL, USER], "has no result"),
