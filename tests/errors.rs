@@ -279,7 +279,7 @@ fn a_request_of_twenty_megabytes_arrives_whole() {
     a_request_arrives_whole(20 << 20);
 }
 
-/// libcurl sends 64 KiB and then waits to be told that the socket has room: without re-arming it never is.
+/// libcurl sends 64 KiB and then waits until the socket has room: without re-arming it never is.
 fn a_request_arrives_whole(bytes: usize) {
     let peer = Peer::start();
     let mut app = app(&peer.url());

@@ -222,7 +222,7 @@ fn exiting_ends_a_key_command_of_a_summary_and_returns_the_line_of_its_slice() {
 
 #[test]
 fn a_key_is_in_the_request_and_nowhere_else() {
-    const KEY: &str = "key-that-nobody-sees-4711";
+    const KEY: &str = "key-that-stays-secret-4711";
     let (peer, trace) = (Peer::start(), TempDir::new().expect("a directory"));
     let file = trace.path().join("key");
     std::fs::write(&file, KEY).expect("a file");

@@ -107,7 +107,7 @@ impl Scene {
         let sleep = format!("sleep {}", self.mark);
         let stubborn = format!("trap '' TERM; (trap '' TERM; setsid {sleep} & {sleep} & wait) & wait");
         match activity {
-            Activity::Nothing => drop(request.stream().text("said").finish("stop").done()),
+            Activity::Nothing => drop(request.stream().text("done").finish("stop").done()),
             Activity::Streaming => drop(request.stream().text("half")),
             Activity::Retrying => drop(request.error(503, "overloaded", "not now")),
             Activity::WaitingForMail => reply_with_calls(&request, &[("wait", "{}")]),
@@ -120,7 +120,7 @@ impl Scene {
     fn wait_for(&mut self, victim: usize, activity: Activity) {
         let app = &mut self.app;
         let word = match activity {
-            Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
+            Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["done"]),
             Activity::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
             Activity::Retrying => "waiting to retry",
             Activity::WaitingForMail => "waiting for mail",

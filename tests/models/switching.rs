@@ -177,7 +177,7 @@ fn back_at_the_first_model_its_signatures_are_sent_again() {
             }
             assert!(!back.contains(model(other).mark), "{story}: nothing of the other: {back}");
             let rounds = |bytes: &str| bytes.split("result 1").next().map(str::to_owned);
-            assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is told in the same bytes");
+            assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is sent as the same bytes");
         }
     }
 }

@@ -120,7 +120,7 @@ fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, r
         restless = if timeout.after == Some(Duration::ZERO) { restless + 1 } else { 0 };
         assert!(restless < RESTLESS, "it turns without end: {timeout:?}\n{}", app.screen_text());
         // Commands take the machine's time, which says nothing about how many turns that is.
-        assert!(start.elapsed() < PATIENCE, "somebody waits for ever: {timeout:?}\n{}", app.screen_text());
+        assert!(start.elapsed() < PATIENCE, "an agent waits for ever: {timeout:?}\n{}", app.screen_text());
         app.turn_within(Duration::from_millis(1));
         if turn % 6 == 0 {
             app.clock.advance(Duration::from_secs(3));

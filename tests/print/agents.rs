@@ -57,9 +57,9 @@ fn the_chat_continues_agents_of_earlier_runs() {
     let home = Home::new();
     assert_eq!(home.run(&["-p", "the first one"]).code, 0);
     assert_eq!(home.run(&["-p", "the second one"]).code, 0);
-    let (place, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
+    let (home_path, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
     let data = data.to_str().expect("UTF-8");
-    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
+    let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
     for (args, seen) in [
         (&["-c", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),

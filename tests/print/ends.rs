@@ -98,7 +98,7 @@ fn a_timeout_interrupts_the_turn_and_stores_the_partial_reply() {
             return;
         }
     }
-    panic!("nothing was said in 15 seconds");
+    panic!("no output in 15 seconds");
 }
 
 #[test]

@@ -113,9 +113,9 @@ fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     std::io::Read::read_to_string(&mut reader, &mut out).expect("text");
     assert_eq!(program.ends().code, 0);
     let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let said: usize =
+    let echoed: usize =
         lines.iter().filter(|line| line["type"] == "text").map(|line| line["text"].as_str().map_or(0, str::len)).sum();
-    assert_eq!(said, 1_000_000);
+    assert_eq!(echoed, 1_000_000);
     assert_eq!(lines.last().expect("a line")["text"].as_str().map(str::len), Some(1_000_000));
 }
 

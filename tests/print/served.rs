@@ -136,10 +136,11 @@ fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
         let output = program.ends();
         assert_eq!((output.code, output.out), (0, format!("{reply}\n")));
         let body = exchange.request().json();
-        let said = body["messages"].as_array().expect("messages").iter().filter(|one| one["role"] == "user").count();
-        (said, body["model"].as_str().expect("a name").to_owned())
+        let messages =
+            body["messages"].as_array().expect("messages").iter().filter(|one| one["role"] == "user").count();
+        (messages, body["model"].as_str().expect("a name").to_owned())
     };
-    let test = |said: usize| (said, "test".to_owned());
+    let test = |messages: usize| (messages, "test".to_owned());
     assert_eq!(say(&["-p", "one"], "1"), test(1));
     assert_eq!(say(&["-p", "-m", "openai/small", "two"], "2"), (1, "small".into()));
     assert_eq!(say(&["-p", "-c", "three"], "3"), (2, "small".into()));
@@ -312,8 +313,8 @@ fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
     is_refused(run.pid.as_raw_nonzero().to_string());
     run.signal(Signal::INT);
     assert_eq!(run.ends().code, 130);
-    let (place, data) = (text_of(home.directory.path()), home.data());
-    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
+    let (home_path, data) = (text_of(home.directory.path()), home.data());
+    let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
     let mut chat = Pty::spawn(PROGRAM, &[], &envs, (80, 24));
     chat.wait_for_text("── agent 0 ");
     is_refused(chat.pid().to_string());
@@ -339,7 +340,7 @@ fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
         fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
     };
     let before = ticks();
-    // Nothing is said for a while: what would be a line that comes is none.
+    // No line arrives for a while.
     let silence = program.out.recv_timeout(std::time::Duration::from_millis(500));
     assert_eq!(silence, Err(RecvTimeoutError::Timeout));
     assert!(ticks() - before <= 5, "it turns in its loop");

@@ -404,7 +404,7 @@ impl Refusing {
     }
 }
 
-/// An address at which no connection comes about and none is refused, for as long as this lives: nobody takes those
+/// An address at which no connection comes about and none is refused, for as long as this lives: no process accepts those
 /// that came before, and the kernel keeps no further ones.
 pub struct Silent {
     listener: rustix::fd::OwnedFd,

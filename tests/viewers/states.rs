@@ -39,8 +39,8 @@ fn after_a_restart_the_store_fills_the_ring_and_an_old_position_is_the_beginning
     assert_eq!(lines_of(&mut app, 0), expected);
     let viewer = app.repl.attach(root, Some(&old)).unwrap();
     let seen = read_all(&mut app.repl, viewer);
-    let words: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
-    assert_eq!((seen.missed, words), (0, expected.map(str::to_owned).into()));
+    let texts: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
+    assert_eq!((seen.missed, texts), (0, expected.map(str::to_owned).into()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
     let newest = Position { epoch, number: seen.chunks.last().unwrap().number };
     let viewer = app.repl.attach(root, Some(&newest)).unwrap();
