@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
+mod agent_trees;
 mod background;
 mod commands;
 mod configuration;
@@ -7,7 +8,6 @@ mod crashes;
 mod damage;
 mod environments;
 mod errors;
-mod families;
 mod fork_model;
 mod forks;
 mod interrupts;
@@ -17,6 +17,7 @@ mod kills;
 mod layers;
 mod limits;
 
+mod features;
 mod lookups;
 mod mail;
 mod memory;
@@ -24,7 +25,6 @@ mod models;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod names;
-mod parts;
 mod print;
 mod provider;
 mod queue_and_interrupts;

@@ -6,7 +6,7 @@ use crate::support::internals::{Body, State};
 use crate::support::peer::Peer;
 
 #[test]
-fn a_reply_that_streams_in_the_background_is_whole_and_in_its_own_place() {
+fn a_reply_that_streams_in_the_background_is_complete_and_shown_with_its_own_agent() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan::peer(&peer.url()));
     app.fork(0);
@@ -77,7 +77,7 @@ fn two_agents_fail_in_one_turn_and_each_shows_its_own_error() {
     for n in [0, 1] {
         assert_eq!(app.state(n), State::Idle);
         let last = app.log(n).pop().expect("a log").body;
-        assert!(matches!(last, Body::Error(words) if words.contains("this is no good")), "{n}");
+        assert!(matches!(last, Body::Error(message) if message.contains("this is no good")), "{n}");
     }
 }
 

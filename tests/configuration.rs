@@ -130,7 +130,7 @@ fn a_prompt_may_contain_names_of_subcommands() {
 }
 
 #[test]
-fn a_bad_value_keeps_the_chat_from_starting_and_names_its_place() {
+fn a_bad_value_keeps_the_chat_from_starting_and_names_file_and_line() {
     let home = Home::new().configure("\n[limits]\nretries = \"many\"\nstall_timeout = 0\n");
     let output = home.run(&[]);
     assert_eq!(output.code, Some(2), "{output:?}");
@@ -140,7 +140,7 @@ fn a_bad_value_keeps_the_chat_from_starting_and_names_its_place() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_is_told_once() {
+fn a_trace_that_cannot_be_written_is_reported_once() {
     let home = Home::new();
     let mut pty = home.chat("--ephemeral --trace /dev/full");
     pty.wait_for_text("/help tells the rest");
@@ -160,7 +160,7 @@ fn unknown_keys_are_notes_on_the_screen() {
 }
 
 #[test]
-fn new_agents_think_as_much_as_the_configuration_says() {
+fn new_agents_use_the_configured_thinking_level() {
     let peer = Peer::start();
     let text = format!("thinking = \"high\"\n[providers.local]\nbase_url = \"{}\"\nmodels = [\"m\"]\n", peer.url());
     let home = Home::new().configure(&text);

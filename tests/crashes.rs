@@ -1,12 +1,12 @@
-//! The program is killed at every single write of what it does, one death per run, and started again: it finds either
+//! The program is killed at every single write of a scenario, one death per run, and started again: it finds either
 //! the whole of each step or nothing of it, and everything that was acknowledged.
 //!
-//! Each death is a real one: a copy of this binary opens a real house on a copy of a prepared directory, acts, and
+//! Each death is a real one: a copy of this binary opens a copy of a prepared directory, plays the scenario, and
 //! sends itself SIGKILL at its `n`th write. A write is a changed row, while its transaction is open, and the moment right
-//! before a commit; so there is a death between any two. `n` grows until the act ends without a death.
+//! before a commit; so there is a death between any two. `n` grows until the scenario ends without a death.
 
-mod acts;
-mod door;
+mod process;
+mod scenarios;
 
 use std::path::Path;
 
@@ -14,26 +14,24 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan, copy_of};
-use door::Run;
+use process::Run;
 
-/// Something that the house does, and all that may be left of it.
-struct Act {
+/// Something that the program does, and every state that may be left of it.
+struct Scenario {
     /// Names it across processes.
     name: &'static str,
-    /// What there is before.
     prepare: fn(&mut Harness),
-    /// What is done, told step by step.
-    act: fn(&mut Run),
-    /// Everybody after a restart, one line each, for each step: first as it was before.
+    actions: fn(&mut Run),
+    /// All agents after a restart, one line each, for each step; first as it was before.
     steps: &'static [&'static [&'static str]],
 }
 
-/// More writes than any act has.
+/// More writes than any scenario has.
 const ENDLESS: usize = 200;
 
-/// Everybody as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
+/// All agents as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
 /// queued, typed and in the box.
-const IN_WORDS: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
+const AGENTS_AS_TEXT: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
     coalesce((SELECT ' ' || group_concat(CASE kind WHEN 'user' THEN content WHEN 'assistant' THEN
             CASE WHEN data LIKE '%\"is_partial\":true%' THEN 'part' ELSE 'reply' END ELSE kind END, ' ' ORDER BY id)
         FROM messages WHERE agent = ordinal), '') ||
@@ -44,39 +42,44 @@ const IN_WORDS: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' |
     iif(activity = 'running', ', busy', '')
     FROM agents ORDER BY ordinal";
 
-fn in_words(directory: &Path) -> Vec<String> {
+fn agents_as_text(directory: &Path) -> Vec<String> {
     let conn = Connection::open(directory.join("polylogue.db")).expect("a database");
-    let mut statement = conn.prepare(IN_WORDS).expect("the tables of today");
+    let mut statement = conn.prepare(AGENTS_AS_TEXT).expect("the tables of today");
     let lines = statement.query_map([], |row| row.get(0)).expect("rows");
     lines.collect::<rusqlite::Result<_>>().expect("lines")
 }
 
-/// The number of the step at which the house is after the death, when it was started again.
-fn step_after(act: &Act, directory: TempDir, death: usize) -> usize {
+/// The number of the step that a restart finds after the death.
+fn step_after(scenario: &Scenario, directory: TempDir, death: usize) -> usize {
     let app = Harness::open(Plan::default(), directory);
-    let found = in_words(app.directory());
-    let step = act.steps.iter().position(|step| found == *step);
-    step.unwrap_or_else(|| panic!("{}: a half after a death at write {death}: {found:#?}", act.name))
+    let found = agents_as_text(app.directory());
+    let step = scenario.steps.iter().position(|step| found == *step);
+    step.unwrap_or_else(|| panic!("{}: an incomplete step after a death at write {death}: {found:#?}", scenario.name))
 }
 
-/// Kills the act at each of its writes.
-fn kill_at_every_write(act: &Act) {
+/// Kills the scenario at each of its writes.
+fn kill_at_every_write(scenario: &Scenario) {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
-    (act.prepare)(&mut app);
+    (scenario.prepare)(&mut app);
     let prepared = app.close();
     let mut reached = 0;
     for death in 1..=ENDLESS {
         let directory = copy_of(prepared.path());
-        let told = door::run_and_die(act.name, directory.path(), death);
-        let step = step_after(act, directory, death);
-        assert!(step >= told.acknowledged, "{}: step {step} of {told:?} at write {death}", act.name);
-        assert!(step >= reached, "{}: step {step} after {reached} at write {death}", act.name);
-        assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", act.name);
+        let outcome = process::run_until_death(scenario.name, directory.path(), death);
+        let step = step_after(scenario, directory, death);
+        assert!(step >= outcome.acknowledged, "{}: step {step} of {outcome:?} at write {death}", scenario.name);
+        assert!(step >= reached, "{}: step {step} after {reached} at write {death}", scenario.name);
+        assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", scenario.name);
         reached = step;
-        if told.is_done {
-            assert_eq!((reached, death > 3), (act.steps.len() - 1, true), "{}: {told:?} at {death}", act.name);
+        if outcome.is_done {
+            assert_eq!(
+                (reached, death > 3),
+                (scenario.steps.len() - 1, true),
+                "{}: {outcome:?} at {death}",
+                scenario.name
+            );
             return;
         }
     }
-    panic!("{}: it writes without end", act.name);
+    panic!("{}: it writes without end", scenario.name);
 }

@@ -43,7 +43,7 @@ fn damaged(prepared: &TempDir, sql: &str) -> Harness {
     Harness::open(Plan { size: Some((100, 80)), real_time: true, ..Plan::default() }, directory)
 }
 
-/// Everybody who is there can be looked at and answers. One whose queue is sent first answers that first.
+/// Every remaining agent can be shown and answers. One whose queue is sent first answers that first.
 fn all_can_be_talked_with(app: &mut Harness) {
     for n in 0..app.repl.roster().len() {
         app.switch(n);
@@ -60,7 +60,7 @@ fn all_can_be_talked_with(app: &mut Harness) {
     }
 }
 
-/// What is done to the tables, how many of the four live on, and what is said at the start.
+/// Statements that damage the tables, how many of the four agents remain, and what is reported at the start.
 const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE agents SET uuid = 'no uuid' WHERE name = 'a'", 3, "agent 1 is damaged"),
     ("UPDATE agents SET uuid = x'00ff' WHERE name = 'b'", 3, "agent 2 is damaged"),
@@ -98,11 +98,11 @@ const DAMAGE: &[(&str, usize, &str)] = &[
 #[test]
 fn no_damaged_row_is_fatal_and_all_other_agents_work() {
     let prepared = prepared();
-    for (sql, living, words) in DAMAGE {
+    for (sql, living, expected) in DAMAGE {
         println!("{sql}");
         let mut app = damaged(&prepared, sql);
         assert_eq!(app.repl.roster().len(), *living);
-        assert!(app.screen_text().contains(words), "{}", app.screen_text());
+        assert!(app.screen_text().contains(expected), "{}", app.screen_text());
         all_can_be_talked_with(&mut app);
     }
 }
@@ -190,7 +190,7 @@ fn a_truncated_file_opens_or_is_an_error_and_never_panics() {
         let Err(error) = opened else { continue };
         refused += 1;
         assert_eq!(error.kind, ErrorKind::Store);
-        let is_clear = ["damaged", "not a database"].iter().any(|words| error.message.contains(words));
+        let is_clear = ["damaged", "not a database"].iter().any(|text| error.message.contains(text));
         assert!(is_clear, "cut at {cut}: {error}");
     }
     assert!(refused > 10, "{refused} of {length} bytes");

@@ -1,4 +1,4 @@
-//! `/env`: children with other tools in other directories, what they are told, and what a restart makes of them.
+//! `/env`: children with other tools in other directories, their system prompts, and a restart.
 
 use std::fs;
 
@@ -41,17 +41,18 @@ fn the_current_environment_and_all_environments_are_listed() {
     let mut app = echo();
     app.enter("/env");
     let directory = fs::canonicalize(app.directory()).expect("a directory").display().to_string();
-    for words in ["environment  coding", &format!("directory    {directory}"), "bash, read_file"] {
-        assert_shows(&mut app, words);
+    for expected in ["environment  coding", &format!("directory    {directory}"), "bash, read_file"] {
+        assert_shows(&mut app, expected);
     }
     app.enter("/env list");
-    for words in ["none         no tools", "worktree     coding in its own git worktree", "readonly+bash@../other"] {
-        assert_shows(&mut app, words);
+    for expected in ["none         no tools", "worktree     coding in its own git worktree", "readonly+bash@../other"] {
+        assert_shows(&mut app, expected);
     }
     app.enter("/tools");
-    for words in ["bash        asks first    Runs a bash command", "grep        runs at once  Searches files for lines"]
+    for expected in
+        ["bash        asks first    Runs a bash command", "grep        runs at once  Searches files for lines"]
     {
-        assert_shows(&mut app, words);
+        assert_shows(&mut app, expected);
     }
 }
 
@@ -98,7 +99,7 @@ fn a_call_of_an_unknown_tool_lists_the_known_ones() {
 }
 
 #[test]
-fn the_same_environment_is_no_change_and_says_so() {
+fn setting_the_same_environment_changes_nothing_and_reports_that() {
     let mut app = echo();
     for line in ["/env coding", "/env coding@."] {
         app.enter(line);
@@ -110,7 +111,7 @@ fn the_same_environment_is_no_change_and_says_so() {
 #[test]
 fn invalid_environments_are_refused_without_effect() {
     let mut app = echo();
-    for (line, words) in [
+    for (line, expected) in [
         ("/env readonly+coding", "both provide fork: omit readonly"),
         ("/env coding+", "character 8: name of an environment"),
         ("/env bsh", "unknown environment or tool \"bsh\""),
@@ -119,9 +120,9 @@ fn invalid_environments_are_refused_without_effect() {
     ] {
         if line == "/env worktree" {
             app.enter(line);
-            app.turn_until("words", |app| app.screen_text().contains(words));
+            app.turn_until("the text", |app| app.screen_text().contains(expected));
         } else {
-            assert_refused(&mut app, line, words);
+            assert_refused(&mut app, line, expected);
         }
     }
     assert_eq!(app.repl.roster().len(), 1);

@@ -1,5 +1,5 @@
-//! Whatever goes wrong with one agent's provider is said to that agent, in plain words and without a key; the agent is
-//! idle and can be talked to again, and nobody else notices.
+//! Whatever goes wrong with one agent's provider is reported to that agent, in plain text and without a key; the agent is
+//! idle and can be talked to again, and the other agents do not notice.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const KEY: &str = "sk-scripted-0123456789abcdef";
 /// Agent 0 on the screen and one bystander, with a key. Failed requests are sent again at once, and twice.
 fn app(url: &str) -> Harness {
     let retry = RetryPolicy { retries: 2, base: Duration::from_millis(1), ..RetryPolicy::default() };
-    house_with(url, Settings { retry, ..Settings::default() }, true)
+    app_with(url, Settings { retry, ..Settings::default() }, true)
 }
 
-fn house_with(url: &str, settings: Settings, real_time: bool) -> Harness {
+fn app_with(url: &str, settings: Settings, real_time: bool) -> Harness {
     let mut plan = Plan { settings, real_time, ..Plan::peer(url) };
     plan.endpoint.key = Some(Secret::new(KEY));
     let mut app = Harness::new(plan);
@@ -28,7 +28,7 @@ fn house_with(url: &str, settings: Settings, real_time: bool) -> Harness {
     app
 }
 
-/// Sends a message and turns until the agent is idle; the bystander is as it was, and the words hold no key.
+/// Sends a message and turns until the agent is idle; the bystander is as it was, and the error holds no key.
 fn error_after(app: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
     let bystander = app.fingerprint(1);
     app.enter("a question");
@@ -138,7 +138,7 @@ fn an_unknown_model_is_reported_without_retry() {
 #[test]
 fn a_request_is_retried_when_the_server_allows_it_and_not_before() {
     let peer = Peer::start();
-    let mut app = house_with(&peer.url(), Settings::default(), false);
+    let mut app = app_with(&peer.url(), Settings::default(), false);
     app.enter("a question");
     let exchange = app.accept(&peer);
     exchange.head(429, &[("retry-after", "7"), ("content-length", "0")]);
@@ -161,7 +161,7 @@ fn a_request_is_retried_when_the_server_allows_it_and_not_before() {
 fn a_failing_server_is_tried_six_times_with_growing_waits() {
     let peer = Peer::start();
     let retry = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
-    let mut app = house_with(&peer.url(), Settings { retry, ..Settings::default() }, false);
+    let mut app = app_with(&peer.url(), Settings { retry, ..Settings::default() }, false);
     let error = error_after(&mut app, |app| {
         for seconds in [1, 2, 4, 8, 16] {
             app.accept(&peer).error(500, "server_error", "out of cheese");
@@ -218,7 +218,7 @@ fn a_connection_that_breaks_before_any_text_is_retried() {
 }
 
 #[test]
-fn an_error_object_behind_200_is_said() {
+fn an_error_object_behind_200_is_reported() {
     let (mut app, peer, error) = error_of_answer(|exchange| {
         exchange.stream().text("so far").event(&openai::error("server_error", "the graphics card fell out")).end();
     });
@@ -279,7 +279,7 @@ fn a_request_of_twenty_megabytes_arrives_whole() {
     a_request_arrives_whole(20 << 20);
 }
 
-/// libcurl sends 64 KiB and then waits to be told that the socket has room: without re-arming it never is.
+/// libcurl sends 64 KiB and then waits until the socket has room: without re-arming it never is.
 fn a_request_arrives_whole(bytes: usize) {
     let peer = Peer::start();
     let mut app = app(&peer.url());

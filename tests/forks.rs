@@ -76,17 +76,17 @@ fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once(
 }
 
 #[test]
-fn a_fork_that_cannot_be_made_says_why_leaves_nothing_and_gives_the_line_back() {
+fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "scout");
-    for (line, words) in [
+    for (line, expected) in [
         ("/fork --name scout again", "another running agent is called `scout`"),
         ("/fork --model nowhere/x again", "unknown provider \"nowhere\""),
         ("/fork --name 12 again", "invalid name"),
     ] {
         app.enter(line);
-        assert!(app.screen_text().contains(words), "{line}\n{}", app.screen_text());
+        assert!(app.screen_text().contains(expected), "{line}\n{}", app.screen_text());
         assert_eq!((app.repl.roster().len(), app.agent(0).view.draft.text()), (2, line));
         app.type_bytes(b"\x15");
         assert_eq!(app.kinds(0), ["fork"], "only the first fork is in the log");

@@ -37,10 +37,10 @@ fn echo_plan(_: &Peer) -> Plan {
 /// States that end within the turn in which the key is handled: the clock does not move.
 const AT_ONCE: [Scene; 9] = [
     Scene {
-        name: "waiting for a place",
+        name: "waiting for a slot",
         plan: |peer| Plan { working_limit: 1, ..peer_plan(peer) },
         set_up: |app, _| {
-            app.say(1, "holds the place");
+            app.say(1, "holds the slot");
             app.say(0, "waits");
         },
         holds: |app| matches!(app.agent(0).wait(), Wait::Slot),

@@ -285,7 +285,7 @@ fn one_agent_finishes_and_another_begins_in_the_same_turn_round_after_round() {
 }
 
 #[test]
-fn late_news_for_closed_sockets_is_ignored() {
+fn late_events_for_closed_sockets_are_ignored() {
     let peer = Peer::start();
     let settings = Settings { bytes_per_turn: 128, ..Settings::default() };
     let mut app = app_with_agents(2, Plan { settings, ..Plan::peer(&peer.url()) });

@@ -44,7 +44,7 @@ fn waits_for_key(app: &Harness, n: usize) -> bool {
     app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Key)
 }
 
-/// What a question comes to when the command is this: the words, with the text back in the draft and nothing sent.
+/// What a question comes to when the command is this: the error, with the text back in the draft and nothing sent.
 fn failure(command: &str) -> String {
     failure_within(command, Settings::default().key_timeout)
 }
@@ -222,7 +222,7 @@ fn exiting_ends_a_key_command_of_a_summary_and_returns_the_line_of_its_slice() {
 
 #[test]
 fn a_key_is_in_the_request_and_nowhere_else() {
-    const KEY: &str = "key-that-nobody-sees-4711";
+    const KEY: &str = "key-that-stays-secret-4711";
     let (peer, trace) = (Peer::start(), TempDir::new().expect("a directory"));
     let file = trace.path().join("key");
     std::fs::write(&file, KEY).expect("a file");
@@ -281,9 +281,9 @@ fn without_a_key_no_request_is_sent_and_the_variable_is_named() {
 }
 
 #[test]
-fn an_auth_error_says_where_the_key_came_from() {
+fn an_auth_error_names_the_source_of_the_key() {
     let peer = Peer::start();
-    for (key, words) in
+    for (key, expected) in
         [(None, "no key was sent: export OPENAI_API_KEY"), (Some("wrong"), "the key came from OPENAI_API_KEY")]
     {
         let mut plan = Plan { real_time: true, ..Plan::peer(&peer.url()) };
@@ -292,7 +292,7 @@ fn an_auth_error_says_where_the_key_came_from() {
         app.enter("a question");
         app.accept(&peer).error(401, "invalid_api_key", "no");
         app.turn_until_idle();
-        assert!(app.last_error(0).contains(words), "{}", app.last_error(0));
+        assert!(app.last_error(0).contains(expected), "{}", app.last_error(0));
         assert_eq!(app.agent(0).view.draft.text(), "a question");
     }
 }

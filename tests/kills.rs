@@ -14,13 +14,13 @@ use crate::support::scene::{
     answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
 };
 
-/// What the victim is doing when it is killed.
+/// The state of the victim when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Activity {
     Nothing,
     Streaming,
     Retrying,
-    WaitingForPlace,
+    WaitingForSlot,
     AwaitingApproval,
     RunningTool,
     ForkParked,
@@ -69,7 +69,7 @@ impl Scene {
     /// A tree whose victim is in this state.
     fn set(activity: Activity) -> Self {
         let peer = Peer::start();
-        let limit = usize::from(activity == Activity::WaitingForPlace);
+        let limit = usize::from(activity == Activity::WaitingForSlot);
         // The retry must not come before the kill, however slow this machine is.
         let retry =
             RetryPolicy { base: Duration::from_secs(3_600), cap: Duration::from_secs(3_600), ..RetryPolicy::default() };
@@ -86,15 +86,15 @@ impl Scene {
     }
 
     fn begin(&mut self, activity: Activity) {
-        if activity == Activity::WaitingForPlace {
+        if activity == Activity::WaitingForSlot {
             // The agent that holds the only slot keeps it: a new request of it would look like one of the victim.
-            self.app.say(0, "takes the place");
+            self.app.say(0, "takes the slot");
             self.app.accept(&self.peer).stream().text("for ever");
         }
         let victim = self.app.n("victim");
         self.app.say(victim, "to the victim");
         match activity {
-            Activity::WaitingForPlace => turn_a_while(&mut self.app),
+            Activity::WaitingForSlot => turn_a_while(&mut self.app),
             activity => self.answer(victim, activity),
         }
         if activity != Activity::Nothing {
@@ -107,7 +107,7 @@ impl Scene {
         let sleep = format!("sleep {}", self.mark);
         let stubborn = format!("trap '' TERM; (trap '' TERM; setsid {sleep} & {sleep} & wait) & wait");
         match activity {
-            Activity::Nothing => drop(request.stream().text("said").finish("stop").done()),
+            Activity::Nothing => drop(request.stream().text("done").finish("stop").done()),
             Activity::Streaming => drop(request.stream().text("half")),
             Activity::Retrying => drop(request.error(503, "overloaded", "not now")),
             Activity::WaitingForMail => reply_with_calls(&request, &[("wait", "{}")]),
@@ -120,7 +120,7 @@ impl Scene {
     fn wait_for(&mut self, victim: usize, activity: Activity) {
         let app = &mut self.app;
         let word = match activity {
-            Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["said"]),
+            Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["done"]),
             Activity::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
             Activity::Retrying => "waiting to retry",
             Activity::WaitingForMail => "waiting for mail",
@@ -239,7 +239,7 @@ fn an_agent_that_waits_for_a_retry_is_killed_in_every_way() {
 
 #[test]
 fn an_agent_that_waits_for_a_slot_is_killed_in_every_way() {
-    killed_in_every_way_while(Activity::WaitingForPlace);
+    killed_in_every_way_while(Activity::WaitingForSlot);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn an_agent_that_waits_for_mail_is_killed_in_every_way() {
 
 #[test]
 fn the_slot_of_a_killed_agent_goes_to_the_next_in_the_send_queue() {
-    let mut scene = Scene::set(Activity::WaitingForPlace);
+    let mut scene = Scene::set(Activity::WaitingForSlot);
     let sister = scene.app.n("sister");
     scene.app.ask(sister, Change::Submit("to the sister".into()));
     scene.app.enter("/kill victim");
@@ -289,7 +289,7 @@ fn the_partial_reply_and_queue_of_a_killed_agent_are_kept_but_never_sent() {
 }
 
 #[test]
-fn the_root_is_never_killed_and_says_so() {
+fn killing_the_root_is_refused() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.fork_named(0, "child");
@@ -372,12 +372,12 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
 #[test]
 fn the_kill_tool_refuses_ancestors_the_root_and_unknown_agents() {
     let peer = Peer::start();
-    for (agent_id, words) in [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "no agent")] {
+    for (agent_id, expected) in [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "no agent")] {
         let mut app = asked_to_kill(&peer, &json!({ "agent": agent_id }).to_string());
         let killer = app.n("killer");
         app.answer(killer, true);
         let results = results_then(&mut app, &peer, killer, "a pity");
-        assert!(results[0].contains(words), "{results:?}");
+        assert!(results[0].contains(expected), "{results:?}");
         assert_eq!(app.repl.roster().len(), 4);
     }
     let mut app = app(&peer);

@@ -1,4 +1,4 @@
-//! The layers of the program: imports go down only. The one place where the table of layers stands.
+//! The layers of the program: imports go down only. The table of layers stands only here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! One limiter a provider: when it asks one agent to slow down, all agents that talk to it wait, and nobody else. At the
+//! One limiter a provider: when it asks one agent to slow down, all agents that talk to it wait, and no others. At the
 //! end of the wait one request goes alone, that of the agent on the screen first.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ const fn s(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// This agent asks something, and is told to come back after so many seconds.
+/// Sends a message of this agent, which the server answers with 429 and so many seconds.
 fn limit(app: &mut Harness, peer: &Peer, n: usize, retry_after: &str) {
     app.say(n, &format!("from {n}"));
     let exchange = app.accept(peer);
@@ -37,7 +37,7 @@ fn is_in_line(app: &Harness, n: usize) -> bool {
     app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }
 
-/// So many agents; the last one has been told to come back after 30 s, and these stand in line.
+/// So many agents; the server has asked the last one to wait 30 s, and these stand in line.
 fn paused(peer: &Peer, count: usize, in_line: &[usize]) -> Harness {
     let mut app = app_with_agents(count, Plan::peer(&peer.url()));
     limit(&mut app, peer, count - 1, "30");

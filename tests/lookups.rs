@@ -17,7 +17,7 @@ fn threads_called(name: &str) -> usize {
 
 #[test]
 fn three_hundred_agents_on_one_host_share_a_lookup() {
-    // Not localhost: libcurl asks nobody for that name.
+    // Not localhost: libcurl does not look that name up.
     let driving = std::thread::Builder::new().name(LOOP.into()).spawn(|| {
         let mut app = Harness::new(Plan::peer(&format!("http://{NO_HOST}/v1")));
         for _ in 1..300 {
@@ -25,7 +25,7 @@ fn three_hundred_agents_on_one_host_share_a_lookup() {
         }
         (0..300).for_each(|n| app.say(n, "hello"));
         let mut most = 0;
-        app.turn_until("all have heard that there is no such host", |app| {
+        app.turn_until("all agents have the error", |app| {
             most = most.max(threads_called(LOOP));
             (0..300).all(|n| matches!(app.agent(n).wait(), Wait::Retry { .. }))
         });

@@ -194,7 +194,7 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     assert!(bodies(&app, "ann") == [longest.as_str()], "byte for byte");
     let mut app = app.crash_and_restart();
     let read = results_of(&mut app, &peer, 1, &[("read_mail", json!({}))]);
-    assert!(read[0].ends_with(&longest), "the model is told all of it");
+    assert!(read[0].ends_with(&longest), "the model gets all of it");
     app.switch(1);
     app.enter("/read-mail 1");
     assert!(!app.sent.windows(2).any(|pair| pair == b"\0\x07"), "mail does not reach the terminal unescaped");
@@ -220,9 +220,12 @@ fn the_tools_send_list_and_read_and_name_the_parent_without_knowing_its_name() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let ann = app.fork_named(0, "ann");
-    let letter = |body: &str| json!({"to": "parent", "body": body});
-    let sent =
-        [("send_mail", letter("one")), ("send_mail", letter("two")), ("send_mail", json!({"to":"ann","body":"me"}))];
+    let mail_to_parent = |body: &str| json!({"to": "parent", "body": body});
+    let sent = [
+        ("send_mail", mail_to_parent("one")),
+        ("send_mail", mail_to_parent("two")),
+        ("send_mail", json!({"to":"ann","body":"me"})),
+    ];
     let results = results_of(&mut app, &peer, ann, &sent);
     assert_eq!(results, ["sent to agent 0", "sent to agent 0", "sent to ann"]);
     let looks =
@@ -289,7 +292,7 @@ fn the_same_scene_with_a_server_whose_requests_are_all_valid() {
     reply_with_calls(&app.accept(&peer), &[("fork", &fork("ann")), ("fork", &fork("bob"))]);
     let [ann, bob, parent] = accept_by_text(&mut app, &peer, ["ann, count", "bob, count", "count the fruit"]);
     reply_with_calls(&parent, &[("wait", "{\"from\":\"ann,bob\"}")]);
-    let report = |letter: &str| json!({"to": "parent", "body": letter}).to_string();
+    let report = |body: &str| json!({"to": "parent", "body": body}).to_string();
     reply_with_calls(&bob, &[("send_mail", &report("4 pears"))]);
     let bob = app.accept(&peer);
     assert_eq!(texts_in(&bob.request().body)[0], "bob, count", "the parent waits still");

@@ -7,7 +7,7 @@ use crate::support::internals::State;
 use crate::support::peer::Peer;
 use crate::support::scene::{app, assert_refused, assert_shows, bash, converse, reply_with_calls, texts_in};
 
-/// The agent on the screen is told this and says yes; what its server was told.
+/// Sends this message of the agent on the screen, which is answered; returns the request.
 fn ask(app: &mut Harness, peer: &Peer, text: &str) -> Vec<String> {
     texts_in(&ask_for_bytes(app, peer, text))
 }
@@ -84,13 +84,13 @@ fn a_clear_forgets_everything_also_after_a_restart_and_in_children_made_later() 
 }
 
 #[test]
-fn a_clear_does_not_empty_the_screen_and_says_what_it_did() {
+fn a_clear_does_not_empty_the_screen_and_reports_what_it_did() {
     let peer = Peer::start();
     let mut app = app(&peer);
     ask(&mut app, &peer, "something to scroll back to");
     app.enter("/clear");
-    for words in ["something to scroll back to", "no longer told to the model"] {
-        assert!(app.screen_text().contains(words), "{}", app.screen_text());
+    for expected in ["something to scroll back to", "no longer told to the model"] {
+        assert!(app.screen_text().contains(expected), "{}", app.screen_text());
     }
 }
 
@@ -118,7 +118,7 @@ fn a_child_knows_no_mark_of_its_parent_and_its_own_are_its_own() {
 }
 
 #[test]
-fn a_clear_in_a_child_cuts_off_all_its_ancestors_for_it_and_for_nobody_else() {
+fn a_clear_in_a_child_cuts_off_all_its_ancestors_for_it_alone() {
     let peer = Peer::start();
     let mut app = app(&peer);
     ask(&mut app, &peer, "of the root");
@@ -179,7 +179,7 @@ fn assert_busy(app: &mut Harness) {
 }
 
 #[test]
-fn nothing_is_forgotten_or_marked_while_the_agent_is_busy_and_the_person_is_told_when() {
+fn clear_and_mark_are_refused_while_the_agent_is_busy() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("/mark here");

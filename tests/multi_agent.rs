@@ -8,13 +8,13 @@ mod live;
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Response};
 
-/// The words behind `polylogue multi-agent`.
-fn words(line: &str) -> Vec<&str> {
+/// The arguments of `polylogue multi-agent`.
+fn split(line: &str) -> Vec<&str> {
     ["multi-agent"].into_iter().chain(line.split(' ')).collect()
 }
 
 fn run(home: &Home, line: &str) -> Response {
-    home.run(&words(line))
+    home.run(&split(line))
 }
 
 #[test]
@@ -22,10 +22,10 @@ fn every_strategy_and_aggregation_gives_an_answer() {
     for strategy in ["sequential", "parallel", "pipeline", "adaptive"] {
         for aggregation in ["concatenate", "vote", "select_best", "merge", "first_success"] {
             let home = Home::new();
-            let told = run(&home, &format!("run --task hello --strategy {strategy} --aggregation {aggregation}"));
+            let output = run(&home, &format!("run --task hello --strategy {strategy} --aggregation {aggregation}"));
             let all = if aggregation == "concatenate" { "hello\n---\nhello\n---\nhello\n" } else { "hello\n" };
-            assert_eq!((told.code, &*told.out), (0, all), "{strategy} {aggregation}: {told:?}");
-            assert!(told.err.contains(" answered after"), "{told:?}");
+            assert_eq!((output.code, &*output.out), (0, all), "{strategy} {aggregation}: {output:?}");
+            assert!(output.err.contains(" answered after"), "{output:?}");
             assert!(home.data().exists(), "it is kept");
         }
     }
@@ -39,11 +39,11 @@ fn each_template_has_its_own_members() {
         ("documentation", "analyzer writer reviewer"),
         ("testing", "analyzer test-writer validator"),
     ] {
-        let told = run(&Home::new(), &format!("run look at this --template {template}"));
-        assert_eq!(told.code, 0, "{told:?}");
-        assert!(told.out.lines().all(|line| line == "look at this" || line == "---"), "{told:?}");
+        let output = run(&Home::new(), &format!("run look at this --template {template}"));
+        assert_eq!(output.code, 0, "{output:?}");
+        assert!(output.out.lines().all(|line| line == "look at this" || line == "---"), "{output:?}");
         for member in members.split(' ') {
-            assert!(told.err.contains(&format!("{member} answered after")), "{member}: {told:?}");
+            assert!(output.err.contains(&format!("{member} answered after")), "{member}: {output:?}");
         }
     }
 }
@@ -58,20 +58,20 @@ fn the_task_comes_from_arguments_or_standard_input() {
         ("run --count 1 explain -", "typed\n", "explain\n\ntyped\n"),
         ("run --count 1 -- --help", "", "--help\n"),
     ] {
-        let mut program = home.start_with_input(&words(line.trim_end()));
+        let mut program = home.start_with_input(&split(line.trim_end()));
         program.write(input);
-        let told = program.ends();
-        assert_eq!((told.code, &*told.out), (0, answer), "{line}: {told:?}");
+        let output = program.ends();
+        assert_eq!((output.code, &*output.out), (0, answer), "{line}: {output:?}");
     }
 }
 
 #[test]
 fn a_hundred_agents_work_at_once() {
     let home = Home::new();
-    let told = run(&home, "run hi --count 100 --strategy parallel --json");
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(told.result()["answer"].as_str().map(|answer| answer.matches("hi").count()), Some(100));
-    let lines: Vec<&str> = told.out.lines().collect();
+    let output = run(&home, "run hi --count 100 --strategy parallel --json");
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.result()["answer"].as_str().map(|answer| answer.matches("hi").count()), Some(100));
+    let lines: Vec<&str> = output.out.lines().collect();
     let first = |kind: &str| lines.iter().position(|line| line.contains(kind)).expect(kind);
     let began = lines[..first("agent_finished")].iter().filter(|line| line.contains("agent_started")).count();
     assert!(began > 10, "the usual limit does not hold: {began} had begun when the first was done");
@@ -85,14 +85,14 @@ fn runs_are_stored_with_their_outcome_except_with_ephemeral() {
     assert_eq!(run(&home, "status").out, "no stored runs\n");
     assert_eq!(run(&home, "run first --agents ann,bob --strategy pipeline").code, 0);
     assert_eq!(run(&home, "run !fail 400 no --agents ann --retries 0 --aggregation vote").code, 3);
-    let told = run(&home, "status");
-    let lines: Vec<&str> = told.out.lines().collect();
+    let output = run(&home, "status");
+    let lines: Vec<&str> = output.out.lines().collect();
     let has = |line: usize, parts: &[&str]| parts.iter().all(|part| lines[line].contains(part));
-    assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "!fail 400 no"]), "the newest first: {told:?}");
-    assert!(has(1, &["completed", "pipeline concatenate", "2 of 2 answered", "first"]), "{told:?}");
-    let told = run(&home, "status --json");
-    assert_eq!((told.code, told.out.lines().count()), (0, 2), "{told:?}");
-    let result = told.result();
+    assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "!fail 400 no"]), "the newest first: {output:?}");
+    assert!(has(1, &["completed", "pipeline concatenate", "2 of 2 answered", "first"]), "{output:?}");
+    let output = run(&home, "status --json");
+    assert_eq!((output.code, output.out.lines().count()), (0, 2), "{output:?}");
+    let result = output.result();
     assert_eq!((&result["state"], &result["task"]), (&"completed".into(), &"first".into()));
     assert_eq!(
         (&result["outcome"]["answer"], &result["outcome"]["results"][1]["member"]),
@@ -104,10 +104,10 @@ fn runs_are_stored_with_their_outcome_except_with_ephemeral() {
 fn status_shows_a_run_that_is_still_running() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&words("run hello --count 1"));
+    let program = home.start(&split("run hello --count 1"));
     let exchange = peer.accept();
-    let told = run(&home, "status");
-    assert!(told.out.contains("running") && told.out.contains("hello"), "{told:?}");
+    let output = run(&home, "status");
+    assert!(output.out.contains("running") && output.out.contains("hello"), "{output:?}");
     exchange.stream().text("done").finish("stop").done();
     assert_eq!(program.ends().out, "done\n");
     assert!(run(&home, "status").out.contains("completed"));

@@ -32,7 +32,7 @@ fn children(names_and_ids: &[(&str, &str)]) -> Harness {
     app.crash_and_restart()
 }
 
-/// Who is on the screen after this was typed at agent 0; the line is refused if it is nobody else.
+/// The agent on the screen after this was typed at agent 0; the line is refused if it is still agent 0.
 fn switched(app: &mut Harness, agent_id: &str) -> usize {
     app.switch(0);
     app.enter(&format!("/switch {agent_id}"));
@@ -48,8 +48,8 @@ fn an_agent_is_found_by_name_number_id_and_the_beginning_of_its_id() {
     for (agent_id, n) in [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3)] {
         assert_eq!(switched(&mut app, agent_id), n, "{agent_id}");
     }
-    for nobody in ["scou", "Scout", "wxy", "4", "-1", "agent", "wxyz3", "wxyz1AAAAAAAAAAAAAAAAAAAA"] {
-        assert_eq!(switched(&mut app, nobody), 0, "{nobody}");
+    for unknown in ["scou", "Scout", "wxy", "4", "-1", "agent", "wxyz3", "wxyz1AAAAAAAAAAAAAAAAAAAA"] {
+        assert_eq!(switched(&mut app, unknown), 0, "{unknown}");
     }
 }
 
@@ -74,7 +74,7 @@ fn an_ambiguous_prefix_is_refused_with_all_matches() {
 fn names_and_numbers_are_preferred_to_id_prefixes() {
     let mut app = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
     assert_eq!(switched(&mut app, "wxyz"), 2);
-    assert_eq!(switched(&mut app, "0001"), 1, "a number is a place in the order of birth");
+    assert_eq!(switched(&mut app, "0001"), 1, "a number is a position in the order of creation");
 }
 
 #[test]

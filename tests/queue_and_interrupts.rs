@@ -16,7 +16,7 @@ fn stored_queue(app: &Harness, n: usize) -> Vec<String> {
 }
 
 /// The user messages in the log.
-fn said(app: &Harness, n: usize) -> Vec<String> {
+fn user_messages(app: &Harness, n: usize) -> Vec<String> {
     let text = |body| if let Body::User(text) = body { Some(text) } else { None };
     app.log(n).into_iter().filter_map(|message| text(message.body)).collect()
 }
@@ -50,7 +50,7 @@ fn text_entered_while_the_agent_works_is_stored_shown_and_sent_in_order() {
         exchange.stream().text("reply").finish("stop").done();
     }
     app.turn_until_idle();
-    assert_eq!(said(&app, 0), ["first", "second", "third"]);
+    assert_eq!(user_messages(&app, 0), ["first", "second", "third"]);
     assert!(!app.screen_text().contains("queued"));
 }
 
@@ -80,11 +80,11 @@ fn after_an_interrupt_the_queue_waits_until_enter() {
     assert!(app.screen_text().contains("the queue waits"), "{}", app.screen_text());
     app.type_bytes(b"\r");
     let exchange = app.accept(&peer);
-    assert_eq!(said(&app, 0), ["first", "second"]);
+    assert_eq!(user_messages(&app, 0), ["first", "second"]);
     exchange.stream().text("reply").finish("stop").done();
     app.accept(&peer).stream().text("reply").finish("stop").done();
     app.turn_until_idle();
-    assert_eq!(said(&app, 0), ["first", "second", "third"]);
+    assert_eq!(user_messages(&app, 0), ["first", "second", "third"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn text_for_an_idle_agent_whose_queue_waits_stands_behind_the_queue() {
         app.accept(&peer).stream().text("reply").finish("stop").done();
     }
     app.turn_until_idle();
-    assert_eq!(said(&app, 0), ["first", "second", "third", "fourth"]);
+    assert_eq!(user_messages(&app, 0), ["first", "second", "third", "fourth"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn after_an_error_the_queue_waits_too() {
 }
 
 #[test]
-fn a_queue_survives_a_crash_and_is_sent_when_the_person_says_so() {
+fn a_queue_survives_a_crash_and_is_sent_on_request() {
     let peer = Peer::start();
     let (app, _exchange) = two_queued(&peer);
     let mut app = app.crash_and_restart();
@@ -120,7 +120,7 @@ fn a_queue_survives_a_crash_and_is_sent_when_the_person_says_so() {
     app.accept(&peer).stream().text("reply").finish("stop").done();
     app.accept(&peer).stream().text("reply").finish("stop").done();
     app.turn_until_idle();
-    assert_eq!(said(&app, 0), ["first", "second", "third"]);
+    assert_eq!(user_messages(&app, 0), ["first", "second", "third"]);
     assert_eq!(stored_queue(&app, 0), [""; 0]);
 }
 
@@ -191,7 +191,7 @@ fn esc_stops_the_wait_for_a_retry() {
 }
 
 #[test]
-fn esc_stops_the_wait_for_a_place_and_leaves_the_line() {
+fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
     app.say(1, "!hang");
     app.enter("waits");
@@ -232,19 +232,19 @@ fn esc_at_a_question_answers_the_call_and_runs_nothing() {
 
 #[test]
 fn an_agent_in_the_background_is_interrupted_in_every_state_and_no_other() {
-    for doing in ["!hang", "words\n!hang", "!fail 429 retry-after=60", "!tool bash {\"command\":\"sleep 60\"}"] {
+    for prompt in ["!hang", "words\n!hang", "!fail 429 retry-after=60", "!tool bash {\"command\":\"sleep 60\"}"] {
         let mut app = app_with_agents(3, Plan { real_time: true, ..Plan::default() });
         app.say(2, "!hang");
-        app.say(1, doing);
+        app.say(1, prompt);
         app.turn();
-        if doing.starts_with("!tool") {
+        if prompt.starts_with("!tool") {
             app.answer(1, true);
         }
         let (on_screen, other) = (app.fingerprint(0), app.fingerprint(2));
         app.ask(1, Change::Interrupt);
         app.turn_until("it is idle", |app| app.state(1) == State::Idle);
         is_really_idle(&mut app, 1);
-        assert_eq!((app.fingerprint(0), app.fingerprint(2)), (on_screen, other), "{doing}");
+        assert_eq!((app.fingerprint(0), app.fingerprint(2)), (on_screen, other), "{prompt}");
     }
 }
 

@@ -29,10 +29,10 @@ fn output_of(arguments: &[&str]) -> String {
 fn items(topic: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in output_of(&["help", topic]).lines() {
-        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
         match (line.len() - line.trim_start().len(), items.last_mut()) {
-            (2, _) => items.push(words),
-            (3.., Some(item)) => *item += &format!(" {words}"),
+            (2, _) => items.push(text),
+            (3.., Some(item)) => *item += &format!(" {text}"),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ mod alone;
 mod attached;
 mod completions;
 mod crashes;
-mod lives;
+mod lifecycle;
 mod scripts;
 
 use std::path::Path;
@@ -36,7 +36,7 @@ struct Server {
     handle: OwnedFd,
 }
 
-/// What the program said and how it ended.
+/// The output and the exit code of the program.
 #[derive(Debug)]
 struct Response {
     code: Option<i32>,
@@ -67,9 +67,9 @@ impl App {
     }
 
     fn serve(&mut self) {
-        let told = self.run(&["serve", "--background"]);
-        assert_eq!(told.code, Some(0), "{told:?}");
-        let pid = told.out.trim().parse().ok().and_then(Pid::from_raw).expect("the number of a process");
+        let output = self.run(&["serve", "--background"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let pid = output.out.trim().parse().ok().and_then(Pid::from_raw).expect("the number of a process");
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("it serves");
         self.server = Some(Server { pid, handle });
     }
@@ -78,38 +78,38 @@ impl App {
         self.directory.path()
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = crate::support::signals::command(PROGRAM);
-        command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path());
+        command.args(args).current_dir(self.path()).env_clear().env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());
         command
     }
 
     /// Runs it without a terminal, to its end.
-    fn run(&self, words: &[&str]) -> Response {
-        Response::of(self.command(words).stdin(Stdio::null()).output().expect("it runs"))
+    fn run(&self, args: &[&str]) -> Response {
+        Response::of(self.command(args).stdin(Stdio::null()).output().expect("it runs"))
     }
 
     /// The same, and it has to end well. What it printed.
-    fn get(&self, words: &[&str]) -> String {
-        let told = self.run(words);
-        assert_eq!(told.code, Some(0), "{words:?}: {told:?}");
-        told.out
+    fn get(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:?}");
+        output.out
     }
 
     /// In a terminal of this size.
-    fn terminal(&self, words: &[&str], size: (u16, u16)) -> Pty {
+    fn terminal(&self, args: &[&str], size: (u16, u16)) -> Pty {
         let path = self.path().to_str().expect("UTF-8");
         let mut envs = vec![("HOME", path), ("POLYLOGUE_DATA_DIR", path), ("LANG", "C.UTF-8")];
         envs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        Pty::spawn(PROGRAM, words, &envs, size)
+        Pty::spawn(PROGRAM, args, &envs, size)
     }
 
     /// A terminal at the server, when it shows its first frame.
-    fn attach(&self, words: &[&str], size: (u16, u16)) -> Pty {
-        let words: Vec<&str> = std::iter::once("attach").chain(words.iter().copied()).collect();
-        let mut pty = self.terminal(&words, size);
+    fn attach(&self, args: &[&str], size: (u16, u16)) -> Pty {
+        let args: Vec<&str> = std::iter::once("attach").chain(args.iter().copied()).collect();
+        let mut pty = self.terminal(&args, size);
         pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
         pty
     }

@@ -1,4 +1,4 @@
-//! `/slice`: a child is told exactly its cut, nothing that happens to its parent reaches it, and a summary that does not
+//! `/slice`: a child gets exactly its cut, nothing that happens to its parent reaches it, and a summary that does not
 //! come leaves nothing.
 
 mod summaries;
@@ -14,7 +14,7 @@ use crate::support::scene::{
     texts_in,
 };
 
-/// The messages of the agent that a model is told, as the store has them.
+/// The messages of the agent that are sent to a model, as the store has them.
 fn conversation(app: &Harness, n: usize) -> Vec<Body> {
     app.log(n).into_iter().map(|message| message.body).filter(Body::is_conversation).collect()
 }
@@ -38,10 +38,11 @@ fn the_child_gets_exactly_the_slice_and_the_parent_is_unchanged() {
     let slice = app.focus();
     assert_eq!((slice, app.repl.roster().len()), (2, 3));
     assert_shows(&mut app, "5 messages from agent 0");
-    let words = roles_and_texts_in(&converse(&mut app, &peer, slice, "go", "gone"));
-    let words: Vec<(&str, &str)> = words.iter().map(|(agent_id, text)| (agent_id.as_str(), text.as_str())).collect();
+    let messages = roles_and_texts_in(&converse(&mut app, &peer, slice, "go", "gone"));
+    let messages: Vec<(&str, &str)> =
+        messages.iter().map(|(agent_id, text)| (agent_id.as_str(), text.as_str())).collect();
     let asked = [("user", "q1"), ("assistant", "r1"), ("user", "it's me\n\nq2"), ("assistant", "r2"), ("user", "go")];
-    assert_eq!(words, asked);
+    assert_eq!(messages, asked);
     let parent = converse(&mut app, &peer, 0, "the same", "yes");
     assert_eq!(converse(&mut app, &peer, control, "the same", "no"), parent);
 }
@@ -104,7 +105,7 @@ fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
-    for (spec, words, place) in [
+    for (spec, expected, column) in [
         ("1:2,,", "^ segment expected", 4),
         ("0:1,3:9", "^ there are 8 messages only", 6),
         ("inject:'語語'x", "^ expected a comma or the end", 13),
@@ -115,8 +116,8 @@ fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
         app.enter(&line);
         let screen = app.screen_text();
         let rows: Vec<&str> = screen.lines().collect();
-        let caret = rows.iter().position(|row| row.contains(words)).unwrap_or_else(|| panic!("{spec}\n{screen}"));
-        assert_eq!((rows[caret].find('^'), rows[caret - 1]), (Some(place), spec));
+        let caret = rows.iter().position(|row| row.contains(expected)).unwrap_or_else(|| panic!("{spec}\n{screen}"));
+        assert_eq!((rows[caret].find('^'), rows[caret - 1]), (Some(column), spec));
         assert_eq!((app.agent(0).view.draft.text(), app.repl.roster().len()), (line.as_str(), 1));
         app.type_bytes(b"\x15");
     }
@@ -145,8 +146,8 @@ fn messages_are_counted_and_listed_as_slices_count_them() {
 #[test]
 fn slicing_a_hundred_thousand_messages_is_not_quadratic() {
     let mut app = Harness::new(Plan::default());
-    let said = |n: usize| if n.is_multiple_of(2) { Body::User(n.to_string()) } else { Body::Assistant(reply(n)) };
-    app.repl.store().append(app.id(0), (0..100_000).map(said).collect(), 0).expect("a log");
+    let body = |n: usize| if n.is_multiple_of(2) { Body::User(n.to_string()) } else { Body::Assistant(reply(n)) };
+    app.repl.store().append(app.id(0), (0..100_000).map(body).collect(), 0).expect("a log");
     let start = clock_gettime(ClockId::ThreadCPUTime);
     app.enter("/slice :50%,50%:");
     // The time of this thread alone, however many share the machine with it.

@@ -24,7 +24,7 @@ fn a_terminal_that_takes_nothing_does_not_keep_the_loop_busy() {
     let first = peer.accept();
     pty.send("second\r");
     pty.wait_for_text("queued 1: second");
-    // From here on nobody reads what is drawn, and far more is drawn than a terminal holds.
+    // From here on the terminal is not read, and far more is drawn than a terminal holds.
     first.stream();
     for line in 0..40_000 {
         first.text(&format!("{line} is a line that differs from all others\n"));

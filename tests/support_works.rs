@@ -231,7 +231,7 @@ fn a_resize_reaches_the_program_as_a_signal() {
 }
 
 #[test]
-fn a_terminal_that_is_left_in_disorder_is_told_from_a_clean_one() {
+fn a_terminal_that_is_left_in_disorder_is_recognized() {
     let mut pty = shell("stty raw -echo; printf '\\033[?1049h\\033[?25l\\033[?2004h\\033[?1000h\\033[?1hready'; cat");
     pty.wait_for_text("ready");
     pty.kill(Signal::TERM);

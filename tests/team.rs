@@ -2,9 +2,9 @@
 
 mod chat;
 mod common;
+mod failures;
 mod many;
 mod strategies;
-mod trouble;
 mod workflows;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 mod background;
 mod crash;
+mod exits;
 mod first_start;
 mod idle;
 mod keys;
@@ -15,7 +16,6 @@ mod resize;
 mod safety;
 mod scrolling;
 mod suspend;
-mod ways_out;
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -138,22 +138,22 @@ impl Chat {
 
     /// Waits for the end of the program, and asks how it left the terminal.
     fn ends_well(&mut self) -> ExitStatus {
-        let status = self.ends_without_words();
-        let words = self.pty.screen_text();
-        assert!(words.contains("to continue: polylogue --data-dir"), "says how to go on:\n{words}");
+        let status = self.exit_status();
+        let screen = self.pty.screen_text();
+        assert!(screen.contains("to continue: polylogue --data-dir"), "says how to go on:\n{screen}");
         status
     }
 
-    /// The same, where the screen may be too small for words.
-    fn ends_without_words(&mut self) -> ExitStatus {
+    /// The same, where the screen may be too small for text.
+    fn exit_status(&mut self) -> ExitStatus {
         let status = self.pty.wait_exit();
         assert_eq!(self.pty.terminal_left(), TerminalLeft::CLEAN);
         status
     }
 
-    /// What is stored of every agent, by order of birth; after the program has ended.
+    /// What is stored of every agent, in the order of creation; after the program has ended.
     fn logs(&self) -> Vec<Vec<Message>> {
-        let store = Store::open(self.directory.path()).expect("nobody holds the store any more");
+        let store = Store::open(self.directory.path()).expect("an unlocked store");
         let agents = store.load_agents().expect("a registry").agents;
         agents.iter().map(|agent| store.replay(agent.id).expect("a log").0).collect()
     }
@@ -183,7 +183,7 @@ fn replies<'a>(log: &'a [Message]) -> Vec<&'a str> {
     log.iter().filter_map(text).collect()
 }
 
-/// A command that can be told from everything else on this machine.
+/// A command that can be recognized among all others on this machine.
 struct Marked {
     seconds: String,
 }

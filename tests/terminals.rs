@@ -177,12 +177,12 @@ fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
 }
 
 #[test]
-fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
+fn a_small_terminal_keeps_its_position_while_a_large_one_shows_the_end() {
     let mut app = app_with_lines(100);
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");
-    let place = small.text(&mut app);
-    assert!(place.contains("there is more below") && !place.contains("line 099"), "{place}");
+    let before = small.text(&mut app);
+    assert!(before.contains("there is more below") && !before.contains("line 099"), "{before}");
     // Drawing at another size, which shows the end, moves nothing.
     for _ in 0..3 {
         app.type_bytes(b"x");
@@ -190,11 +190,11 @@ fn a_small_terminal_keeps_its_place_while_a_large_one_shows_the_end() {
         small.assert_sees(&mut app, "there is more below");
     }
     small.type_bytes(&mut app, b"\x15");
-    assert_eq!(small.text(&mut app), place);
+    assert_eq!(small.text(&mut app), before);
     // Up at the large terminal begins at what that shows, and moves both.
     app.type_bytes(b"\x1b[5~");
     assert!(!app.screen_text().contains("line 099"));
-    assert_ne!(small.text(&mut app), place);
+    assert_ne!(small.text(&mut app), before);
     app.type_bytes(b"\x1b[1;5F");
     assert_shows(&mut app, "line 099");
     small.assert_sees(&mut app, "line 099");
@@ -407,6 +407,6 @@ fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
     let terminals = [1, 2].map(|_| repl.attach_device(Device::Remote(Default::default()), root, ATTACHED));
     repl.terminal_at(terminals[1]).and_then(|terminal| terminal.remote()).expect("a terminal").input.extend(b"hello\r");
     repl.turn(Some(Duration::ZERO)).expect("a turn");
-    let told = std::fs::read_to_string(&trace).expect("a trace");
-    assert!(told.contains("\"change\":\"submit\",\"terminal\":2"), "{told}");
+    let trace_text = std::fs::read_to_string(&trace).expect("a trace");
+    assert!(trace_text.contains("\"change\":\"submit\",\"terminal\":2"), "{trace_text}");
 }

@@ -220,7 +220,7 @@ fn the_timer_of_libcurl_ends_the_wait_alone_and_beside_others_on_the_screen_or_n
 }
 
 #[test]
-fn neither_a_question_nor_a_place_in_the_send_queue_ends_a_wait() {
+fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork(0);
     app.fork(0);
@@ -230,7 +230,7 @@ fn neither_a_question_nor_a_place_in_the_send_queue_ends_a_wait() {
     assert_eq!(seen(&app), (None, "nothing"));
     say(&mut app, 0, "queued");
     say(&mut app, 1, "!hang");
-    say(&mut app, 2, "waits for a place");
+    say(&mut app, 2, "waits for a slot");
     app.switch(0);
     assert_eq!(seen(&app), (Some(ms(120_000)), "stall"));
 }

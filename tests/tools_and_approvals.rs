@@ -177,7 +177,7 @@ fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
 }
 
 #[test]
-fn the_last_request_of_a_message_has_no_tools_and_a_note_says_so() {
+fn the_last_request_of_a_message_has_no_tools_and_a_note() {
     let peer = Peer::start();
     let mut app = app_with_settings(&peer, Settings { tool_iterations: 2, ..Settings::default() });
     let look = json!({"path": "none"}).to_string();

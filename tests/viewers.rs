@@ -39,13 +39,13 @@ fn all_chunks(app: &mut Harness, n: usize) -> Vec<Numbered> {
 
 /// Each chunk as a text: its own, or its kind in brackets.
 pub fn as_texts(chunks: &[Numbered]) -> Vec<String> {
-    let words = |one: &Numbered| match &one.chunk {
+    let text_of = |one: &Numbered| match &one.chunk {
         Chunk::Text(text) => text.clone(),
         Chunk::Status(status) => format!("[{}]", status.name()),
         Chunk::User(text) => format!("> {text}"),
         other => format!("[{}]", serde_json::to_value(other).expect("JSON")["type"].as_str().expect("a type")),
     };
-    chunks.iter().map(words).collect()
+    chunks.iter().map(text_of).collect()
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_begin
     let epoch = app.repl.epoch().to_owned();
     let end = all.last().unwrap().number + 1;
     for (number, missing) in [(FIRST_CHUNK, 0), (FIRST_CHUNK + 2, 2), (end, all.len()), (end + 1, 0), (0, 0)] {
-        let place = Position { epoch: epoch.clone(), number };
-        let viewer = app.repl.attach(root, Some(&place)).unwrap();
+        let position = Position { epoch: epoch.clone(), number };
+        let viewer = app.repl.attach(root, Some(&position)).unwrap();
         let seen = read_all(&mut app.repl, viewer);
         assert_eq!((seen.missed, &seen.chunks[..]), (0, &all[missing..]), "{number}");
         assert_eq!(app.repl.position(viewer), Some(Position { epoch: epoch.clone(), number: end }));
@@ -97,11 +97,11 @@ fn a_viewer_goes_on_behind_what_it_has_read_and_an_unknown_position_is_the_begin
 }
 
 #[test]
-fn the_last_chunk_of_a_killed_agent_says_so_and_can_be_read_afterwards() {
+fn the_last_chunk_of_a_killed_agent_is_its_death_and_can_be_read_afterwards() {
     let mut app = Harness::new(Plan::default());
     let child = app.repl.create(None, None).unwrap();
     let [early, late, gone] = [(); 3].map(|()| app.repl.attach(child, None).unwrap());
-    let born = read_all(&mut app.repl, early).chunks;
+    let first = read_all(&mut app.repl, early).chunks;
     app.repl.send(child, "hello").unwrap();
     app.turn_until_idle();
     app.ask(0, Change::Kill { agent_id: child, cascade: false });
@@ -111,7 +111,7 @@ fn the_last_chunk_of_a_killed_agent_says_so_and_can_be_read_afterwards() {
     assert_eq!(seen.chunks.last().unwrap().chunk, Chunk::Status(Status::Dead));
     let rest = read_all(&mut app.repl, early);
     assert!(rest.is_over);
-    assert_eq!(born.into_iter().chain(rest.chunks).collect::<Vec<_>>(), seen.chunks);
+    assert_eq!(first.into_iter().chain(rest.chunks).collect::<Vec<_>>(), seen.chunks);
     for viewer in [early, late, gone] {
         assert_eq!(app.repl.read(viewer, 1), ViewerOutput { is_over: true, ..ViewerOutput::default() });
         assert!(!app.repl.has_unread(viewer));

@@ -104,17 +104,17 @@ impl App {
         }
     }
 
-    /// Turns until nobody is busy.
+    /// Turns until no agent is busy.
     pub fn until_idle(&mut self) {
         self.until("all agents are idle", |app| app.repl.roster().busy().is_empty());
     }
 
-    /// The `n`th agent by birth.
+    /// The `n`th agent in the order of creation.
     pub fn id(&self, n: usize) -> AgentId {
         self.repl.roster().nth(n).expect("so many agents")
     }
 
-    /// The `n`th agent by birth, to look at.
+    /// The `n`th agent in the order of creation, to read.
     pub fn agent(&self, n: usize) -> &Agent {
         self.repl.roster().get(self.id(n)).expect("the agent lives")
     }
@@ -132,7 +132,7 @@ impl App {
     }
 
     /// Says `tag-N` to every agent but agent 0, which stays on the screen.
-    pub fn say_to_all(&mut self) {
+    pub fn send_to_all(&mut self) {
         for (number, id) in self.repl.roster().ids().into_iter().enumerate().skip(1) {
             self.repl.apply(id, Change::Submit(format!("tag-{number}"))).expect("a text can be sent");
         }
@@ -168,7 +168,7 @@ pub fn fill(directory: &Path, agents: usize, messages: usize, text: &str) {
     store.create_root(root, None, None, 0).expect("a root");
     for number in 0..agents {
         let id = if number == 0 { root } else { child_of(&store, root) };
-        let bodies = (0..messages).map(|number| said(number, text)).collect();
+        let bodies = (0..messages).map(|number| message(number, text)).collect();
         store.append(id, bodies, 0).expect("messages");
     }
 }
@@ -181,7 +181,7 @@ fn child_of(store: &Store, parent: AgentId) -> AgentId {
 }
 
 /// Question and answer by turns.
-pub fn said(number: usize, text: &str) -> Body {
+pub fn message(number: usize, text: &str) -> Body {
     match number % 2 {
         0 => Body::User(text.to_owned()),
         _ => Body::Assistant(Reply { text: text.to_owned(), ..Reply::default() }),

@@ -78,7 +78,7 @@ impl Chance {
         pieces
     }
 
-    /// Text of letters that have made trouble somewhere before: wide, joined, combining, invisible, controls.
+    /// Text of characters that are known to cause bugs: wide, joined, combining, invisible, controls.
     pub fn text(&mut self, limit: usize) -> String {
         const ODD: &[&str] = &[
             " ",

@@ -33,7 +33,7 @@ impl Cost {
 /// An app in which `count` agents stream at 20 chunks/s, when all do.
 fn streaming(flood: &FloodProcess, count: usize) -> App {
     let mut app = App::new(Some(&flood.url()), count + 1);
-    app.say_to_all();
+    app.send_to_all();
     let connected = |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
     app.until("all stream", connected);
     app.run_for(Duration::from_secs(1));
@@ -54,7 +54,7 @@ pub fn memory(table: &mut Table) {
     let mut app = App::new(Some(&flood.url()), 1_001);
     app.run_for(Duration::from_millis(100));
     let idle = Process::own().pss();
-    app.say_to_all();
+    app.send_to_all();
     app.run_for(Duration::from_secs(5));
     let busy = app.repl.roster().at_work().len();
     assert_eq!(busy, 1_000, "all are at work");
@@ -106,7 +106,7 @@ fn one_task(flood: &FloodProcess, members: usize) -> Duration {
 fn all_at_once(flood: &FloodProcess, count: usize) -> Duration {
     let mut app = App::new(Some(&flood.url()), count + 1);
     let start = Instant::now();
-    app.say_to_all();
+    app.send_to_all();
     app.until_idle();
     let wall = start.elapsed();
     for agent in app.repl.roster().iter().skip(1) {
@@ -158,7 +158,7 @@ pub fn two_thousand(table: &mut Table) {
 pub fn five_thousand(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(3_000, 0.2));
     let mut app = App::new(Some(&flood.url()), 5_001);
-    app.say_to_all();
+    app.send_to_all();
     app.run_for(Duration::from_secs(15));
     let cost = cost(&mut app, Duration::from_secs(6));
     let streaming = flood.counts().streaming;

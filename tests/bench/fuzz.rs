@@ -43,9 +43,9 @@ const HANG: Duration = Duration::from_secs(20);
 const GROWTH: f64 = 64.0 * 1024.0;
 
 /// Shares the minutes among all targets, or gives them to the one behind `--target`. True if nothing failed.
-pub fn run(minutes: f64, seed: u64, words: &[String]) -> bool {
+pub fn run(minutes: f64, seed: u64, args: &[String]) -> bool {
     let seed = if seed == 0 { Chance::fresh_seed() } else { seed };
-    let wanted = words.iter().position(|word| word == "--target").and_then(|at| words.get(at + 1));
+    let wanted = args.iter().position(|word| word == "--target").and_then(|at| args.get(at + 1));
     let chosen: Vec<_> = TARGETS.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name)).collect();
     println!("fuzz: {minutes} minutes in all, --seed {seed}");
     let each = Duration::from_secs_f64(minutes * 60.0 / chosen.len().max(1) as f64);

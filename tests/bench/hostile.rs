@@ -29,7 +29,7 @@ impl Hostile {
         let mut child = command.spawn().expect("our own binary");
         let mut url = String::new();
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        lines.read_line(&mut url).expect("a server that says where it serves");
+        lines.read_line(&mut url).expect("a server that prints its address");
         Hostile { url: url.trim().to_owned(), child }
     }
 }

@@ -1,6 +1,6 @@
 //! The figures, measured on the release build and never by a timed test; the soak; generated inputs.
 //!
-//! | words | does |
+//! | arguments | action |
 //! |---|---|
 //! | none | every group of figures, each in a process of its own so that none inherits another's memory |
 //! | `only GROUP` | one group |
@@ -60,13 +60,13 @@ fn main() -> ExitCode {
     support::flood::serve_if_asked();
     support::pty::become_the_program_if_asked();
     hostile::serve_if_asked();
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let is_fine = match words.first().map(String::as_str) {
+    let args: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let is_fine = match args.first().map(String::as_str) {
         None => all(),
-        Some("only") => only(words.get(1).map_or("", String::as_str)),
+        Some("only") => only(args.get(1).map_or("", String::as_str)),
         Some("idle") => only("idle"),
-        Some("soak") => soak::run(number(&words, "--minutes", 5.0), number(&words, "--seed", 0.0) as u64),
-        Some("fuzz") => fuzz::run(number(&words, "--minutes", 5.0), number(&words, "--seed", 0.0) as u64, &words),
+        Some("soak") => soak::run(number(&args, "--minutes", 5.0), number(&args, "--seed", 0.0) as u64),
+        Some("fuzz") => fuzz::run(number(&args, "--minutes", 5.0), number(&args, "--seed", 0.0) as u64, &args),
         Some(unknown) => {
             eprintln!("unknown word {unknown:?}: see the head of tests/bench/main.rs");
             false
@@ -98,9 +98,9 @@ fn only(name: &str) -> bool {
 }
 
 /// The number behind a word, or what it is by default.
-fn number(words: &[String], name: &str, default: f64) -> f64 {
-    let at = words.iter().position(|word| word == name);
-    at.and_then(|at| words.get(at + 1)?.parse().ok()).unwrap_or(default)
+fn number(args: &[String], name: &str, default: f64) -> f64 {
+    let at = args.iter().position(|word| word == name);
+    at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(default)
 }
 
 /// The number behind a word of the command line.

@@ -65,7 +65,7 @@ impl Chat {
         start.elapsed()
     }
 
-    /// A thousand key presses, one after the other: letters, and after every 60 the line is emptied.
+    /// A thousand key presses, one after the other: characters, and after every 60 the line is emptied.
     fn press_thousand(&mut self) -> Vec<Duration> {
         let keys = (0..1_000).map(|number| if number % 61 == 60 { 0x15 } else { b'a' + (number % 26) as u8 });
         keys.map(|key| self.press(&[key])).collect()
@@ -173,7 +173,7 @@ pub fn reply(table: &mut Table) {
     }
 }
 
-/// PSS at the prompt with 1,000 agents that have nothing to do, less that with one; nobody was looked at but agent 0.
+/// PSS at the prompt with 1,000 agents that have nothing to do, less that with one; only agent 0 was shown.
 pub fn idle_agents(table: &mut Table) {
     let (one, many) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
     app::fill(one.path(), 1, 10, "a short message");

@@ -72,7 +72,7 @@ fn switches(table: &mut Table) {
     table.within("switch to it again", median(&again), Duration::from_millis(5));
 }
 
-/// From asking for a fork to the child's frame; the history is in memory. Reading it for the first fork is told apart.
+/// From asking for a fork to the child's frame; the history is in memory. Reading it for the first fork is measured separately.
 fn forks(table: &mut Table) {
     let mut shorter = None;
     for messages in [10, 100_000] {

@@ -1,7 +1,7 @@
 //! Random users over many agents against a hostile provider, for as long as is asked.
 //!
 //! The time is cut into lives. In each a new program is used at random: people type, say, switch, fork, interrupt,
-//! answer, and now and then the program dies or is left and comes back. Every few seconds everybody is let come to rest,
+//! answer, and now and then the program dies or is left and comes back. Every few seconds all agents come to rest,
 //! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::support::internals::{Body, Message, Probe, Reply};
 
 /// How long a life lasts, unless the whole soak is short.
 const LIFE: Duration = Duration::from_secs(20);
-/// How long everybody may take to come to rest.
+/// How long all agents may take to come to rest.
 const REST: Duration = Duration::from_secs(30);
 /// More agents are not forked in one life.
 const AGENTS: usize = 40;
@@ -53,7 +53,7 @@ pub fn run(minutes: f64, seed: u64) -> bool {
         Life::begin(&provider.url, chance).live(LIFE.min(total / 4), &mut seen);
         seen.lives += 1;
         let now = Level::now();
-        println!("{:>6.0} s  {}  {now}", start.elapsed().as_secs_f64(), seen.words());
+        println!("{:>6.0} s  {}  {now}", start.elapsed().as_secs_f64(), seen.summary());
         latest.push(now.pss);
         match &level {
             Some(level) => seen.violations.extend(now.rise_over(level, &latest)),
@@ -65,7 +65,7 @@ pub fn run(minutes: f64, seed: u64) -> bool {
 }
 
 impl Seen {
-    fn words(&self) -> String {
+    fn summary(&self) -> String {
         format!(
             "life {}: {} actions, {} turns, {} restarts, {} checks, {} messages checked, longest turn {:.1} ms (CPU {:.1}), \
              {} violations",
@@ -86,7 +86,7 @@ impl Seen {
             println!("VIOLATION {violation}");
         }
         let is_quick = self.longest.1 <= Duration::from_millis(20);
-        println!("soak: {}; longest turn {}", self.words(), if is_quick { "ok" } else { "NOT within 20 ms" });
+        println!("soak: {}; longest turn {}", self.summary(), if is_quick { "ok" } else { "NOT within 20 ms" });
         self.violations.is_empty()
     }
 }
@@ -126,7 +126,7 @@ struct Life {
     app: App,
     url: String,
     chance: Chance,
-    said: usize,
+    sent: usize,
 }
 
 impl Life {
@@ -134,7 +134,7 @@ impl Life {
         let directory = TempDir::new().expect("a directory");
         app::fill(directory.path(), 3, 0, "");
         std::fs::write(directory.path().join("note"), "a short file\n".repeat(20)).expect("a file");
-        Life { app: App::open(directory, Some(url), settings()), url: url.to_owned(), chance, said: 0 }
+        Life { app: App::open(directory, Some(url), settings()), url: url.to_owned(), chance, sent: 0 }
     }
 
     fn live(mut self, time: Duration, seen: &mut Seen) {
@@ -156,10 +156,10 @@ impl Life {
         seen.longest = (seen.longest.0.max(wall), seen.longest.1.max(cpu));
     }
 
-    /// Somebody does something, and the loop turns a little.
+    /// A random agent acts, and the loop turns a little.
     fn act(mut self, seen: &mut Seen) -> Life {
         seen.actions += 1;
-        let (agent_id, other) = (self.somebody(), self.somebody());
+        let (agent_id, other) = (self.random_agent(), self.random_agent());
         match self.chance.below(40) {
             0..=9 => self.say(agent_id),
             10 => self.ask(agent_id, Change::Fork { prompt: None, name: None, model: None }),
@@ -192,14 +192,14 @@ impl Life {
         self
     }
 
-    fn somebody(&mut self) -> AgentId {
+    fn random_agent(&mut self) -> AgentId {
         self.chance.of(&self.app.repl.roster().ids())
     }
 
     /// A text that no other is like.
     fn tagged(&mut self) -> String {
-        self.said += 1;
-        format!("say tag-{}", self.said)
+        self.sent += 1;
+        format!("say tag-{}", self.sent)
     }
 
     fn say(&mut self, agent_id: AgentId) {
@@ -302,9 +302,9 @@ impl Life {
             self.app.repl.leave().expect("the program can be left");
         }
         let before = self.lengths();
-        let Life { app, url, chance, said } = self;
+        let Life { app, url, chance, sent } = self;
         let app = App::open(app.close(), Some(&url), settings());
-        let life = Life { app, url, chance, said };
+        let life = Life { app, url, chance, sent };
         for ((agent_id, length), (again, now)) in before.iter().zip(life.lengths()) {
             if *agent_id != again || now < *length {
                 seen.violations.push(format!("after a restart {again} has {now} messages, {agent_id} had {length}"));
@@ -321,7 +321,7 @@ impl Life {
         self.app.repl.roster().ids().into_iter().map(|id| (id, log(id))).collect()
     }
 
-    /// Lets everybody come to rest and looks at everything.
+    /// Waits until all agents are idle and checks everything.
     fn check(&mut self, seen: &mut Seen) {
         seen.checks += 1;
         let start = Instant::now();
@@ -362,10 +362,10 @@ fn settings() -> Settings {
     }
 }
 
-/// The log of an agent that rests: every call answered in its place, every reply about what was said to this agent, in
+/// The log of an agent that rests: every call followed by its result, every reply about what was sent to this agent, in
 /// one piece from its beginning.
 fn what_is_wrong(log: &[Message]) -> Option<String> {
-    let mut said = BTreeSet::from(["untagged".to_owned()]);
+    let mut sent = BTreeSet::from(["untagged".to_owned()]);
     let mut open: Vec<&str> = Vec::new();
     for message in log {
         match &message.body {
@@ -377,8 +377,8 @@ fn what_is_wrong(log: &[Message]) -> Option<String> {
             Body::User(_) | Body::Assistant(_) if !open.is_empty() => {
                 return Some(format!("calls without an answer before message {}: {open:?}", message.id.0));
             }
-            Body::User(text) => drop(said.insert(tag_of(text))),
-            Body::Assistant(reply) => match mixed(reply, &said) {
+            Body::User(text) => drop(sent.insert(tag_of(text))),
+            Body::Assistant(reply) => match mixed(reply, &sent) {
                 Some(wrong) => return Some(format!("message {}: {wrong}", message.id.0)),
                 None => continue,
             },
@@ -388,10 +388,10 @@ fn what_is_wrong(log: &[Message]) -> Option<String> {
     (!open.is_empty()).then(|| format!("calls without an answer at the end: {open:?}"))
 }
 
-fn mixed(reply: &Reply, said: &BTreeSet<String>) -> Option<String> {
+fn mixed(reply: &Reply, sent: &BTreeSet<String>) -> Option<String> {
     let mut pieces = reply.text.split_terminator(' ').enumerate();
     let tag = reply.text.split(':').next().unwrap_or_default();
-    if !reply.text.is_empty() && !said.contains(tag) {
+    if !reply.text.is_empty() && !sent.contains(tag) {
         return Some(format!("a reply to {tag:?}, which was not sent here"));
     }
     let strange = pieces.find(|(number, piece)| *piece != format!("{tag}:{number}"));

@@ -50,13 +50,13 @@ impl Table {
 
 fn number(value: f64, unit: &str) -> String {
     let space = if unit.is_empty() { "" } else { " " };
-    let places = match value.abs() {
+    let decimals = match value.abs() {
         whole if whole.fract() == 0.0 => 0,
         large if large >= 100.0 => 0,
         middle if middle >= 10.0 => 1,
         _ => 3,
     };
-    format!("{value:.places$}{space}{unit}")
+    format!("{value:.decimals$}{space}{unit}")
 }
 
 /// The median, or another share of the sorted values: 0.5, 0.99.

@@ -1,4 +1,4 @@
-//! What leaves the house: files and the clipboard.
+//! `/export` to files and `/copy` to the clipboard.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -27,10 +27,10 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     app.enter("/export md out.md");
     let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
-    for words in
+    for expected in
         ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
     {
-        assert!(text.contains(words), "{words:?} is not in\n{text}");
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");
@@ -54,7 +54,7 @@ fn export_writes_json_with_every_kind() {
     assert_eq!(whole["messages"][0]["text"], "a question");
 }
 
-/// What was put into the clipboard last, as the terminal was told.
+/// The last text that was copied to the clipboard with an escape sequence.
 fn copied(app: &mut Harness) -> String {
     app.screen_text();
     let sent = String::from_utf8_lossy(&app.sent).into_owned();

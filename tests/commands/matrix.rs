@@ -17,8 +17,8 @@ const fn row(line: &'static str, happened: fn(&mut Harness) -> bool) -> Row {
     Row { line, happened }
 }
 
-fn shows(app: &mut Harness, words: &str) -> bool {
-    app.screen_text().contains(words)
+fn shows(app: &mut Harness, expected: &str) -> bool {
+    app.screen_text().contains(expected)
 }
 
 fn logged(app: &Harness, kind: &str) -> usize {
@@ -44,11 +44,11 @@ const ROWS: &[Row] = &[
     row("/model far/one", |app| app.agent(0).talk.endpoint.full_name() == "far/one"),
     row("/thinking high", |app| app.agent(0).talk.thinking == Thinking::High),
     row("/system be brief", |app| &*app.agent(0).talk.system == "be brief"),
-    row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued words")),
+    row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/copy", |app| shows(app, "copied ")),
     row("/export md out.md", |app| app.directory().join("out.md").exists()),
-    row("/send other a letter", |app| shows(app, "sent to other")),
+    row("/send other some text", |app| shows(app, "sent to other")),
     row("/check-mail", |app| shows(app, "1 message, 0 unread")),
     row("/read-mail 1", |app| shows(app, "message 1 from other")),
     row("/filter-mail --from other", |app| shows(app, "1 message, 0 unread")),
@@ -60,50 +60,50 @@ const ROWS: &[Row] = &[
 
 /// A state of the agent on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum Activity {
     Nothing,
-    WaitsForPlace,
+    WaitsForSlot,
     ProviderPauses,
     WaitsForKey,
     Streams,
     WaitsForRetry,
     Asks,
     RunsTool,
-    WaitsForLetters,
+    WaitsForMail,
     HasParkedFork,
     QueueWaits,
     StreamsBeforeQueue,
 }
 
-const STATES: [Doing; 12] = [
-    Doing::Nothing,
-    Doing::WaitsForPlace,
-    Doing::ProviderPauses,
-    Doing::WaitsForKey,
-    Doing::Streams,
-    Doing::WaitsForRetry,
-    Doing::Asks,
-    Doing::RunsTool,
-    Doing::WaitsForLetters,
-    Doing::HasParkedFork,
-    Doing::QueueWaits,
-    Doing::StreamsBeforeQueue,
+const STATES: [Activity; 12] = [
+    Activity::Nothing,
+    Activity::WaitsForSlot,
+    Activity::ProviderPauses,
+    Activity::WaitsForKey,
+    Activity::Streams,
+    Activity::WaitsForRetry,
+    Activity::Asks,
+    Activity::RunsTool,
+    Activity::WaitsForMail,
+    Activity::HasParkedFork,
+    Activity::QueueWaits,
+    Activity::StreamsBeforeQueue,
 ];
 
 const BASH: &str = "!tool bash {\"command\":\"sleep 60\"}";
 const STREAM: &str = "some words\n!hang";
 
-impl Doing {
+impl Activity {
     /// A text entered now, or a command that queues, has to wait.
     fn is_occupied(self) -> bool {
         self != Self::Nothing
     }
 
     fn has_tools(self) -> bool {
-        matches!(self, Self::Asks | Self::RunsTool | Self::WaitsForLetters | Self::HasParkedFork)
+        matches!(self, Self::Asks | Self::RunsTool | Self::WaitsForMail | Self::HasParkedFork)
     }
 
-    /// The agent `first`, with a reply, a mark and a letter that was read; and a child of it.
+    /// The agent `first`, with a reply, a mark and mail that was read; and a child of it.
     fn app(self) -> Harness {
         let far = ProviderEntry {
             name: "far".into(),
@@ -117,7 +117,7 @@ impl Doing {
         let mut app = Harness::new(Plan {
             size: Some((100, 60)),
             real_time: self == Self::RunsTool,
-            working_limit: usize::from(self == Self::WaitsForPlace),
+            working_limit: usize::from(self == Self::WaitsForSlot),
             providers: vec![far, slow],
             ..Plan::default()
         });
@@ -136,7 +136,7 @@ impl Doing {
     fn reach(self, app: &mut Harness) {
         match self {
             Self::Nothing => {}
-            Self::WaitsForPlace => {
+            Self::WaitsForSlot => {
                 app.say(1, "!hang");
                 app.turn();
                 app.say(0, "in line");
@@ -156,9 +156,9 @@ impl Doing {
             }
             Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => {
                 app.say(0, STREAM);
-                app.turn_until("the words", |app| !app.agent(0).partial_text().is_empty());
+                app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
                 if self != Self::Streams {
-                    app.say(0, "queued words\n!hang");
+                    app.say(0, "queued text\n!hang");
                 }
                 if self == Self::QueueWaits {
                     app.ask(0, Change::Interrupt);
@@ -181,7 +181,7 @@ impl Doing {
                 app.answer(0, true);
                 assert!(app.agent(0).has_live_tool());
             }
-            Self::WaitsForLetters => {
+            Self::WaitsForMail => {
                 app.say(0, "!tool wait {}");
                 app.turn_until("the wait", |app| app.state(0) == State::ExecutingTool);
                 app.turn();
@@ -192,13 +192,13 @@ impl Doing {
 }
 
 /// Types the line, and looks whether what came of it is what the table says.
-fn look(doing: Doing, spec: &CommandSpec, row: &Row) {
-    let mut app = doing.app();
+fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
+    let mut app = activity.app();
     let queued = app.agent(0).queue.len();
     assert_eq!(app.enter(row.line), Turn::Continue);
-    let what = format!("{} while the agent {doing:?}", row.line);
+    let what = format!("{} while the agent {activity:?}", row.line);
     match spec.busy {
-        WhenBusy::Queues if doing.is_occupied() => {
+        WhenBusy::Queues if activity.is_occupied() => {
             let last = app.agent(0).queue.back().cloned().unwrap_or_else(|| panic!("{what}: nothing is queued"));
             assert_eq!((last.text.as_str(), last.is_command), (row.line, true), "{what}");
             let stored = app.repl.store().queued(app.id(0)).expect("a queue");
@@ -206,11 +206,11 @@ fn look(doing: Doing, spec: &CommandSpec, row: &Row) {
             assert!(shows(&mut app, &format!("{} waits its turn: queued as ", row.line)), "{}", app.screen_text());
             assert_eq!((logged(&app, "mark"), logged(&app, "rewind")), (1, 0), "{what}");
         }
-        WhenBusy::Parks if doing == Doing::HasParkedFork => {
+        WhenBusy::Parks if activity == Activity::HasParkedFork => {
             assert!(shows(&mut app, "already in progress"), "{what}\n{}", app.screen_text());
             assert_eq!(app.agent(0).view.draft.text(), row.line, "{what}");
         }
-        WhenBusy::Parks if doing.has_tools() => {
+        WhenBusy::Parks if activity.has_tools() => {
             assert!(shows(&mut app, "waits until the tools are done"), "{what}\n{}", app.screen_text());
             assert_eq!((app.repl.roster().len(), app.agent(0).queue.len()), (2, queued), "{what}");
         }
@@ -221,10 +221,10 @@ fn look(doing: Doing, spec: &CommandSpec, row: &Row) {
     }
 }
 
-fn look_at_all(doing: Doing) {
+fn look_at_all(activity: Activity) {
     for row in ROWS {
         let name = row.line[1..].split(' ').next().unwrap_or_default();
-        look(doing, find(name).expect("a command"), row);
+        look(activity, find(name).expect("a command"), row);
     }
 }
 
@@ -240,50 +240,50 @@ fn every_command_has_a_row_in_this_matrix() {
 
 #[test]
 fn an_idle_agent_runs_all_commands_at_once() {
-    look_at_all(Doing::Nothing);
+    look_at_all(Activity::Nothing);
 }
 
 #[test]
 fn commands_that_change_the_context_are_queued_during_a_request_and_others_run_at_once() {
-    for doing in [Doing::WaitsForPlace, Doing::Streams, Doing::WaitsForRetry] {
-        look_at_all(doing);
+    for activity in [Activity::WaitsForSlot, Activity::Streams, Activity::WaitsForRetry] {
+        look_at_all(activity);
     }
 }
 
 #[test]
 fn commands_are_queued_likewise_while_waiting_for_a_provider_or_a_key() {
-    for doing in [Doing::ProviderPauses, Doing::WaitsForKey] {
-        look_at_all(doing);
+    for activity in [Activity::ProviderPauses, Activity::WaitsForKey] {
+        look_at_all(activity);
     }
 }
 
 #[test]
 fn a_fork_waits_for_tools_and_context_changes_for_the_turn() {
-    for doing in [Doing::Asks, Doing::RunsTool, Doing::WaitsForLetters, Doing::HasParkedFork] {
-        look_at_all(doing);
+    for activity in [Activity::Asks, Activity::RunsTool, Activity::WaitsForMail, Activity::HasParkedFork] {
+        look_at_all(activity);
     }
 }
 
 #[test]
 fn commands_that_change_the_context_are_queued_behind_others() {
-    for doing in [Doing::QueueWaits, Doing::StreamsBeforeQueue] {
-        look_at_all(doing);
+    for activity in [Activity::QueueWaits, Activity::StreamsBeforeQueue] {
+        look_at_all(activity);
     }
 }
 
 #[test]
 fn exit_waits_for_nothing_in_any_state() {
-    for doing in STATES {
-        let mut app = doing.app();
-        assert_eq!(app.enter("/exit"), Turn::Exit, "{doing:?}");
+    for activity in STATES {
+        let mut app = activity.app();
+        assert_eq!(app.enter("/exit"), Turn::Exit, "{activity:?}");
     }
 }
 
 #[test]
 fn escape_waits_for_nothing_in_any_state() {
-    for doing in STATES {
-        let mut app = doing.app();
+    for activity in STATES {
+        let mut app = activity.app();
         app.escape();
-        app.turn_until(&format!("idle after {doing:?}"), |app| app.state(0) == State::Idle);
+        app.turn_until(&format!("idle after {activity:?}"), |app| app.state(0) == State::Idle);
     }
 }

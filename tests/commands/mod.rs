@@ -9,7 +9,7 @@ mod steer;
 use crate::support::harness::Harness;
 use crate::support::internals::{Body, Probe};
 
-/// What the person has said and marked, in the order of the log.
+/// The user's messages and marks, in the order of the log.
 fn done(app: &Harness, n: usize) -> Vec<String> {
     let line = |body| match body {
         Body::User(text) => Some(text),

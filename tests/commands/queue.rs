@@ -16,7 +16,7 @@ use crate::support::scene::assert_shows;
 fn streaming() -> Harness {
     let mut app = Harness::new(Plan::default());
     app.enter("first\n!hang");
-    app.turn_until("the words", |app| !app.agent(0).partial_text().is_empty());
+    app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
     app
 }
 
@@ -56,8 +56,8 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
     assert_eq!(done(&app, 0), ["first\n!hang", "behind it"]);
 }
 
-/// What the model of agent 0 would be told now, and what after a restart: messages with their ids.
-fn told_and_stored(app: &Harness) -> (String, String) {
+/// What would be sent to the model of agent 0 now, and what after a restart: messages with their ids.
+fn histories(app: &Harness) -> (String, String) {
     let stored = History::from_messages(app.repl.store().replay(app.id(0)).expect("a history").0);
     let known = app.agent(0).talk.history.as_ref().expect("it has spoken");
     (format!("{:?}", known.conversation()), format!("{:?}", stored.conversation()))
@@ -72,16 +72,16 @@ fn a_queued_command_that_cannot_be_committed_has_no_effect() {
         app.ask(0, Change::Enqueue(line.into()));
         app.escape();
         let seen = |app: &Harness| (app.log(0), app.repl.roster().len(), app.agent(0).summaries());
-        let (before, converse) = (seen(&app), told_and_stored(&app).0);
+        let (before, converse) = (seen(&app), histories(&app).0);
         app.is_disk_full.store(true, Ordering::Relaxed);
         app.ask(0, Change::Resume);
-        assert_eq!((seen(&app), told_and_stored(&app)), (before, (converse.clone(), converse)), "{line}");
+        assert_eq!((seen(&app), histories(&app)), (before, (converse.clone(), converse)), "{line}");
         assert_eq!(waiting(&app, 0), [line]);
         assert_shows(&mut app, &format!("the queue waits at {line}"));
 
         app.is_disk_full.store(false, Ordering::Relaxed);
         app.ask(0, Change::Resume);
-        let (converse, stored) = told_and_stored(&app);
+        let (converse, stored) = histories(&app);
         assert_eq!((converse, waiting(&app, 0)), (stored, Vec::new()), "{line}");
     }
 }
@@ -128,9 +128,10 @@ fn the_queue_can_be_listed_edited_and_reordered_across_a_restart() {
     app.type_bytes(b"\x15");
     let mut app = app.crash_and_restart();
     assert_eq!(waiting(&app, 0), ["/mark four", "two", "five"]);
-    for (line, words) in [("/queue edit 4", "no entry \"4\" in a queue of 3 entries"), ("/queue drop 0", "no entry")] {
+    for (line, expected) in [("/queue edit 4", "no entry \"4\" in a queue of 3 entries"), ("/queue drop 0", "no entry")]
+    {
         app.enter(&format!("\x15{line}"));
-        assert_shows(&mut app, words);
+        assert_shows(&mut app, expected);
     }
     app.enter("\x15/queue clear");
     assert_shows(&mut app, "3 entries deleted");
@@ -244,7 +245,7 @@ fn text(n: usize) -> String {
 
 fn a_step(app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harness {
     let mut app = app;
-    let place = random.below(twin.queue.len().max(1));
+    let index = random.below(twin.queue.len().max(1));
     let has_queue = !twin.queue.is_empty();
     match random.below(14) {
         0..=3 => {
@@ -278,20 +279,20 @@ fn a_step(app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harne
             app = app.crash_and_restart();
         }
         11 if has_queue => {
-            let line = twin.queue.remove(place);
+            let line = twin.queue.remove(index);
             twin.enter(line);
-            app.enter(&format!("/queue edit {}", place + 1));
+            app.enter(&format!("/queue edit {}", index + 1));
             app.enter("");
         }
         12 if has_queue => {
-            twin.queue.remove(place);
-            app.enter(&format!("/queue drop {}", place + 1));
+            twin.queue.remove(index);
+            app.enter(&format!("/queue drop {}", index + 1));
         }
         13 if has_queue => {
-            let (verb, to) = if n.is_multiple_of(2) { ("up", place.saturating_sub(1)) } else { ("first", 0) };
-            let line = twin.queue.remove(place);
+            let (verb, to) = if n.is_multiple_of(2) { ("up", index.saturating_sub(1)) } else { ("first", 0) };
+            let line = twin.queue.remove(index);
             twin.queue.insert(to, line);
-            app.enter(&format!("/queue {verb} {}", place + 1));
+            app.enter(&format!("/queue {verb} {}", index + 1));
         }
         _ => {}
     }

@@ -176,8 +176,8 @@ fn the_list_of_models_marks_the_current_one() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("/model");
-    for words in ["> openai/test", "  second/small", "  second/large", "  echo/echo", "second/NAME for any other"] {
-        assert_shows(&mut app, words);
+    for expected in ["> openai/test", "  second/small", "  second/large", "  echo/echo", "second/NAME for any other"] {
+        assert_shows(&mut app, expected);
     }
     assert!(!app.screen_text().contains(KEY));
     app.enter("/model second/unheard-of");
@@ -228,12 +228,12 @@ fn usage_is_known_after_a_restart_for_one_and_all_agents() {
 }
 
 #[test]
-fn errors_for_long_conversations_and_wrong_keys_say_what_to_do() {
+fn errors_for_long_conversations_and_wrong_keys_name_the_remedy() {
     let (first, second) = (Peer::start(), Peer::start());
     let mut app = app(&first, &second);
     app.enter("a question");
-    let words = "This model's maximum context length is 10 tokens.";
-    app.accept(&first).error(400, "context_length_exceeded", words);
+    let body = "This model's maximum context length is 10 tokens.";
+    app.accept(&first).error(400, "context_length_exceeded", body);
     app.turn_until_idle();
     let error = app.last_error(0);
     assert!(

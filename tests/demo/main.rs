@@ -19,19 +19,19 @@ const LOOK: Duration = Duration::from_millis(1400);
 fn main() {
     support::flood::serve_if_asked();
     support::pty::become_the_program_if_asked();
-    let mut words = std::env::args().skip(1);
-    let pictures = words.find(|word| word == "--pictures").and_then(|_| words.next());
-    let pictures = pictures.map(|path| std::path::absolute(path).expect("a place for pictures"));
+    let mut args = std::env::args().skip(1);
+    let pictures = args.find(|word| word == "--pictures").and_then(|_| args.next());
+    let pictures = pictures.map(|path| std::path::absolute(path).expect("a path"));
     let app = tempfile::Builder::new().prefix("tour").rand_bytes(0).tempdir().expect("no other tour is played");
-    std::env::set_current_dir(app.path()).expect("the tour has a place of its own");
+    std::env::set_current_dir(app.path()).expect("the tour has its own directory");
     Tour { pty: start(&[]), shown: 0, pictures, is_watched: std::io::stdout().is_terminal() }.play();
 }
 
-/// The program with these words, in a terminal of its own. All of them have one home and one data directory.
-fn start(words: &[&str]) -> Pty {
-    let home = std::env::current_dir().expect("the tour has a place of its own");
+/// Starts the program with these arguments in a new terminal. All share one home and one data directory.
+fn start(args: &[&str]) -> Pty {
+    let home = std::env::current_dir().expect("the tour has its own directory");
     let (home, data) = (home.to_str().expect("a path that is text"), home.join("data"));
-    let arguments = [&["--data-dir", data.to_str().expect("a path that is text")], words].concat();
+    let arguments = [&["--data-dir", data.to_str().expect("a path that is text")], args].concat();
     Pty::spawn(env!("CARGO_BIN_EXE_polylogue"), &arguments, &[("HOME", home), ("LANG", "C.UTF-8")], SIZE)
 }
 
@@ -43,7 +43,7 @@ struct Tour {
     is_watched: bool,
 }
 
-/// A tour that is lost leaves no server behind. Where there is none, that is said to nobody.
+/// Stops a server that a failed tour left behind; without one, `stop` fails quietly.
 impl Drop for Tour {
     fn drop(&mut self) {
         start(&["stop"]).wait_exit();
@@ -68,12 +68,12 @@ impl Tour {
         self.pause(LOOK);
         self.line("/switch 0");
         self.line("/fork --name builder");
-        self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe house stands.");
+        self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe build passes.");
         self.until("may this run");
         self.pause(LOOK);
         self.picture("approval");
         self.keys("y");
-        self.until("The house stands");
+        self.until("The build passes");
         self.pause(LOOK);
         self.line("/switch 0");
         self.line("Meanwhile the first agent is still here to talk to.");
@@ -106,14 +106,14 @@ impl Tour {
         self.open(&["serve", "--background"]);
         self.see_it_end();
         self.open(&["attach", "builder"]);
-        self.until("The house stands");
-        self.line("!slow 60\n!repeat 60\nThe builder goes on, whoever looks. ");
+        self.until("The build passes");
+        self.line("!slow 60\n!repeat 60\nThe builder keeps running detached. ");
         self.pause(LOOK);
         self.line("/detach");
         self.see_it_end();
         let _other = start(&["attach", "scout", "--read-only"]);
         self.open(&["attach", "builder"]);
-        self.until("whoever looks");
+        self.until("keeps running detached");
         self.line("/sessions");
         self.pause(LOOK);
         self.picture("attached");
@@ -123,9 +123,9 @@ impl Tour {
         self.see_it_end();
     }
 
-    /// Sits down at a terminal of its own.
-    fn open(&mut self, words: &[&str]) {
-        (self.pty, self.shown) = (start(words), 0);
+    /// Starts the program in a new terminal.
+    fn open(&mut self, args: &[&str]) {
+        (self.pty, self.shown) = (start(args), 0);
     }
 
     fn see_it_end(&mut self) {
@@ -178,7 +178,7 @@ impl Tour {
     fn picture(&mut self, name: &str) {
         let Some(directory) = &self.pictures else { return };
         let svg = picture::draw(self.pty.screen());
-        std::fs::create_dir_all(directory).expect("the place for pictures can be made");
+        std::fs::create_dir_all(directory).expect("a directory for pictures can be made");
         std::fs::write(directory.join(format!("{name}.svg")), svg).expect("a picture can be written");
     }
 }

@@ -14,13 +14,13 @@ use crate::support::internals::{Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
 
 /// What git answers in this directory; it must not fail.
-fn git(directory: &Path, words: &[&str]) -> String {
+fn git(directory: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "protocol.file.allow=always"];
     let mut command = Command::new("git");
-    command.args(identity).args(words).current_dir(directory);
+    command.args(identity).args(args).current_dir(directory);
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     let output = command.output().expect("git runs");
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -32,7 +32,7 @@ fn is_there() -> bool {
     is_there
 }
 
-/// A house with a repository `repo` that has one commit with `src/f`.
+/// An app with a repository `repo` that has one commit with `src/f`.
 fn app() -> Option<Harness> {
     is_there().then(|| {
         let app = echo();
@@ -53,7 +53,7 @@ fn branches(app: &Harness) -> String {
     git(&app.directory().join("repo"), &["branch", "--list", "polylogue/*"])
 }
 
-/// The worktrees of the house that are on the disk.
+/// The worktrees that are on the disk.
 fn worktrees(app: &Harness) -> Vec<PathBuf> {
     let listed = fs::read_dir(app.directory().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()
@@ -69,10 +69,10 @@ fn in_worktree(app: &mut Harness) -> PathBuf {
     app.agent(child).talk.environment.working_directory.clone()
 }
 
-fn kill_and_wait(app: &mut Harness, n: usize, words: &str) {
+fn kill_and_wait(app: &mut Harness, n: usize, expected: &str) {
     let agent_id = app.id(n);
     app.ask(0, Change::Kill { agent_id, cascade: false });
-    app.turn_until(words, |app| app.screen_text().replace("\n  ", " ").contains(words));
+    app.turn_until(expected, |app| app.screen_text().replace("\n  ", " ").contains(expected));
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn a_failed_worktree_is_reported_and_leaves_nothing() {
     make_repository(&top.join("outer"));
     git(&top.join("outer"), &["submodule", "--quiet", "add", "../repo", "inner"]);
     fs::create_dir(top.join("plain")).unwrap();
-    for (place, words) in [
+    for (directory, expected) in [
         ("plain", "is not in a git repository"),
         ("empty", "has no commits"),
         ("bare", "is in a bare repository"),
         ("outer/inner", "is in a submodule of"),
     ] {
-        app.enter(&format!("/env worktree@{place}"));
-        app.turn_until(words, |app| app.screen_text().replace("\n  ", " ").contains(words));
+        app.enter(&format!("/env worktree@{directory}"));
+        app.turn_until(expected, |app| app.screen_text().replace("\n  ", " ").contains(expected));
     }
     assert_eq!((app.repl.roster().len(), worktrees(&app).len()), (1, 0));
 }
@@ -226,10 +226,10 @@ fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
 fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let Some(mut app) = app() else { return };
     let known = in_worktree(&mut app);
-    let (repo, place) = (app.directory().join("repo"), app.directory().join("worktrees"));
+    let (repo, directory) = (app.directory().join("repo"), app.directory().join("worktrees"));
     let [clean, changed, committed] = [(); 3].map(|()| {
         let id = AgentId::random();
-        let root = place.join(id.to_string());
+        let root = directory.join(id.to_string());
         let branch = format!("polylogue/{}", id.short());
         git(&repo, &["worktree", "add", "-q", "-b", &branch, root.to_str().unwrap(), "HEAD"]);
         root
@@ -238,15 +238,16 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     fs::write(committed.join("new"), "work").unwrap();
     git(&committed, &["add", "."]);
     git(&committed, &["commit", "-q", "-m", "second"]);
-    fs::create_dir(place.join("of-somebody-else")).unwrap();
+    fs::create_dir(directory.join("not-a-worktree")).unwrap();
 
     let mut app = app.crash_and_restart();
     app.turn_until("git has nothing more to do", |app| app.timeout().why == WakeReason::Nothing);
     let screen = app.screen_text().replace("\n  ", " ");
-    for words in ["which had no changes", "it has uncommitted changes", "it has commits that are on no other branch"] {
-        assert!(screen.contains(words), "{words}\n{screen}");
+    for expected in ["which had no changes", "it has uncommitted changes", "it has commits that are on no other branch"]
+    {
+        assert!(screen.contains(expected), "{expected}\n{screen}");
     }
-    assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|place| place.exists()));
+    assert!(!clean.exists() && [&changed, &committed, &known].iter().all(|directory| directory.exists()));
     assert_eq!((worktrees(&app).len(), branches(&app).lines().count()), (4, 3));
 }
 

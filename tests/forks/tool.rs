@@ -42,9 +42,9 @@ fn a_fork_call_beside_other_calls_starts_the_child_at_once_with_no_open_call() {
     app.answer(0, true);
     let results = results_then(&mut app, &peer, 0, "all done");
     assert!(results[0].contains("its content") && results[2].contains("done"), "{results:?}");
-    let told_of = serde_json::from_str::<serde_json::Value>(&results[1]).expect("JSON");
+    let forked = serde_json::from_str::<serde_json::Value>(&results[1]).expect("JSON");
     let scout = app.id(app.n("scout")).to_string();
-    assert_eq!((told_of["id"].as_str(), told_of["name"].as_str()), (Some(scout.as_str()), Some("scout")));
+    assert_eq!((forked["id"].as_str(), forked["name"].as_str()), (Some(scout.as_str()), Some("scout")));
 }
 
 /// Three children of one reply, and the parent's own next request.
@@ -121,8 +121,8 @@ fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
     let listed: Vec<(&str, &str)> = wanted.iter().map(|(arguments, _)| ("fork", arguments.as_str())).collect();
     calls(&mut app, &peer, 0, &listed);
     let results = results_then(&mut app, &peer, 0, "a pity");
-    for (converse, (arguments, words)) in results.iter().zip(&wanted) {
-        assert!(converse.contains(words), "{arguments}: {converse}");
+    for (converse, (arguments, expected)) in results.iter().zip(&wanted) {
+        assert!(converse.contains(expected), "{arguments}: {converse}");
     }
     assert_eq!((results.len(), app.repl.roster().len()), (wanted.len(), 2));
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
@@ -149,7 +149,7 @@ fn children_of_the_fork_tool_wait_for_a_slot_like_other_agents() {
         let one = app.accept(&peer);
         assert_eq!(texts_in(&one.request().body)[0], task);
         turn_a_while(&mut app);
-        assert!(peer.try_accept().is_none(), "one place, one request");
+        assert!(peer.try_accept().is_none(), "one slot, one request");
         one.stream().text("done").finish("stop").done();
     }
     app.turn_until_idle();

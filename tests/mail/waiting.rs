@@ -135,7 +135,7 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
 }
 
 #[test]
-fn a_wait_of_no_time_says_what_there_is() {
+fn a_wait_of_zero_seconds_returns_what_is_there() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"timeout\":0}");
@@ -197,7 +197,7 @@ fn a_wait_for_several_ends_with_the_last_and_a_name_twice_is_a_name_once() {
     assert_waits(&mut app, 0);
     app.ask(2, Change::Interrupt);
     assert_over(&mut app, 0, "1 unread message.\nann: waiting for the model\nbob: idle");
-    assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is told of once");
+    assert_eq!(answer(&app, 0).expect("an answer").lines().count(), 3, "each is reported once");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_wait_that_is_cut_by_a_crash_is_answered_and_its_mail_is_there() {
     let mut app = family();
     wait(&mut app, 0, "{}");
     let app = app.crash_and_restart();
-    assert!(answer(&app, 0).is_some_and(|words| words.contains("the process ended")));
+    assert!(answer(&app, 0).is_some_and(|text| text.contains("the process ended")));
     let mut app = app;
     send(&mut app, "ann", 0, "late");
     turn_a_while(&mut app);

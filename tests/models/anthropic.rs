@@ -25,15 +25,15 @@ fn app_with_thinking(peer: &Peer, model: &str, thinking: &str) -> Harness {
 }
 
 /// The content of a message without the marks of the cache.
-fn content(request: &Value, place: usize) -> Value {
-    let mut content = request["messages"][place]["content"].clone();
+fn content(request: &Value, index: usize) -> Value {
+    let mut content = request["messages"][index]["content"].clone();
     for block in content.as_array_mut().expect("a list of blocks") {
         block.as_object_mut().expect("a block").remove("cache_control");
     }
     content
 }
 
-/// The next request, which is answered with a few words and ends the turn.
+/// The next request, which is answered with a short text that ends the turn.
 fn last_request(app: &mut Harness, peer: &Peer) -> Value {
     let exchange = app.accept(peer);
     Message::begin(&exchange).text("that was it").end("end_turn");
@@ -114,7 +114,7 @@ fn an_interrupt_in_text_or_thinking_or_arguments_leaves_a_conversation_that_goes
             let mut app = app_with_thinking(&peer, model, thinking);
             let exchange = asked(&mut app, &peer);
             cut(&Message::begin(&exchange));
-            app.turn_until("what was said is shown", |app| app.screen_text().contains(seen));
+            app.turn_until("the text is shown", |app| app.screen_text().contains(seen));
             app.escape();
             app.turn_until_idle();
             let request = goes_on(&mut app, &peer);

@@ -27,7 +27,7 @@ const KINDS: [Kind; 4] = [Kind::OpenAi, Kind::Anthropic, Kind::Responses, Kind::
 #[derive(Debug, Clone, Copy)]
 enum Piece<'a> {
     Thinks,
-    Says(&'a str),
+    Text(&'a str),
     BeginsCall,
     Fails,
     Calls(&'a str),
@@ -98,7 +98,7 @@ fn play_openai(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     exchange.stream();
     match piece {
         Piece::Thinks => exchange.thinking("a thought"),
-        Piece::Says(text) => exchange.thinking("a thought").text(text),
+        Piece::Text(text) => exchange.thinking("a thought").text(text),
         Piece::BeginsCall => exchange.thinking("a thought").text("I look.").tool_call(0, &id, "bash", "{\"comm"),
         Piece::Fails => {
             exchange.text("so far").event(&json!({"error": {"message": "Boom.", "type": "server_error"}})).end()
@@ -116,7 +116,7 @@ fn play_anthropic(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     let think = || message.thinking("a thought", "basalt-signature");
     match piece {
         Piece::Thinks => _ = message.open_thinking("a thought"),
-        Piece::Says(text) => _ = think().open_text(text),
+        Piece::Text(text) => _ = think().open_text(text),
         Piece::BeginsCall => _ = think().text("I look.").open_call(&id, "bash", "{\"comm"),
         Piece::Fails => think().open_text("so far").fail("api_error", "Boom."),
         Piece::Calls(command) => think().text("I look.").call(&id, "bash", &bash(command)).end("tool_use"),
@@ -130,7 +130,7 @@ fn play_responses(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     thought["encrypted_content"] = "granite-signature".into();
     match piece {
         Piece::Thinks => _ = script.open_reasoning("a thought"),
-        Piece::Says(text) => _ = script.reasoning(&thought).open_text(text),
+        Piece::Text(text) => _ = script.reasoning(&thought).open_text(text),
         Piece::BeginsCall => _ = script.reasoning(&thought).text("I look.").open_call(&call, "bash", "{\"comm"),
         Piece::Fails => script.reasoning(&thought).open_text("so far").fail("server_error", "Boom."),
         Piece::Calls(command) => {
@@ -152,7 +152,7 @@ fn play_google(exchange: &Exchange, id: usize, piece: Piece<'_>) {
     exchange.stream();
     match piece {
         Piece::Thinks => exchange.event(&parts(json!([thought]))),
-        Piece::Says(text) => exchange.event(&parts(json!([thought, {"text": text}]))),
+        Piece::Text(text) => exchange.event(&parts(json!([thought, {"text": text}]))),
         Piece::BeginsCall => exchange.event(&parts(json!([thought, {"text": "I look."}, call("true")]))),
         Piece::Fails => {
             let error = json!({"error": {"code": 500, "message": "Boom.", "status": "INTERNAL"}});
@@ -196,7 +196,7 @@ impl Scene {
         self.kind = kind;
     }
 
-    /// The next request, which reaches who answers now and nobody else. The peer has looked whether it is valid.
+    /// The next request, which reaches only the current provider. The peer has looked whether it is valid.
     fn accept(&mut self) -> Exchange {
         self.requests += 1;
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of the four");
@@ -217,8 +217,8 @@ impl Scene {
         self.answer(piece)
     }
 
-    fn see(&mut self, words: &str) {
-        self.app.turn_until(words, |app| app.screen_text().contains(words));
+    fn see(&mut self, text: &str) {
+        self.app.turn_until(text, |app| app.screen_text().contains(text));
     }
 
     fn allow(&mut self) {
@@ -239,7 +239,7 @@ impl Scene {
         self.app.turn_until_idle();
     }
 
-    /// What is said next is told in a valid request and answered; the request.
+    /// Sends the next message, checks that the request is valid and answers it; returns the request.
     fn goes_on(&mut self) -> String {
         let focus = self.app.focus();
         let exchange = self.ask("\x15and now?", Piece::Ends("all is well"));
@@ -269,7 +269,7 @@ const EVENTS: &[Event] = &[
     Event {
         name: "an interrupt in the text",
         happen: |scene| {
-            scene.ask("go", Piece::Says("I was ab"));
+            scene.ask("go", Piece::Text("I was ab"));
             scene.see("I was ab");
             scene.interrupt();
         },
@@ -332,7 +332,7 @@ const EVENTS: &[Event] = &[
         name: "a crash in the text",
         happen: |scene| {
             scene.round("the first", "echo result-$((20+3))", "done");
-            scene.ask("go", Piece::Says("I was ab"));
+            scene.ask("go", Piece::Text("I was ab"));
             scene.see("I was ab");
             crash(scene);
         },
@@ -432,9 +432,9 @@ const EVENTS: &[Event] = &[
         untold: &[],
     },
     Event {
-        name: "what was queued before an interrupt and said behind it",
+        name: "what was queued before an interrupt and sent after it",
         happen: |scene| {
-            scene.ask("the first", Piece::Says("I was ab"));
+            scene.ask("the first", Piece::Text("I was ab"));
             scene.see("I was ab");
             scene.app.enter("queued");
             scene.interrupt();
@@ -449,7 +449,7 @@ const EVENTS: &[Event] = &[
         name: "a fork while the parent's reply streams",
         happen: |scene| {
             scene.round("the first", "echo result-$((20+3))", "done");
-            scene.ask("the second", Piece::Says("I was ab"));
+            scene.ask("the second", Piece::Text("I was ab"));
             scene.see("I was ab");
             scene.app.enter("/fork --name kid");
         },
@@ -468,7 +468,7 @@ fn crash(scene: &mut Scene) {
     scene.app = app.crash_and_restart();
 }
 
-/// `first`, a reply with a call, its result, `done`: four messages, of which the child is told this cut.
+/// `first`, a reply with a call, its result, `done`: four messages, of which the child gets this cut.
 fn slice(scene: &mut Scene, spec: &str) {
     scene.round("the first", "echo result-$((20+3))", "done");
     scene.app.enter(&format!("/slice {spec}"));
@@ -482,18 +482,18 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
             let mut scene = Scene::new(kind, "high");
             (event.happen)(&mut scene);
             let converse = scene.goes_on();
-            for words in event.converse {
+            for expected in event.converse {
                 assert!(
-                    converse.contains(words),
-                    "{} after {}: {words:?} is not told\n{converse}",
+                    converse.contains(expected),
+                    "{} after {}: {expected:?} is not in the request\n{converse}",
                     kind.name(),
                     event.name
                 );
             }
-            for words in event.untold {
+            for expected in event.untold {
                 assert!(
-                    !converse.contains(words),
-                    "{} after {}: {words:?} is told\n{converse}",
+                    !converse.contains(expected),
+                    "{} after {}: {expected:?} is in the request\n{converse}",
                     kind.name(),
                     event.name
                 );
@@ -544,7 +544,7 @@ fn an_unsupported_thinking_level_is_not_sent() {
         Kind::OpenAi | Kind::Responses => thinking != "2048",
         Kind::Google => !["2048", "off"].contains(&thinking),
     };
-    let said = ["reasoning", "budget", "thinkingLevel", "\"thinking\":"];
+    let markers = ["reasoning", "budget", "thinkingLevel", "\"thinking\":"];
     for thinking in ["2048", "off", "high"] {
         for first in KINDS.into_iter().filter(|first| takes(*first, thinking)) {
             for other in KINDS.into_iter().filter(|other| !takes(*other, thinking)) {
@@ -555,7 +555,7 @@ fn an_unsupported_thinking_level_is_not_sent() {
                 assert!(scene.app.screen_text().contains(&format!("does not take thinking {thinking}")));
                 let converse = scene.goes_on();
                 let converse = converse.replace("reasoning.encrypted_content", "");
-                for word in said {
+                for word in markers {
                     assert!(!converse.contains(word), "{thinking} {} -> {}: {converse}", first.name(), other.name());
                 }
             }

@@ -80,23 +80,23 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     let second = app.accept(&peer);
     let contents = contents(&second);
     assert_eq!(contents.len(), 3);
-    let said = &contents[1]["parts"];
-    assert_eq!(said[0], json!({"text": "Let me see."}));
-    assert_eq!(said[1]["thoughtSignature"], "c2lnbmVk");
-    assert_eq!(said[1]["functionCall"], json!({"id": "k1", "name": "read_file", "args": {"path": "notes"}}));
-    assert_eq!(said[2].get("thoughtSignature"), None);
+    let parts = &contents[1]["parts"];
+    assert_eq!(parts[0], json!({"text": "Let me see."}));
+    assert_eq!(parts[1]["thoughtSignature"], "c2lnbmVk");
+    assert_eq!(parts[1]["functionCall"], json!({"id": "k1", "name": "read_file", "args": {"path": "notes"}}));
+    assert_eq!(parts[2].get("thoughtSignature"), None);
     let answers = &contents[2]["parts"];
     assert!(
-        answers[0]["functionResponse"]["response"]["output"].as_str().is_some_and(|said| said.contains("buy milk"))
+        answers[0]["functionResponse"]["response"]["output"].as_str().is_some_and(|text| text.contains("buy milk"))
     );
-    assert!(answers[1]["functionResponse"]["response"]["output"].as_str().is_some_and(|said| said.contains("ran-23")));
+    assert!(answers[1]["functionResponse"]["response"]["output"].as_str().is_some_and(|text| text.contains("ran-23")));
     reply(&second, json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["Let me see.", "Milk."]);
     assert_eq!((app.agent(0).used.input, app.agent(0).used.output), (80, 24));
 
     let after = go_on(&mut app, &peer);
-    assert_eq!(after[..3], contents[..], "what was said stays as it was");
+    assert_eq!(after[..3], contents[..], "the earlier contents stay as they were");
     assert_eq!(after[3]["parts"], json!([{"text": "Milk."}, {"text": "", "thoughtSignature": "bGFzdA=="}]));
 }
 
@@ -180,7 +180,7 @@ fn after_an_error_in_the_middle_the_partial_reply_is_kept_and_the_next_request_i
 }
 
 #[test]
-fn an_exhausted_quota_is_waited_for_as_the_body_says() {
+fn an_exhausted_quota_is_waited_for_as_long_as_the_body_asks() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.enter("go");

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: reasoning goes back unchanged, in its place, to the model that made it and to no other; and
+//! OpenAI's Responses: reasoning goes back unchanged, at its position, to the model that made it and to no other; and
 //! whatever cuts a turn, the next request is valid. The peer looks at each request.
 
 use crate::support::harness::{Harness, Plan, endpoint};
@@ -19,7 +19,7 @@ fn app(peer: &Peer) -> Harness {
     app_with_model(peer, "gpt-5")
 }
 
-/// The agent is told something; the request that follows.
+/// Sends a message to the agent; returns the request that follows.
 fn asked(app: &mut Harness, peer: &Peer, text: &str) -> Exchange {
     app.enter(text);
     let exchange = app.accept(peer);
@@ -27,7 +27,7 @@ fn asked(app: &mut Harness, peer: &Peer, text: &str) -> Exchange {
     exchange
 }
 
-/// The agent can be talked to again; the kinds of the items that it was told.
+/// The agent answers again; returns the kinds of the items in the request.
 fn goes_on(app: &mut Harness, peer: &Peer) -> Vec<String> {
     assert_eq!(app.state(0), State::Idle);
     let exchange = asked(app, peer, "\x15and now?");

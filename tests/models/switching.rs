@@ -10,7 +10,7 @@ use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderReque
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity;
 
-/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a place in the
+/// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a position in the
 /// text, and the piece itself, in which `ROUND` stands for a number of its own.
 type Signed = &'static [(usize, &'static str)];
 
@@ -115,11 +115,11 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
     let (text, by) = ("I look.".to_owned(), endpoint(kind).full_name());
     let ids = [format!("{kind}-{round}-a"), format!("{kind}-{round}-b")];
     let call = |id: &String| ToolCall { id: id.clone(), name: "bash".into(), arguments: r#"{"command":"ls"}"#.into() };
-    let result = |(place, id): (usize, &String)| ToolResult {
+    let result = |(index, id): (usize, &String)| ToolResult {
         call_id: id.clone(),
         name: "bash".into(),
-        content: format!("result {place}"),
-        is_error: place == 1,
+        content: format!("result {index}"),
+        is_error: index == 1,
         duration: Duration::ZERO,
     };
     let reply = Reply { text, thinking: "hm".into(), is_partial: false, signatures, by };
@@ -128,11 +128,11 @@ fn round_by(kind: &str, round: usize) -> Vec<Body> {
     std::iter::once(Body::Assistant(reply)).chain(calls).chain(results).collect()
 }
 
-/// A turn in whose middle the model is changed, and the same one round later, with something said behind it.
+/// A turn in whose middle the model is changed, and the same one round later, with a message after it.
 fn conversations(first: &str) -> [Vec<Body>; 2] {
     let begun = [vec![Body::User("go".into())], round_by(first, 0), round_by(first, 1)].concat();
-    let said = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };
-    let over = [begun.clone(), vec![Body::Assistant(said), Body::User("and now?".into())]].concat();
+    let reply = Reply { text: "Done.".into(), by: endpoint(first).full_name(), ..Reply::default() };
+    let over = [begun.clone(), vec![Body::Assistant(reply), Body::User("and now?".into())]].concat();
     [begun, over]
 }
 
@@ -151,10 +151,7 @@ fn a_conversation_can_continue_with_any_other_model_without_data_of_the_first() 
                 let request = request(other, &log);
                 assert_valid(other, &request, &story);
                 let bytes = bytes_of(&request);
-                assert!(
-                    bytes.contains("result 0") && bytes.contains("I look."),
-                    "{story}: the words go along: {bytes}"
-                );
+                assert!(bytes.contains("result 0") && bytes.contains("I look."), "{story}: the text is kept: {bytes}");
                 assert!(bytes.contains(&format!("{}-key", model(other).mark)), "{story}: {bytes}");
                 assert!(!bytes.contains(model(first).mark), "{story}: {bytes}");
             }
@@ -180,7 +177,7 @@ fn back_at_the_first_model_its_signatures_are_sent_again() {
             }
             assert!(!back.contains(model(other).mark), "{story}: nothing of the other: {back}");
             let rounds = |bytes: &str| bytes.split("result 1").next().map(str::to_owned);
-            assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is told in the same bytes");
+            assert_eq!(rounds(&back), rounds(&alone), "{story}: the first round is sent as the same bytes");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Agents of several providers, of which each has its bad days, while a person does whatever can be done to them.
-//! However that went: everybody comes to rest, nothing wakes the loop any more, and the store has what memory has.
+//! However that went: all agents come to rest, nothing wakes the loop any more, and the store has what memory has.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ const COMMANDS: [&str; 11] = [
 const RESTLESS: usize = 400;
 
 /// The keys of the third are printed by a command, and those of the fourth are not to be had.
-fn plan(peers: &[Peer; 3], places: usize) -> Plan {
+fn plan(peers: &[Peer; 3], working_limit: usize) -> Plan {
     let entry = |name: &str, url: String, command: Option<&str>| ProviderEntry {
         name: name.into(),
         kind: "openai".into(),
@@ -54,7 +54,7 @@ fn plan(peers: &[Peer; 3], places: usize) -> Plan {
         entry("fourth", peers[2].url(), Some("sleep 0.05; exit 1")),
         ProviderEntry { name: "echo".into(), kind: "echo".into(), ..ProviderEntry::default() },
     ];
-    Plan { providers, working_limit: places, ..Plan::peer(&peers[0].url()) }
+    Plan { providers, working_limit: working_limit, ..Plan::peer(&peers[0].url()) }
 }
 
 /// One thing that a person, the machine or time does.
@@ -105,7 +105,7 @@ fn play(exchange: &Exchange, random: &mut Random) {
     }
 }
 
-/// From now on all servers answer and all is allowed: everybody comes to rest.
+/// From now on all servers answer and all is allowed: all agents come to rest.
 fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, random: &mut Random) {
     let (mut restless, start) = (0, Instant::now());
     for turn in 0.. {
@@ -120,7 +120,7 @@ fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, r
         restless = if timeout.after == Some(Duration::ZERO) { restless + 1 } else { 0 };
         assert!(restless < RESTLESS, "it turns without end: {timeout:?}\n{}", app.screen_text());
         // Commands take the machine's time, which says nothing about how many turns that is.
-        assert!(start.elapsed() < PATIENCE, "somebody waits for ever: {timeout:?}\n{}", app.screen_text());
+        assert!(start.elapsed() < PATIENCE, "an agent waits for ever: {timeout:?}\n{}", app.screen_text());
         app.turn_within(Duration::from_millis(1));
         if turn % 6 == 0 {
             app.clock.advance(Duration::from_secs(3));
@@ -128,7 +128,7 @@ fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, r
     }
 }
 
-/// What the store has to have of an agent, apart from what was said.
+/// What the store must have of an agent, apart from the messages.
 fn facts(app: &Harness, n: usize) -> String {
     let agent = app.agent(n);
     let talk = &agent.talk;

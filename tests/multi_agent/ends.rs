@@ -2,13 +2,13 @@
 
 use rustix::process::Signal;
 
-use super::{run, words};
+use super::{run, split};
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Program};
 
 #[test]
 fn exit_codes_are_those_of_the_documentation() {
-    for (line, code, told) in [
+    for (line, code, output) in [
         ("run hello", 0, "agent-3 answered"),
         ("run --retries 0 !fail 400 no such thing", 3, "none of 3 members answered"),
         ("run --retries 0 --count 1 !fail 401", 3, "agent-1 did not answer"),
@@ -17,7 +17,7 @@ fn exit_codes_are_those_of_the_documentation() {
     ] {
         let found = run(&Home::new(), line);
         assert_eq!(found.code, code, "{line}: {found:?}");
-        assert!(found.err.contains(told), "{line}: {found:?}");
+        assert!(found.err.contains(output), "{line}: {found:?}");
     }
 }
 
@@ -25,11 +25,11 @@ fn exit_codes_are_those_of_the_documentation() {
 fn a_failed_member_is_reported_and_the_others_make_the_answer() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&words("run hello --agents ann:echo,bob,eve:echo --retries 0"));
+    let program = home.start(&split("run hello --agents ann:echo,bob,eve:echo --retries 0"));
     peer.accept().error(400, "invalid_request", "not like this");
-    let told = program.ends();
-    assert_eq!((told.code, &*told.out), (0, "hello\n---\nhello\n"), "{told:?}");
-    assert!(told.err.contains("bob failed after") && told.err.contains("not like this"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, &*output.out), (0, "hello\n---\nhello\n"), "{output:?}");
+    assert!(output.err.contains("bob failed after") && output.err.contains("not like this"), "{output:?}");
 }
 
 #[test]
@@ -37,15 +37,15 @@ fn a_signal_stops_the_members_and_writes_a_partial_answer() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let peer = Peer::start();
         let home = Home::with_server(&peer.url());
-        let program = home.start(&words("run hello --agents ann:echo,bob,eve --strategy sequential"));
+        let program = home.start(&split("run hello --agents ann:echo,bob,eve --strategy sequential"));
         let exchange = peer.accept();
         exchange.stream().text("half of it");
         program.signal(signal);
         exchange.wait_for_close();
-        let told = program.ends();
-        assert_eq!((told.code, &*told.out), (code, "hello\n"), "{told:?}");
-        for words in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
-            assert!(told.err.contains(words), "{words}: {told:?}");
+        let output = program.ends();
+        assert_eq!((output.code, &*output.out), (code, "hello\n"), "{output:?}");
+        for split in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
+            assert!(output.err.contains(split), "{split}: {output:?}");
         }
     }
 }
@@ -54,14 +54,14 @@ fn a_signal_stops_the_members_and_writes_a_partial_answer() {
 fn a_signal_with_json_still_writes_the_result() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&words("run hello --count 2 --strategy parallel --json"));
+    let program = home.start(&split("run hello --count 2 --strategy parallel --json"));
     let (first, _held) = (peer.accept(), peer.accept());
     first.stream().text("one").finish("stop").done();
     program.next("agent_finished");
     program.signal(Signal::INT);
-    let told = program.ends();
-    assert_eq!(told.code, 130, "{told:?}");
-    let result = told.result();
+    let output = program.ends();
+    assert_eq!(output.code, 130, "{output:?}");
+    let result = output.result();
     assert_eq!(
         (&result["type"], &result["interrupted"], &result["answer"]),
         (&"task_failed".into(), &true.into(), &"one".into())
@@ -74,10 +74,10 @@ fn a_store_held_by_another_process_is_refused_with_what_to_do() {
     let home = Home::with_server(&peer.url());
     let other = home.start(&["-p", "hello"]);
     let exchange = peer.accept();
-    let told = run(&home, "run hello --model echo");
-    assert_eq!((told.code, &*told.out), (1, ""), "{told:?}");
-    for words in ["is held by another polylogue (process ", "--ephemeral", "--data-dir", "/team"] {
-        assert!(told.err.contains(words), "{words}: {told:?}");
+    let output = run(&home, "run hello --model echo");
+    assert_eq!((output.code, &*output.out), (1, ""), "{output:?}");
+    for split in ["is held by another polylogue (process ", "--ephemeral", "--data-dir", "/team"] {
+        assert!(output.err.contains(split), "{split}: {output:?}");
     }
     assert_eq!(run(&home, "run hello --model echo --ephemeral --count 1").out, "hello\n");
     exchange.stream().text("done").finish("stop").done();

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::{run, words};
+use super::{run, split};
 use crate::support::program::Home;
 
 #[test]
 fn invalid_arguments_are_refused_before_anything_runs() {
-    for (line, told) in [
+    for (line, output) in [
         ("run", "no task: "),
         ("run --task", "a value is required for '--task"),
         ("run --task a b", "cannot be used with"),
@@ -38,7 +38,7 @@ fn invalid_arguments_are_refused_before_anything_runs() {
         let home = Home::new();
         let found = run(&home, line);
         assert_eq!((found.code, &*found.out), (2, ""), "{line}: {found:?}");
-        assert!(found.err.contains(told), "{line}: {found:?}");
+        assert!(found.err.contains(output), "{line}: {found:?}");
         assert!(!home.data().exists(), "{line} has left something behind");
     }
 }
@@ -46,7 +46,7 @@ fn invalid_arguments_are_refused_before_anything_runs() {
 #[test]
 fn an_invalid_workflow_is_refused_with_the_position_of_the_error() {
     let step = |name: &str, more: &str| format!("[[steps]]\nname = \"{name}\"\n{more}\n");
-    for (file, text, told) in [
+    for (file, text, output) in [
         (
             "w.toml",
             step("a", "depends_on = [\"b\"]") + &step("b", "depends_on = [\"a\"]"),
@@ -73,9 +73,9 @@ fn an_invalid_workflow_is_refused_with_the_position_of_the_error() {
     ] {
         let home = Home::new();
         fs::write(home.directory.path().join(file), &text).expect("a file");
-        let found = home.run(&words(&format!("run-workflow ./{file} do")));
+        let found = home.run(&split(&format!("run-workflow ./{file} do")));
         assert_eq!((found.code, &*found.out), (2, ""), "{text}: {found:?}");
-        assert!(found.err.contains(told), "{text}: {found:?}");
+        assert!(found.err.contains(output), "{text}: {found:?}");
         assert!(!home.data().exists(), "{text} has left something behind");
     }
     let found = run(&Home::new(), "run-workflow missing.toml do");

@@ -21,9 +21,9 @@ fn a_template_file_replaces_the_built_in_one() {
     let home = Home::new();
     write(&home, ".config/polylogue/templates/testing.toml", &template(&["ann", "bob"]));
     write(&home, ".config/polylogue/templates/duo.json", r#"{"members": [{"name": "eve"}], "strategy": "parallel"}"#);
-    let told = run(&home, "run hello --template testing");
-    assert_eq!((told.code, &*told.out), (0, "hello\n---\nhello\n"), "{told:?}");
-    assert!(told.err.contains("ann answered") && told.err.contains("bob answered"), "{told:?}");
+    let output = run(&home, "run hello --template testing");
+    assert_eq!((output.code, &*output.out), (0, "hello\n---\nhello\n"), "{output:?}");
+    assert!(output.err.contains("ann answered") && output.err.contains("bob answered"), "{output:?}");
     assert_eq!(run(&home, "run hello --template duo").out, "hello\n");
     let list = run(&home, "list");
     assert_eq!(list.code, 0, "{list:?}");
@@ -40,9 +40,9 @@ fn a_built_in_template_can_be_printed_and_used_as_a_file() {
     let home = Home::new();
     let shown = run(&home, "show code-review").out.replace("name = \"security\"", "name = \"safety\"");
     write(&home, ".config/polylogue/templates/code-review.toml", &shown);
-    let told = run(&home, "run hello --template code-review");
-    assert_eq!((told.code, &*told.out), (0, "hello\n"), "{told:?}");
-    assert!(told.err.contains("safety answered"), "{told:?}");
+    let output = run(&home, "run hello --template code-review");
+    assert_eq!((output.code, &*output.out), (0, "hello\n"), "{output:?}");
+    assert!(output.err.contains("safety answered"), "{output:?}");
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn an_invalid_file_is_an_error_only_for_its_own_name() {
     write(&home, ".config/polylogue/templates/bad.toml", "description = 3\n");
     write(&home, ".config/polylogue/workflows/flow.toml", "[[steps]]\nname = \"one\"\n");
     assert_eq!(run(&home, "run-workflow flow hello").code, 0);
-    let told = run(&home, "run hello --template bad");
-    assert_eq!(told.code, 2, "{told:?}");
-    assert!(told.err.contains("bad.toml:1: description: expected a string"), "{told:?}");
+    let output = run(&home, "run hello --template bad");
+    assert_eq!(output.code, 2, "{output:?}");
+    assert!(output.err.contains("bad.toml:1: description: expected a string"), "{output:?}");
     let list = run(&home, "list");
     assert_eq!(list.code, 2, "{list:?}");
     assert!(list.out.contains("flow") && list.err.contains("bad.toml:1"), "{list:?}");
@@ -83,9 +83,9 @@ fn steps_get_the_answers_they_depend_on_and_the_description_is_the_default_task(
     let flow = "description = \"Count to two\"\naggregation = \"concatenate\"\n\
         [[steps]]\nname = \"one\"\n[[steps]]\nname = \"two\"\ndepends_on = [\"one\"]\n";
     write(&home, ".config/polylogue/workflows/count.toml", flow);
-    let told = run(&home, "run-workflow count");
-    assert_eq!(told.code, 0, "{told:?}");
-    assert_eq!(told.out.matches("Count to two").count(), 2, "the task, and the answer of one: {told:?}");
+    let output = run(&home, "run-workflow count");
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.out.matches("Count to two").count(), 2, "the task, and the answer of one: {output:?}");
     let shown = run(&home, "show count");
     assert!(shown.out.starts_with("# one -> two\n") && shown.out.contains("depends_on = [\"one\"]"), "{shown:?}");
     let list = run(&home, "list").out;
@@ -116,9 +116,12 @@ fn settings_without_an_option_come_from_the_configuration() {
     assert_eq!(run(&home, "run hello --aggregation concatenate --count 2").out, "hello\n---\nhello\n");
     assert_eq!(run(&home, "run hello --template code-review").code, 0);
     assert!(run(&home, "status").out.lines().next().is_some_and(|line| line.contains("parallel merge")));
-    let told = run(&home, "run !hang --count 1");
-    assert!(told.code == 4 && told.err.contains("timed out after 0.2 s"), "{told:?}");
+    let output = run(&home, "run !hang --count 1");
+    assert!(output.code == 4 && output.err.contains("timed out after 0.2 s"), "{output:?}");
     write(&home, ".config/polylogue/config.toml", "[team]\nstrategy = \"paralel\"\n");
-    let told = run(&home, "run hello");
-    assert!(told.code != 0 && told.err.contains("team.strategy: expected one of sequential, parallel"), "{told:?}");
+    let output = run(&home, "run hello");
+    assert!(
+        output.code != 0 && output.err.contains("team.strategy: expected one of sequential, parallel"),
+        "{output:?}"
+    );
 }

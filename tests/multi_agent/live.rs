@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::words;
+use super::split;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::program::Home;
 
@@ -14,7 +14,7 @@ fn answer(exchange: &Exchange, text: &str) {
 fn each_event_is_written_as_json_when_it_happens() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&words("run hello --agents ann,bob --strategy parallel --json"));
+    let program = home.start(&split("run hello --agents ann,bob --strategy parallel --json"));
     let mut events: Vec<Value> = (0..3).map(|_| program.object()).collect();
     let (held, quick) = (peer.accept(), peer.accept());
     answer(&quick, "quick");
@@ -23,22 +23,22 @@ fn each_event_is_written_as_json_when_it_happens() {
     answer(&held, "slow");
     events.push(program.object());
     events.extend([program.object(), program.object()]);
-    let told = program.ends();
-    assert_eq!(told.code, 0, "{told:?}");
+    let output = program.ends();
+    assert_eq!(output.code, 0, "{output:?}");
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
     let (start, end) = ("agent_started", "agent_finished");
     assert_eq!(kinds, ["task_started", start, start, end, end, "aggregation_completed", "task_completed"]);
     let numbers: Vec<u64> = events.iter().filter_map(|event| event["n"].as_u64()).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
     assert!(events.iter().all(|event| event["run"] == events[0]["run"] && event["v"] == 1));
-    assert_eq!(told.out, "", "nothing but events is written: {told:?}");
+    assert_eq!(output.out, "", "nothing but events is written: {output:?}");
 }
 
 #[test]
 fn the_working_limit_option_applies() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&words("run hello --count 2 --strategy parallel --working-limit 1 --json"));
+    let program = home.start(&split("run hello --count 2 --strategy parallel --working-limit 1 --json"));
     let first = peer.accept();
     assert_eq!(
         (program.object()["type"].clone(), program.object()["type"].clone()),
@@ -55,14 +55,14 @@ fn the_working_limit_option_applies() {
 fn members_use_the_model_option_and_not_the_model_of_the_root() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    assert_eq!(home.run(&words("run hello --count 1 --model echo")).out, "hello\n");
-    let program = home.start(&words("run hello --agents ann,bob:echo,eve --strategy sequential --model openai/big"));
+    assert_eq!(home.run(&split("run hello --count 1 --model echo")).out, "hello\n");
+    let program = home.start(&split("run hello --agents ann,bob:echo,eve --strategy sequential --model openai/big"));
     let first = peer.accept();
     assert_eq!(first.request().json()["model"], "big");
     answer(&first, "from ann");
     answer(&peer.accept(), "from eve");
-    let told = program.ends();
-    assert_eq!((told.code, &*told.out), (0, "from ann\n---\nhello\n---\nfrom eve\n"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, &*output.out), (0, "from ann\n---\nhello\n---\nfrom eve\n"), "{output:?}");
 }
 
 #[test]
@@ -70,23 +70,23 @@ fn the_judge_picks_the_answer_and_is_named_in_a_note() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let line = "run hello --agents ann:echo,bob --aggregation select_best --judge openai/judge";
-    let program = home.start(&words(line));
+    let program = home.start(&split(line));
     answer(&peer.accept(), "bye");
     let judge = peer.accept();
     assert_eq!(judge.request().json()["model"], "judge");
     answer(&judge, "2");
-    let told = program.ends();
-    assert_eq!((told.code, &*told.out), (0, "bye\n"), "{told:?}");
-    assert!(told.err.contains("chosen by the judge openai/judge"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, &*output.out), (0, "bye\n"), "{output:?}");
+    assert!(output.err.contains("chosen by the judge openai/judge"), "{output:?}");
 }
 
 #[test]
 fn a_call_that_needs_approval_is_refused_at_once() {
     let home = Home::new();
-    let told =
+    let output =
         home.run(&["multi-agent", "run", "--count", "1", "!tool bash {\"command\":\"touch made\"}\n!next\nwell"]);
-    assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.out.contains("well"), "{told:?}");
-    assert!(told.err.contains("refused a tool call that needs approval"), "{told:?}");
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.out.contains("well"), "{output:?}");
+    assert!(output.err.contains("refused a tool call that needs approval"), "{output:?}");
     assert!(!home.directory.path().join("made").exists());
 }

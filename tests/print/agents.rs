@@ -6,22 +6,22 @@ use super::{Home, PROGRAM, texts};
 use crate::support::peer::Peer;
 use crate::support::pty::Pty;
 
-fn told_to(request: &Value) -> Vec<String> {
+fn messages_to(request: &Value) -> Vec<String> {
     let messages = request["messages"].as_array().expect("messages").iter();
-    let said = messages.filter(|message| message["role"] != "system").map(|message| message["content"].as_str());
-    said.map(|text| text.expect("text").to_owned()).collect()
+    let texts = messages.filter(|message| message["role"] != "system").map(|message| message["content"].as_str());
+    texts.map(|text| text.expect("text").to_owned()).collect()
 }
 
 #[test]
 fn each_run_is_a_new_agent_unless_it_continues_one() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let say = |words: &[&str], reply: &str| {
-        let program = home.start(words);
+    let say = |args: &[&str], reply: &str| {
+        let program = home.start(args);
         let exchange = peer.accept();
         exchange.stream().text(reply).finish("stop").done();
         assert_eq!(program.ends().code, 0);
-        told_to(&exchange.request().json())
+        messages_to(&exchange.request().json())
     };
     assert_eq!(say(&["-p", "one"], "1"), ["one"]);
     assert_eq!(say(&["-p", "two"], "2"), ["two"]);
@@ -38,8 +38,8 @@ fn each_run_is_a_new_agent_unless_it_continues_one() {
 fn the_model_option_applies_to_the_agent_of_the_run_and_is_stored() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let asked = |words: &[&str]| {
-        let program = home.start(words);
+    let asked = |args: &[&str]| {
+        let program = home.start(args);
         let exchange = peer.accept();
         exchange.stream().text("well").finish("stop").done();
         assert_eq!(program.ends().code, 0);
@@ -57,18 +57,18 @@ fn the_chat_continues_agents_of_earlier_runs() {
     let home = Home::new();
     assert_eq!(home.run(&["-p", "the first one"]).code, 0);
     assert_eq!(home.run(&["-p", "the second one"]).code, 0);
-    let (place, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
+    let (home_path, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
     let data = data.to_str().expect("UTF-8");
-    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
-    for (words, seen) in [
+    let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
+    for (args, seen) in [
         (&["-c", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),
         (&["-c", "--read-only"], "the first one"),
         (&["-r"], "to show an agent: /switch NAME, NUMBER or ID"),
     ] {
-        let mut pty = Pty::spawn(PROGRAM, words, &envs, (100, 30));
+        let mut pty = Pty::spawn(PROGRAM, args, &envs, (100, 30));
         pty.wait_for_text(seen);
-        if words.contains(&"and more") {
+        if args.contains(&"and more") {
             pty.wait_until(|pty| pty.screen_text().matches("and more").count() == 2, "the answer");
         }
         pty.leave();

@@ -7,7 +7,7 @@ use crate::support::peer::Peer;
 
 #[test]
 fn exit_codes_are_those_of_the_documentation() {
-    for (words, code, told) in [
+    for (args, code, error) in [
         (&["-p", "hello"][..], 0, ""),
         (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "calls read_file"),
         (&["-p", "!fail 401"], 3, "(401)"),
@@ -28,14 +28,14 @@ fn exit_codes_are_those_of_the_documentation() {
         (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "--max-turns"),
         (&["-p", "--timeout", "0.2", "!hang"], 4, "--timeout"),
     ] {
-        let mut words = words.to_vec();
-        if words.contains(&"!cut") {
-            words.extend(["--timeout", "20"]);
+        let mut args = args.to_vec();
+        if args.contains(&"!cut") {
+            args.extend(["--timeout", "20"]);
         }
         let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
-        let found = home.run(&words);
-        assert_eq!(found.code, code, "{words:?}: {found:?}");
-        assert!(found.err.contains(told), "{words:?}: {found:?}");
+        let found = home.run(&args);
+        assert_eq!(found.code, code, "{args:?}: {found:?}");
+        assert!(found.err.contains(error), "{args:?}: {found:?}");
     }
 }
 
@@ -45,10 +45,10 @@ fn a_refused_key_has_the_exit_code_of_provider_errors() {
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "hello", "--output-format", "json"]);
     peer.accept().error(401, "invalid_api_key", "who are you?");
-    let told = program.ends();
-    assert_eq!((told.code, told.result()["outcome"].as_str()), (3, Some("failed")), "{told:?}");
-    assert_eq!(told.result()["error"]["kind"], "auth");
-    assert!(told.err.contains("who are you?") && told.err.contains("OPENAI_API_KEY"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, output.result()["outcome"].as_str()), (3, Some("failed")), "{output:?}");
+    assert_eq!(output.result()["error"]["kind"], "auth");
+    assert!(output.err.contains("who are you?") && output.err.contains("OPENAI_API_KEY"), "{output:?}");
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn a_signal_interrupts_the_turn_stores_the_partial_reply_and_sets_the_exit_code(
         exchange.stream().text("half of it");
         program.next("text");
         program.signal(signal);
-        let told = program.ends();
-        assert_eq!(told.code, code, "{told:?}");
-        assert_eq!(told.result()["outcome"], "interrupted");
+        let output = program.ends();
+        assert_eq!(output.code, code, "{output:?}");
+        assert_eq!(output.result()["outcome"], "interrupted");
         assert_eq!(texts(&home.log(1)), ["hello", "half of it"]);
     }
 }
@@ -81,24 +81,24 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     exchange.stream().text("half of it\n");
     assert_eq!(program.line(), "half of it");
     exchange.text("all of it").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, "all of it\n"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "all of it\n"), "{output:?}");
 }
 
 #[test]
 fn a_timeout_interrupts_the_turn_and_stores_the_partial_reply() {
-    // On a machine that is busy the shorter times may be over before anything was said.
+    // On a busy machine the shorter times may be over before the first byte of a reply.
     for seconds in ["0.5", "3", "15"] {
         let home = Home::new();
-        let told = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n!hang"]);
-        let result = told.result();
-        assert_eq!((told.code, &result["outcome"]), (4, &"limit".into()), "{told:?}");
+        let output = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n!hang"]);
+        let result = output.result();
+        assert_eq!((output.code, &result["outcome"]), (4, &"limit".into()), "{output:?}");
         if result["text"] == "half of it" {
             assert_eq!(texts(&home.log(1)), ["half of it\n!hang", "half of it"]);
             return;
         }
     }
-    panic!("nothing was said in 15 seconds");
+    panic!("no output in 15 seconds");
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn max_turns_limits_the_requests_and_does_not_count_retries() {
     for _ in 0..2 {
         peer.accept().stream().text("I look").tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
     }
-    let told = program.ends();
-    assert_eq!(told.code, 4, "{told:?}");
+    let output = program.ends();
+    assert_eq!(output.code, 4, "{output:?}");
     assert!(peer.try_accept().is_none());
-    assert_eq!(told.result()["turns"], 2);
-    assert!(told.err.contains("--max-turns"), "{told:?}");
+    assert_eq!(output.result()["turns"], 2);
+    assert!(output.err.contains("--max-turns"), "{output:?}");
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let exchange = peer.accept();
     let body = exchange.request().json();
     let answer = body["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
-    assert!(answer["content"].as_str().is_some_and(|words| words.contains("this runs unattended")), "{answer}");
+    assert!(answer["content"].as_str().is_some_and(|text| text.contains("this runs unattended")), "{answer}");
     exchange.stream().text("then not").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
-    let lines: Vec<&str> = told.err.lines().collect();
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
+    let lines: Vec<&str> = output.err.lines().collect();
     assert_eq!(lines, ["polylogue: refused a tool call that needs approval: bash: touch made"]);
     assert!(!file.exists());
 }
@@ -148,9 +148,9 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
     let (child, parent) = if is_childs { (one, other) } else { (other, one) };
     child.stream().text("I am on it");
     parent.stream().text("it runs").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, "it runs\n"), "{told:?}");
-    assert!(told.err.contains("interrupted 1 other agent still at work"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "it runs\n"), "{output:?}");
+    assert!(output.err.contains("interrupted 1 other agent still at work"), "{output:?}");
     assert_eq!(home.agents(), 3);
     assert!(texts(&home.log(2)).contains(&"help"));
 }

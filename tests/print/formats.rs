@@ -8,9 +8,12 @@ use crate::support::peer::Peer;
 #[test]
 fn only_the_answer_is_on_standard_output_and_each_reply_ends_with_a_newline() {
     let home = Home::new();
-    let told = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
-    assert_eq!(told.out, "I look\nit is not there\n", "{told:?}");
-    assert!(told.err.contains("no model is configured") && told.err.contains("calls read_file: none"), "{told:?}");
+    let output = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
+    assert_eq!(output.out, "I look\nit is not there\n", "{output:?}");
+    assert!(
+        output.err.contains("no model is configured") && output.err.contains("calls read_file: none"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -34,8 +37,8 @@ fn text_is_written_as_it_streams() {
         assert_eq!(program.line(), format!("line {n}"));
     }
     exchange.finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, ""), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, ""), "{output:?}");
 }
 
 #[test]
@@ -62,8 +65,8 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
     let result = program.object();
     assert_eq!((&result["type"], &result["outcome"]), (&json!("result"), &json!("completed")));
     assert_eq!(result["agent"], usage["agent"]);
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, ""));
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, ""));
 }
 
 #[test]
@@ -72,9 +75,9 @@ fn json_is_one_object_with_the_result_of_the_run() {
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "tell", "--output-format", "json"]);
     peer.accept().stream().text("well").usage(7, 5).finish("stop").done();
-    let told = program.ends();
-    assert_eq!(told.out.lines().count(), 1, "{told:?}");
-    let mut result = told.result();
+    let output = program.ends();
+    assert_eq!(output.out.lines().count(), 1, "{output:?}");
+    let mut result = output.result();
     assert!(result["ms"].as_u64().is_some() && result["agent"].as_str().is_some_and(|id| id.len() == 22));
     for varies in ["ms", "agent"] {
         result.as_object_mut().expect("an object").remove(varies);
@@ -103,10 +106,14 @@ fn each_input_line_is_a_turn_and_a_bad_one_is_skipped_with_a_note() {
     program.write("{\"type\":\"user\",\"text\":\"three\"}");
     drop(program.input.take());
     peer.accept().stream().text("3").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, &told.result()["turns"], &told.result()["text"]), (0, &json!(3), &json!("3")), "{told:?}");
-    assert_eq!(told.err.lines().count(), 1, "{told:?}");
-    assert!(told.err.starts_with("polylogue: skipped line 2: invalid JSON"), "{told:?}");
+    let output = program.ends();
+    assert_eq!(
+        (output.code, &output.result()["turns"], &output.result()["text"]),
+        (0, &json!(3), &json!("3")),
+        "{output:?}"
+    );
+    assert_eq!(output.err.lines().count(), 1, "{output:?}");
+    assert!(output.err.starts_with("polylogue: skipped line 2: invalid JSON"), "{output:?}");
     assert_eq!(texts(&home.log(1)), ["one", "1", "two", "2", "three", "3"]);
 }
 
@@ -122,10 +129,10 @@ fn an_input_line_can_interrupt_the_current_turn() {
     program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
     first.wait_for_close();
     peer.accept().stream().text("2").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, &told.result()["outcome"]), (0, &json!("completed")), "{told:?}");
-    let states: Vec<Value> = told.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert!(states.iter().any(|line| line["status"] == "interrupted"), "{told:?}");
+    let output = program.ends();
+    assert_eq!((output.code, &output.result()["outcome"]), (0, &json!("completed")), "{output:?}");
+    let states: Vec<Value> = output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(states.iter().any(|line| line["status"] == "interrupted"), "{output:?}");
 }
 
 #[test]
@@ -134,8 +141,8 @@ fn more_lines_than_fit_the_queue_are_processed_in_order() {
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json"]);
     let lines = |n: usize| format!("{{\"type\":\"user\",\"text\":\"turn {n}\"}}\n");
     program.write(&(0..1200).map(lines).collect::<String>());
-    let told = program.ends();
-    assert_eq!((told.code, told.out), (0, (0..1200).map(|n| format!("turn {n}\n")).collect()));
+    let output = program.ends();
+    assert_eq!((output.code, output.out), (0, (0..1200).map(|n| format!("turn {n}\n")).collect()));
 }
 
 #[test]

@@ -14,8 +14,8 @@ fn piped_input_is_appended_to_the_prompt() {
         ("\"$0\" -p explain < /dev/null", "explain\n"),
         ("printf 'caf\\351' | \"$0\" -p -", "caf\u{fffd}\n"),
     ] {
-        let told = home.shell(script);
-        assert_eq!((told.code, told.out.as_str()), (0, out), "{script}: {told:?}");
+        let output = home.shell(script);
+        assert_eq!((output.code, output.out.as_str()), (0, out), "{script}: {output:?}");
     }
 }
 
@@ -23,9 +23,9 @@ fn piped_input_is_appended_to_the_prompt() {
 fn an_endless_input_is_refused_at_its_limit() {
     let home = Home::new();
     for script in ["yes | \"$0\" -p -", "yes | \"$0\" -p explain", "\"$0\" -p - < /dev/zero"] {
-        let told = home.shell(script);
-        assert_eq!((told.code, told.out.as_str()), (4, ""), "{told:?}");
-        assert!(told.err.contains("standard input is longer than 16 MiB"), "{told:?}");
+        let output = home.shell(script);
+        assert_eq!((output.code, output.out.as_str()), (4, ""), "{output:?}");
+        assert!(output.err.contains("standard input is longer than 16 MiB"), "{output:?}");
     }
     assert!(!home.data().exists(), "nobody was made for it");
 }
@@ -35,9 +35,9 @@ fn waiting_for_input_ends_at_the_timeout() {
     let home = Home::new();
     let mut program = home.start_with_input(&["-p", "--timeout", "0.2", "explain"]);
     let held = program.input.take();
-    let told = program.ends();
+    let output = program.ends();
     drop(held);
-    assert_eq!(told.code, 4, "{told:?}");
+    assert_eq!(output.code, 4, "{output:?}");
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn a_run_needs_neither_a_terminal_nor_standard_streams() {
         ("\"$0\" -p hello > file < /dev/null && cat file", "hello\n"),
         ("timeout 60 \"$0\" -p hello < /dev/null", "hello\n"),
     ] {
-        let told = home.shell(script);
-        assert_eq!((told.code, told.out.as_str()), (0, out), "{script}: {told:?}");
+        let output = home.shell(script);
+        assert_eq!((output.code, output.out.as_str()), (0, out), "{script}: {output:?}");
     }
-    let told = home.shell("\"$0\" -p hello > /dev/full < /dev/null");
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.err.contains("No space left"), "{told:?}");
+    let output = home.shell("\"$0\" -p hello > /dev/full < /dev/null");
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("No space left"), "{output:?}");
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn a_reader_that_closes_the_pipe_ends_the_run_quietly_and_the_turn_is_stored() {
     let program = Program::start(home.command("sh", &["-c", script, PROGRAM]));
     let exchange = peer.accept();
     exchange.stream().text("one line\n");
-    let told = program.ends();
+    let output = program.ends();
     exchange.wait_for_close();
-    let mut lines: Vec<&str> = told.out.lines().collect();
+    let mut lines: Vec<&str> = output.out.lines().collect();
     lines.sort_unstable();
-    assert_eq!((lines, told.err.as_str()), (vec!["code 141", "one line"], ""));
+    assert_eq!((lines, output.err.as_str()), (vec!["code 141", "one line"], ""));
     assert_eq!(texts(&home.log(1)), ["hello", "one line\n"]);
 }
 
@@ -83,8 +83,8 @@ fn a_pipe_without_a_reader_ends_the_run() {
     drop(reader);
     let mut command = home.command(PROGRAM, &["-p", "hello"]);
     command.stdout(writer);
-    let told = Program::start(command).ends();
-    assert_eq!(told.code, 141, "{told:?}");
+    let output = Program::start(command).ends();
+    assert_eq!(output.code, 141, "{output:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     let (one, other) = (peer.accept(), peer.accept());
     let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
     let (child, parent) = if is_childs { (one, other) } else { (other, one) };
-    // Several times what a pipe holds, and nobody reads.
+    // Several times what a pipe holds, and no reader.
     parent.stream();
     let piece = "x".repeat(1000);
     for _ in 0..1000 {
@@ -113,15 +113,15 @@ fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     std::io::Read::read_to_string(&mut reader, &mut out).expect("text");
     assert_eq!(program.ends().code, 0);
     let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let said: usize =
+    let echoed: usize =
         lines.iter().filter(|line| line["type"] == "text").map(|line| line["text"].as_str().map_or(0, str::len)).sum();
-    assert_eq!(said, 1_000_000);
+    assert_eq!(echoed, 1_000_000);
     assert_eq!(lines.last().expect("a line")["text"].as_str().map(str::len), Some(1_000_000));
 }
 
 #[test]
 fn an_incomplete_answer_is_a_failure() {
-    let told = Home::new().shell(r#"head -c 10000000 /dev/zero | tr "\0" y | "$0" -p -"#);
-    assert_eq!(told.code, 1, "{}", told.err);
-    assert!(told.err.contains("it arrived faster than it could be written"), "{}", told.err);
+    let output = Home::new().shell(r#"head -c 10000000 /dev/zero | tr "\0" y | "$0" -p -"#);
+    assert_eq!(output.code, 1, "{}", output.err);
+    assert!(output.err.contains("it arrived faster than it could be written"), "{}", output.err);
 }

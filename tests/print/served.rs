@@ -19,8 +19,8 @@ impl Server {
     /// One that can be reached.
     fn at(home: &Home) -> Self {
         let program = home.start(&["serve"]);
-        let told = program.err.recv_timeout(PATIENCE).expect("a line");
-        assert!(String::from_utf8_lossy(&told).contains("serves"), "{}", String::from_utf8_lossy(&told));
+        let output = program.err.recv_timeout(PATIENCE).expect("a line");
+        assert!(String::from_utf8_lossy(&output).contains("serves"), "{}", String::from_utf8_lossy(&output));
         Self(Some(program))
     }
 
@@ -42,8 +42,8 @@ impl Drop for Server {
 
 /// The agent with this number, as the server lists it.
 fn agent(home: &Home, number: usize) -> Value {
-    let told = home.run(&["ps", "--json"]);
-    let line = told.out.lines().nth(number).unwrap_or_else(|| panic!("{told:?}"));
+    let output = home.run(&["ps", "--json"]);
+    let line = output.out.lines().nth(number).unwrap_or_else(|| panic!("{output:?}"));
     serde_json::from_str(line).expect("JSON")
 }
 
@@ -61,8 +61,8 @@ fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
     }
     assert_eq!(agent(&home, 1)["status"], "running");
     exchange.text("the end").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str(), told.err.as_str()), (0, "the end\n", ""));
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "the end\n", ""));
     assert_eq!(agent(&home, 1)["status"], "idle");
     assert_eq!(server.ends_by(Signal::TERM).code, 0);
     assert_eq!(texts(&home.log(1)).first(), Some(&"tell"));
@@ -88,8 +88,8 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     exchange.usage(7, 5).finish("stop").done();
     assert_eq!(program.next("usage")["input"], 7);
     assert_eq!(program.object()["status"], "idle");
-    let (result, told) = (program.object(), program.ends());
-    assert_eq!((told.code, told.out.as_str(), told.err.as_str()), (0, "", ""));
+    let (result, output) = (program.object(), program.ends());
+    assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "", ""));
     assert_eq!((&result["outcome"], &result["turns"]), (&json!("completed"), &json!(1)));
     assert_eq!(result["agent"], agent(&home, 1)["id"]);
     let logs = home.run(&["logs", "1", "--json"]).out;
@@ -101,7 +101,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
 fn exit_codes_are_those_of_a_run_without_a_server() {
     let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
     let _server = Server::at(&home);
-    for (words, code, out, told) in [
+    for (args, code, out, error) in [
         (&["-p", "hello"][..], 0, "hello\n", ""),
         (&["-p", "/help"], 0, "/help\n", ""),
         (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "hm\n", "calls read_file"),
@@ -116,9 +116,9 @@ fn exit_codes_are_those_of_a_run_without_a_server() {
         (&["-p", "--ephemeral", "aside"], 0, "aside\n", ""),
         (&["-p", "--trace", "/dev/null", "x"], 0, "x\n", ": --trace"),
     ] {
-        let found = home.run(words);
-        assert_eq!((found.code, found.out.as_str()), (code, out), "{words:?}: {found:?}");
-        assert!(found.err.contains(told), "{words:?}: {found:?}");
+        let found = home.run(args);
+        assert_eq!((found.code, found.out.as_str()), (code, out), "{args:?}: {found:?}");
+        assert!(found.err.contains(error), "{args:?}: {found:?}");
     }
     let statuses = home.run(&["ps", "--json"]).out;
     assert!(!statuses.contains("\"running\"") && !statuses.contains("aside"), "{statuses}");
@@ -129,17 +129,18 @@ fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let _server = Server::at(&home);
-    let say = |words: &[&str], reply: &str| {
-        let program = home.start(words);
+    let say = |args: &[&str], reply: &str| {
+        let program = home.start(args);
         let exchange = peer.accept();
         exchange.stream().text(reply).finish("stop").done();
-        let told = program.ends();
-        assert_eq!((told.code, told.out), (0, format!("{reply}\n")));
+        let output = program.ends();
+        assert_eq!((output.code, output.out), (0, format!("{reply}\n")));
         let body = exchange.request().json();
-        let said = body["messages"].as_array().expect("messages").iter().filter(|one| one["role"] == "user").count();
-        (said, body["model"].as_str().expect("a name").to_owned())
+        let messages =
+            body["messages"].as_array().expect("messages").iter().filter(|one| one["role"] == "user").count();
+        (messages, body["model"].as_str().expect("a name").to_owned())
     };
-    let test = |said: usize| (said, "test".to_owned());
+    let test = |messages: usize| (messages, "test".to_owned());
     assert_eq!(say(&["-p", "one"], "1"), test(1));
     assert_eq!(say(&["-p", "-m", "openai/small", "two"], "2"), (1, "small".into()));
     assert_eq!(say(&["-p", "-c", "three"], "3"), (2, "small".into()));
@@ -157,9 +158,9 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let exchange = peer.accept();
     assert!(exchange.request().json()["messages"].to_string().contains("this runs unattended"));
     exchange.stream().text("then not").finish("stop").done();
-    let told = program.ends();
-    assert_eq!((told.code, told.out.as_str()), (0, "then not\n"), "{told:?}");
-    assert_eq!(told.err, "polylogue: refused a tool call that needs approval: bash: touch made\n");
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
+    assert_eq!(output.err, "polylogue: refused a tool call that needs approval: bash: touch made\n");
     assert!(!home.directory.path().join("made").exists());
 }
 
@@ -175,8 +176,8 @@ fn a_signal_interrupts_the_turn_and_not_the_server() {
         program.next("text");
         program.signal(signal);
         exchange.wait_for_close();
-        let told = program.ends();
-        assert_eq!((told.code, &told.result()["outcome"]), (code, &json!("interrupted")), "{told:?}");
+        let output = program.ends();
+        assert_eq!((output.code, &output.result()["outcome"]), (code, &json!("interrupted")), "{output:?}");
         assert_eq!(agent(&home, 1)["status"], "interrupted");
         server.ends_by(Signal::TERM);
         assert_eq!(texts(&home.log(1)), ["hello", "half of it"]);
@@ -211,10 +212,10 @@ fn a_lost_server_is_an_error_after_the_partial_answer() {
         exchange.stream().text("half of it");
         program.next("text");
         server.ends_by(signal);
-        let told = program.ends();
-        assert_eq!((told.code, &told.result()["outcome"]), (1, &json!("failed")), "{told:?}");
-        assert_eq!((&told.result()["error"]["kind"], &told.result()["text"]), (&json!(kind), &json!("half of it")));
-        assert!(told.err.contains("the server has ended"), "{told:?}");
+        let output = program.ends();
+        assert_eq!((output.code, &output.result()["outcome"]), (1, &json!("failed")), "{output:?}");
+        assert_eq!((&output.result()["error"]["kind"], &output.result()["text"]), (&json!(kind), &json!("half of it")));
+        assert!(output.err.contains("the server has ended"), "{output:?}");
     }
 }
 
@@ -224,8 +225,8 @@ fn ten_concurrent_runs_have_an_agent_each() {
     let _server = Server::at(&home);
     let is_running: Vec<Program> = (0..10).map(|n| home.start(&["-p", &format!("I am {n}")])).collect();
     for (n, run) in is_running.into_iter().enumerate() {
-        let told = run.ends();
-        assert_eq!((told.code, told.out), (0, format!("I am {n}\n")));
+        let output = run.ends();
+        assert_eq!((output.code, output.out), (0, format!("I am {n}\n")));
     }
     assert_eq!(home.run(&["ps", "--json"]).out.lines().count(), 11);
 }
@@ -241,7 +242,7 @@ fn ten_concurrent_runs_with_one_agent_get_their_own_turns_only() {
     let run = |text: String| home.start(&["-p", "-r", "0", "--output-format", "json", &text]);
     let mut is_running: Vec<Program> = Vec::new();
     for n in 0..9 {
-        // The same words again and again: only the turn tells whose answer it is.
+        // The same text in every turn: only the number of the turn shows whose answer it is.
         is_running.push(run(if n % 2 == 0 { "same".into() } else { format!("text {n}") }));
         queued(&home, n + 1);
     }
@@ -260,10 +261,10 @@ fn ten_concurrent_runs_with_one_agent_get_their_own_turns_only() {
         } else {
             exchange.stream().text(&format!("answer {n}")).finish("stop").done();
         }
-        let told = run.ends();
-        assert_eq!(told.code, if is_wrong { 3 } else { 0 }, "{n}: {told:?}");
+        let output = run.ends();
+        assert_eq!(output.code, if is_wrong { 3 } else { 0 }, "{n}: {output:?}");
         let text = if is_wrong { String::new() } else { format!("answer {n}") };
-        assert_eq!((&told.result()["text"], &told.result()["turns"]), (&json!(text), &json!(1)), "{n}");
+        assert_eq!((&output.result()["text"], &output.result()["turns"]), (&json!(text), &json!(1)), "{n}");
     }
     assert_eq!(agent(&home, 0)["queued"], 0);
 }
@@ -291,9 +292,9 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
     peer.accept().stream().text("2").finish("stop").done();
     assert_eq!(program.next("text")["text"], "2");
     program.write("{\"type\":\"user\",\"text\":\"three\"}\n");
-    let told = program.ends();
-    assert_eq!((told.code, &told.result()["outcome"]), (4, &json!("limit")), "{told:?}");
-    assert_eq!((&told.result()["turns"], &told.result()["text"]), (&json!(2), &json!("2")));
+    let output = program.ends();
+    assert_eq!((output.code, &output.result()["outcome"]), (4, &json!("limit")), "{output:?}");
+    assert_eq!((&output.result()["turns"], &output.result()["text"]), (&json!(2), &json!("2")));
     assert!(peer.try_accept().is_none());
 }
 
@@ -301,10 +302,10 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
 fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
     let home = Home::new();
     let is_refused = |pid: String| {
-        let told = home.run(&["-p", "hello"]);
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-        let words = format!("process {pid}, a chat or another polylogue -p, holds");
-        assert!(told.err.contains(&words) && told.err.contains("polylogue serve --background"), "{told:?}");
+        let output = home.run(&["-p", "hello"]);
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+        let message = format!("process {pid}, a chat or another polylogue -p, holds");
+        assert!(output.err.contains(&message) && output.err.contains("polylogue serve --background"), "{output:?}");
         assert_eq!(home.run(&["-p", "--ephemeral", "hello"]).out, "hello\n");
     };
     let run = home.start(&["-p", "--output-format", "stream-json", "!hang"]);
@@ -312,8 +313,8 @@ fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
     is_refused(run.pid.as_raw_nonzero().to_string());
     run.signal(Signal::INT);
     assert_eq!(run.ends().code, 130);
-    let (place, data) = (text_of(home.directory.path()), home.data());
-    let envs = [("HOME", place), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
+    let (home_path, data) = (text_of(home.directory.path()), home.data());
+    let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
     let mut chat = Pty::spawn(PROGRAM, &[], &envs, (80, 24));
     chat.wait_for_text("── agent 0 ");
     is_refused(chat.pid().to_string());
@@ -339,7 +340,7 @@ fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
         fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
     };
     let before = ticks();
-    // Nothing is said for a while: what would be a line that comes is none.
+    // No line arrives for a while.
     let silence = program.out.recv_timeout(std::time::Duration::from_millis(500));
     assert_eq!(silence, Err(RecvTimeoutError::Timeout));
     assert!(ticks() - before <= 5, "it turns in its loop");

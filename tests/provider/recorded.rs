@@ -128,9 +128,9 @@ fn name_of(finish: Finish) -> &'static str {
 
 /// Input, cached and output tokens; those written to the cache and the cost where there are any.
 fn usage_of(usage: Usage) -> Value {
-    let mut told = json!([usage.input, usage.cached, usage.output]);
+    let mut expected_usage = json!([usage.input, usage.cached, usage.output]);
     if usage.written > 0 || usage.cost.is_some() {
-        told = json!({"tokens": told, "written": usage.written, "cost": usage.cost});
+        expected_usage = json!({"tokens": expected_usage, "written": usage.written, "cost": usage.cost});
     }
-    told
+    expected_usage
 }

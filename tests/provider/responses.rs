@@ -122,7 +122,7 @@ fn bodies_are_the_golden_ones_and_valid() {
         ),
         ("reasoning-alone", body("", &[user("go"), signed("", vec![signature(1, 0, 0)]), user("and?")], &[])),
         (
-            "reasoning-at-places-that-are-none",
+            "reasoning-at-invalid-positions",
             body(
                 "",
                 &[

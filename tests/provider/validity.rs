@@ -69,10 +69,10 @@ impl Random {
 
     /// Signatures in order, of the same model or another one.
     fn signatures(&mut self, kind: &str, model: &str) -> (Vec<Signature>, String) {
-        let mut place = (0, 0);
+        let mut index = (0, 0);
         let signatures = (0..self.below(4)).map(|_| {
-            place = (place.0 + self.below(3) * self.below(4), place.1 + self.below(2));
-            Signature { text: place.0, calls: place.1, json: self.pick(signatures_of(kind)).to_owned() }
+            index = (index.0 + self.below(3) * self.below(4), index.1 + self.below(2));
+            Signature { text: index.0, calls: index.1, json: self.pick(signatures_of(kind)).to_owned() }
         });
         let signatures = signatures.collect();
         let by = if self.below(3) == 0 { "another/model".to_owned() } else { endpoint(kind, model).full_name() };

@@ -67,11 +67,11 @@ fn a_resized_or_cleared_terminal_is_redrawn_completely() {
 fn a_refused_attach_keeps_the_connection_open() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let (_, words) =
+    let (_, message) =
         client.refused(&mut app, "attach", json!({"terminal": {"columns": 80, "rows": 24}, "agent": "nobody"}));
-    assert!(words.contains("no agent \"nobody\""), "{words}");
-    let (_, words) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
-    assert!(words.contains("missing field `rows`"), "{words}");
+    assert!(message.contains("no agent \"nobody\""), "{message}");
+    let (_, message) = client.refused(&mut app, "attach", json!({"terminal": {"columns": 80}}));
+    assert!(message.contains("missing field `rows`"), "{message}");
     client.is_served(&mut app);
     assert_eq!(app.repl.terminal_ids(), []);
 }
@@ -120,7 +120,7 @@ fn a_lost_terminal_leaves_its_draft_and_its_agent_to_the_next() {
     let mut terminal = Terminal::attach(&app, (50, 15), json!({}));
     terminal.wait_for_text(&mut app, "── worker");
     terminal.wait_for_text(&mut app, "> half a thought");
-    // The agent dies while nobody looks: the next one comes to the eldest.
+    // The agent dies while no terminal shows it: the next one comes to the eldest.
     drop(terminal);
     turn_until_no_client(&mut app);
     let id = app.id(1);
@@ -160,7 +160,7 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
     let mut app = serve(Plan::default());
     let mut terminal = Terminal::attach(&app, (200, 60), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
-    // Nobody reads from here on, until the socket is full and long after.
+    // The client does not read from here on, until the socket is full and long after.
     let takes_more = |app: &mut Harness| {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
     };
@@ -172,10 +172,14 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
         vain += usize::from(!takes_more(&mut app));
         assert!(round < 2_000, "the terminal takes everything");
     }
-    assert_eq!(app.timeout(), Timeout { after: None, why: WakeReason::Nothing }, "the loop does not draw for nobody");
+    assert_eq!(
+        app.timeout(),
+        Timeout { after: None, why: WakeReason::Nothing },
+        "the loop does not draw without a terminal"
+    );
     app.say(0, "!hang");
     terminal.type_bytes(b"\x1b");
-    app.turn_until("Esc is heard", |app| app.timeout().why == WakeReason::Keys);
+    app.turn_until("Esc is read", |app| app.timeout().why == WakeReason::Keys);
     app.advance(std::time::Duration::from_millis(30));
     assert_eq!(app.state(0), State::Idle);
     terminal.wait_for_text(&mut app, "interrupted");
@@ -259,7 +263,7 @@ fn a_suspend_request_is_sent_once_when_the_client_reads_again() {
         terminal.type_bytes(&b"\x1a".repeat(100));
         app.turn();
     }
-    app.turn_until("it is heard", |app| app.timeout().after.is_none());
+    app.turn_until("the request is read", |app| app.timeout().after.is_none());
     app.turn_until("all is read", |app| {
         terminal.look();
         app.timeout().after.is_none() && takes_more(app)

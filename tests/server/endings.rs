@@ -130,7 +130,7 @@ fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
     let socket = app.directory().join("server/socket");
     let kept = app.directory().join("kept");
     std::fs::hard_link(&socket, &kept).expect("a link");
-    // What SIGKILL leaves: the file, and nobody who listens.
+    // What SIGKILL leaves: the file, and no listener.
     let directory = app.close();
     std::fs::rename(directory.path().join("kept"), directory.path().join("server/socket")).expect("a name");
     eventually(|| socket::connect(directory.path()).expect("a socket of ours").is_none());

@@ -140,7 +140,7 @@ fn idle_clients_do_not_wake_the_loop() {
         app.repl.clients() == 3 && app.timeout() == Timeout { after: None, why: WakeReason::Nothing }
     });
     let mut rests = 0;
-    app.turn_until("several turns end without news", |app| {
+    app.turn_until("several turns end without events", |app| {
         assert_eq!(app.timeout(), Timeout { after: None, why: WakeReason::Nothing });
         rests += 1;
         rests > 5
@@ -161,7 +161,7 @@ fn a_terminal_that_sends_garbage_is_detached_even_if_it_reads_nothing() {
         app.turn_until_idle();
     }
     let block = vec![b'x'; 1 << 16];
-    app.turn_until("the seat is free", |app| {
+    app.turn_until("the terminal is detached", |app| {
         while terminal.client.stream.write(&block).is_ok() {}
         app.repl.terminal_ids().is_empty()
     });
@@ -195,7 +195,7 @@ fn waiting_keys_and_endless_pastes_have_a_common_limit() {
         app.turn_until("it was read", |_| {
             match terminal.client.stream.write(left) {
                 Ok(count) => left = &left[count..],
-                // Who was sent away for all is not heard out.
+                // A client that was refused is not read to the end.
                 Err(error) if error.kind() != ErrorKind::WouldBlock => left = &[],
                 Err(_) => {}
             }

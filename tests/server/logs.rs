@@ -8,7 +8,7 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe;
 
 /// Text of all chunks of this type.
-fn said(lines: &[Value], kind: &str) -> String {
+fn texts(lines: &[Value], kind: &str) -> String {
     lines.iter().filter(|line| line["type"] == kind).filter_map(|line| line["text"].as_str()).collect()
 }
 
@@ -36,13 +36,13 @@ fn logs_begin_with_the_oldest_chunk_and_end_with_the_next_position() {
     app.say(0, "one two three");
     app.turn_until_idle();
     let (lines, done) = logs(&mut app, json!({"agent": "0"}));
-    assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two three".into(), "one two three".into()));
+    assert_eq!((texts(&lines, "user"), texts(&lines, "text")), ("one two three".into(), "one two three".into()));
     assert!(lines.iter().all(|line| line["v"] == 1 && line["agent"] == app.id(0).to_string()));
     app.say(0, "four");
     app.turn_until_idle();
-    let place = json!({"agent": "0", "from": done["ok"]});
-    let (lines, _) = logs(&mut app, place);
-    assert_eq!((said(&lines, "user"), said(&lines, "text")), ("four".into(), "four".into()));
+    let request = json!({"agent": "0", "from": done["ok"]});
+    let (lines, _) = logs(&mut app, request);
+    assert_eq!((texts(&lines, "user"), texts(&lines, "text")), ("four".into(), "four".into()));
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn a_position_of_another_process_is_ignored() {
     let (_, done) = logs(&mut app, json!({"agent": "0"}));
     let mut app = app.crash_and_restart();
     crate::support::client::open_to_clients(&mut app);
-    let place = json!({"agent": "0", "from": done["ok"]});
-    let (lines, _) = logs(&mut app, place);
-    assert_eq!((said(&lines, "user"), said(&lines, "text")), ("one two".into(), "one two".into()));
+    let request = json!({"agent": "0", "from": done["ok"]});
+    let (lines, _) = logs(&mut app, request);
+    assert_eq!((texts(&lines, "user"), texts(&lines, "text")), ("one two".into(), "one two".into()));
 }
 
 #[test]
@@ -74,10 +74,11 @@ fn last_gives_the_newest_chunks() {
 fn invalid_logs_requests_are_refused() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let (kind, words) = client.refused(&mut app, "logs", json!({"agent": "nobody"}));
-    assert!(kind == "usage" && words.contains("nobody"), "{words}");
-    let (_, words) = client.refused(&mut app, "logs", json!({"agent": "0", "last": 1, "from": {"epoch": "e", "n": 3}}));
-    assert!(words.contains("cannot be used together"), "{words}");
+    let (kind, message) = client.refused(&mut app, "logs", json!({"agent": "nobody"}));
+    assert!(kind == "usage" && message.contains("nobody"), "{message}");
+    let (_, message) =
+        client.refused(&mut app, "logs", json!({"agent": "0", "last": 1, "from": {"epoch": "e", "n": 3}}));
+    assert!(message.contains("cannot be used together"), "{message}");
     client.is_served(&mut app);
 }
 
@@ -101,7 +102,7 @@ fn follow_gives_every_chunk_once_and_in_order_until_the_agent_ends() {
     let numbers: Vec<u64> = lines.iter().map(|line| line["n"].as_u64().expect("a number")).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
     let expected: String = (0..20).map(|n| format!("{n} and more")).collect();
-    assert_eq!((said(&lines, "user"), said(&lines, "text")), (expected.clone(), expected));
+    assert_eq!((texts(&lines, "user"), texts(&lines, "text")), (expected.clone(), expected));
     assert_eq!(lines.last().expect("chunks")["status"], "dead");
     client.is_served(&mut app);
 }
@@ -150,6 +151,6 @@ fn chunks_after_the_requested_range_do_not_count_as_missed() {
     assert!(app.agent(0).output.oldest() > end);
     let (lines, done) = until_done(&mut client, &mut app);
     let missed: u64 = lines.iter().filter_map(|line| line["missed"].as_u64()).sum();
-    let told = lines.iter().filter(|line| line["n"].is_u64()).count() as u64;
-    assert_eq!((done["ok"]["n"].as_u64(), told + missed), (Some(end), end - begin));
+    let received = lines.iter().filter(|line| line["n"].is_u64()).count() as u64;
+    assert_eq!((done["ok"]["n"].as_u64(), received + missed), (Some(end), end - begin));
 }

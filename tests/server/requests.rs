@@ -24,7 +24,7 @@ fn ps_lists_the_fields_of_each_agent() {
     assert_eq!((&reviewer["name"], &reviewer["parent"]), (&json!("reviewer"), &root["id"]));
     assert_eq!((&reviewer["id"], &reviewer["queued"]), (&json!(app.id(1).to_string()), &json!(1)));
     assert_eq!((&reviewer["status"], &reviewer["unread"]), (&json!("running"), &json!(0)));
-    assert!(reviewer["activity"].as_str().expect("words").starts_with("waiting for echo"), "{reviewer}");
+    assert!(reviewer["activity"].as_str().expect("text").starts_with("waiting for echo"), "{reviewer}");
     assert!(reviewer["tokens"].is_u64() && reviewer["age"].is_u64() && reviewer["created_at"].is_u64(), "{reviewer}");
 }
 
@@ -35,8 +35,8 @@ fn the_activity_in_ps_mentions_no_keys() {
     let mut client = Client::connect(&app);
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
-    let doing = list[0]["activity"].as_str().expect("words");
-    assert!(doing.starts_with("echo writes") && !doing.contains("Esc"), "{list}");
+    let activity = list[0]["activity"].as_str().expect("text");
+    assert!(activity.starts_with("echo writes") && !activity.contains("Esc"), "{list}");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn ps_shows_the_question_of_a_waiting_agent() {
     app.turn_until_asked(0);
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     assert_eq!(list[0]["status"], "awaiting_approval");
-    assert!(list[0]["activity"].as_str().expect("words").contains("ls /"), "{list}");
+    assert!(list[0]["activity"].as_str().expect("text").contains("ls /"), "{list}");
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn new_creates_a_child_of_the_root_without_history() {
     let new = client.done(&mut app, "new", json!({"name": "fresh"}));
     assert_eq!((&new["name"], &new["id"]), (&json!("fresh"), &json!(app.id(1).to_string())));
     assert!(!app.kinds(1).contains(&"user"), "{:?}", app.kinds(1));
-    let (kind, words) = client.refused(&mut app, "new", json!({"name": "fresh"}));
-    assert!(kind != "system" && words.contains("fresh"), "{kind}: {words}");
-    let (kind, words) = client.refused(&mut app, "new", json!({"model": "nobody/nothing"}));
-    assert!(words.contains("nobody"), "{kind}: {words}");
+    let (kind, message) = client.refused(&mut app, "new", json!({"name": "fresh"}));
+    assert!(kind != "system" && message.contains("fresh"), "{kind}: {message}");
+    let (kind, message) = client.refused(&mut app, "new", json!({"model": "nobody/nothing"}));
+    assert!(message.contains("nobody"), "{kind}: {message}");
     assert_eq!(app.repl.roster().len(), 2);
 }
 
@@ -81,7 +81,7 @@ fn sent_text_is_never_a_command() {
     let mut client = Client::connect(&app);
     assert_eq!(client.done(&mut app, "send", json!({"agent": "0", "text": "/exit"})), json!({"queued": 0}));
     app.turn_until_idle();
-    assert!(matches!(&app.log(0)[0].body, Body::User(said) if said == "/exit"));
+    assert!(matches!(&app.log(0)[0].body, Body::User(text) if text == "/exit"));
     assert_eq!(app.replies(0), ["/exit"]);
 }
 
@@ -90,9 +90,9 @@ fn text_for_a_busy_agent_is_queued_and_the_response_has_the_length() {
     let mut app = serve(Plan::default());
     app.say(0, "!hang");
     let mut client = Client::connect(&app);
-    for place in 1..=3 {
-        let told = client.done(&mut app, "send", json!({"agent": "0", "text": format!("number {place}")}));
-        assert_eq!(told, json!({"queued": place}));
+    for position in 1..=3 {
+        let response = client.done(&mut app, "send", json!({"agent": "0", "text": format!("number {position}")}));
+        assert_eq!(response, json!({"queued": position}));
     }
     assert_eq!(app.agent(0).queue.len(), 3);
 }
@@ -107,8 +107,8 @@ fn invalid_send_requests_are_refused() {
         (json!({"agent": "0"}), "missing field `text`"),
         (json!({"text": "x"}), "missing field `agent`"),
     ] {
-        let (kind, words) = client.refused(&mut app, "send", fields);
-        assert!(kind == "usage" && words.contains(expected), "{kind}: {words}");
+        let (kind, message) = client.refused(&mut app, "send", fields);
+        assert!(kind == "usage" && message.contains(expected), "{kind}: {message}");
     }
     assert_eq!(app.kinds(0), Vec::<&str>::new());
 }
@@ -118,8 +118,8 @@ fn a_full_disk_refuses_what_is_sent_and_the_server_goes_on() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     app.is_disk_full.store(true, std::sync::atomic::Ordering::Relaxed);
-    let (kind, words) = client.refused(&mut app, "send", json!({"agent": "0", "text": "x"}));
-    assert_eq!(kind, "store", "{words}");
+    let (kind, message) = client.refused(&mut app, "send", json!({"agent": "0", "text": "x"}));
+    assert_eq!(kind, "store", "{message}");
     app.is_disk_full.store(false, std::sync::atomic::Ordering::Relaxed);
     client.done(&mut app, "send", json!({"agent": "0", "text": "x"}));
 }
@@ -145,14 +145,14 @@ fn kill_ends_agents_but_never_the_root() {
     app.ask(1, Change::Fork { prompt: None, name: Some("grandchild".into()), model: None });
     app.ask(0, Change::Fork { prompt: None, name: Some("other".into()), model: None });
     let mut client = Client::connect(&app);
-    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "0"}));
-    assert!(words.contains("root"), "{words}");
+    let (_, message) = client.refused(&mut app, "kill", json!({"agent": "0"}));
+    assert!(message.contains("root"), "{message}");
     client.done(&mut app, "kill", json!({"agent": "other"}));
     assert_eq!(app.repl.roster().len(), 3);
     client.done(&mut app, "kill", json!({"agent": "child", "cascade": true}));
     assert_eq!(app.repl.roster().len(), 1);
-    let (_, words) = client.refused(&mut app, "kill", json!({"agent": "child"}));
-    assert!(words.contains("no agent"), "{words}");
+    let (_, message) = client.refused(&mut app, "kill", json!({"agent": "child"}));
+    assert!(message.contains("no agent"), "{message}");
 }
 
 /// The promise is 100 ms. With a clock that stands still it is: in the turn in which the request is read.
@@ -184,7 +184,7 @@ fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     app.answer(1, true);
     let mut client = Client::connect(&app);
     client.done(&mut app, "interrupt", json!({"agent": "1"}));
-    // The tool is told in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
+    // The tool is stopped in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
     assert!(app.agent(1).is_stopping());
     app.turn_until_idle();
 }
@@ -196,8 +196,8 @@ fn keys_without_a_terminal_are_refused() {
     for (what, fields) in
         [("keys", json!({"keys": "YQ=="})), ("size", json!({"columns": 1, "rows": 1})), ("redraw", json!({}))]
     {
-        let (kind, words) = client.refused(&mut app, what, fields);
-        assert!(kind == "usage" && words.contains("attach"), "{kind}: {words}");
+        let (kind, message) = client.refused(&mut app, what, fields);
+        assert!(kind == "usage" && message.contains("attach"), "{kind}: {message}");
     }
     client.is_served(&mut app);
 }
@@ -218,9 +218,9 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         ("{\"request\":\"ps\"}", "\"polylogue\":2"),
     ] {
         client.say(line);
-        let (kind, words) = refusal(&client.read(&mut app));
-        assert!(kind == "usage" && words.contains(expected), "{line:.40}: {words}");
-        assert!(words.len() < 300, "{words}");
+        let (kind, message) = refusal(&client.read(&mut app));
+        assert!(kind == "usage" && message.contains(expected), "{line:.40}: {message}");
+        assert!(message.len() < 300, "{message}");
     }
     client.write(b"\xff\xfe\n");
     assert_eq!(refusal(&client.read(&mut app)).0, "usage");

@@ -55,8 +55,8 @@ fn a_wait_reports_a_dead_agent() {
     assert_eq!(client.read(&mut app), json!({"ok": {"status": "dead"}}));
     let dead = client.done(&mut app, "wait", json!({"agent": id.to_string()}));
     assert_eq!(dead, json!({"status": "dead"}));
-    let (kind, words) = client.refused(&mut app, "wait", json!({"agent": "nobody"}));
-    assert!(kind == "usage" && words.contains("nobody"), "{words}");
+    let (kind, message) = client.refused(&mut app, "wait", json!({"agent": "nobody"}));
+    assert!(kind == "usage" && message.contains("nobody"), "{message}");
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
     app.turn();
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 2.5}));
-    app.turn_until("it is heard", |app| app.timeout().why == WakeReason::Client);
+    app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);
     assert_eq!(app.timeout().after, Some(Duration::from_millis(2_500)));
     app.advance(Duration::from_millis(2_499));
     assert_eq!(client.try_read(), None);
     app.advance(Duration::from_millis(1));
-    let (kind, words) = refusal(&client.read(&mut app));
-    assert_eq!((kind.as_str(), words.as_str()), ("timeout", "timed out: agent 0 is running, 0 queued"));
+    let (kind, message) = refusal(&client.read(&mut app));
+    assert_eq!((kind.as_str(), message.as_str()), ("timeout", "timed out: agent 0 is running, 0 queued"));
     assert_eq!(app.repl.roster().busy().len(), 1);
     let (kind, _) = client.refused(&mut app, "wait", json!({"agent": "0", "seconds": 0}));
     assert_eq!(kind, "timeout");
@@ -89,7 +89,7 @@ fn the_wait_of_a_client_that_left_is_dropped() {
     app.say(0, "!hang");
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 1}));
-    app.turn_until("it is heard", |app| app.timeout().why == WakeReason::Client);
+    app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);
     drop(client);
     turn_until_no_client(&mut app);
     assert_ne!(app.timeout().why, WakeReason::Client);

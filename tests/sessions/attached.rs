@@ -86,12 +86,12 @@ fn ctrl_c_detaches_restores_the_terminal_and_prints_how_to_continue() {
     pty.send("\x03");
     assert_eq!(pty.wait_exit().code(), Some(0));
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
-    let words = pty.screen_text();
+    let screen = pty.screen_text();
     assert!(
-        words.contains("detached: 2 agents keep running; to continue: polylogue"),
-        "the way back is told once:\n{words}"
+        screen.contains("detached: 2 agents keep running; to continue: polylogue"),
+        "the way back is printed once:\n{screen}"
     );
-    assert_eq!(words.matches("polylogue").count(), 1, "the way back is told once:\n{words}");
+    assert_eq!(screen.matches("polylogue").count(), 1, "the way back is printed once:\n{screen}");
     stream.text("to the end").finish("stop").done();
     assert_eq!(app.get(&["wait", "ann"]), "idle\n");
     assert!(app.get(&["logs", "ann"]).contains("words to the end"));
@@ -149,7 +149,7 @@ fn ctrl_z_restores_the_terminal_and_a_continued_process_redraws_for_the_new_size
     pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
     pty.wait_for(
         |screen| screen.rows(0, 50).nth(9).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
-        "the separator in its new place",
+        "the separator in its new row",
     );
     say(&mut pty, "after");
     pty.wait_for_text("> after\n\n  after\n");
@@ -162,7 +162,7 @@ fn a_resized_terminal_is_redrawn_at_once() {
     pty.resize(40, 10);
     pty.wait_for(
         |screen| screen.rows(0, 40).nth(7).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
-        "the separator in its new place",
+        "the separator in its new row",
     );
 }
 
@@ -185,7 +185,7 @@ fn a_paste_of_ten_megabytes_arrives_complete() {
 fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
-    // Nobody reads what is drawn from here on.
+    // The terminal is not read from here on.
     app.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     app.get(&["send", "0", "and now?"]);
@@ -215,8 +215,8 @@ fn wake_ups(pty: &Pty, app: &App) -> u64 {
     let of = |process: String| {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
         let count = |task: std::fs::DirEntry| {
-            let told = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
-            told.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
+            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
+            schedstat.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
         };
         tasks.map(count).sum::<u64>()
     };

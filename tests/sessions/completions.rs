@@ -25,9 +25,9 @@ fn every_installed_shell_accepts_its_script() {
 }
 
 /// The candidates of bash for the last word.
-fn candidates(app: &App, words: &[&str]) -> Vec<String> {
-    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-    let last = words.len() - 1;
+fn candidates(app: &App, args: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = args.iter().map(|word| format!("'{word}'")).collect();
+    let last = args.len() - 1;
     let script = format!(
         "PATH={}:$PATH; eval \"$(polylogue completions bash)\"; COMP_WORDS=({}); COMP_CWORD={last}; COMP_TYPE=9; \
          compopt() {{ :; }}; _clap_complete_polylogue polylogue \"${{COMP_WORDS[COMP_CWORD]}}\"; \
@@ -38,7 +38,7 @@ fn candidates(app: &App, words: &[&str]) -> Vec<String> {
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", &script]).current_dir(app.path()).env("HOME", app.path());
     let output = bash.env("POLYLOGUE_DATA_DIR", app.path()).output().expect("bash runs");
-    assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
     let lines = String::from_utf8(output.stdout).expect("UTF-8");
     lines.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
@@ -71,7 +71,7 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
         (&["polylogue", "completions", "b"], &["bash"]),
         (&["polylogue", "please", "ki"], &[]),
     ];
-    for (words, expected) in table {
-        assert_eq!(candidates(&app, words), expected, "{words:?}");
+    for (args, expected) in table {
+        assert_eq!(candidates(&app, args), expected, "{args:?}");
     }
 }

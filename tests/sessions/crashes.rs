@@ -13,7 +13,7 @@ use crate::support::client::request;
 use crate::support::internals::{Body, socket};
 use crate::support::random::Random;
 
-/// A connection to the server of this house.
+/// A connection to the server of this app.
 fn connect(app: &App) -> BufReader<UnixStream> {
     BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"))
 }
@@ -25,14 +25,14 @@ fn line(connection: &mut BufReader<UnixStream>) -> Option<Value> {
     Some(serde_json::from_slice(&line).expect("a line of JSON"))
 }
 
-/// What the store has of what was said to agent 0: in its log, and in its queue.
+/// The user's messages to agent 0 in the store: in its log, and in its queue.
 fn kept(app: &App) -> BTreeSet<String> {
-    let store = Store::open(app.path()).expect("nobody holds it");
+    let store = Store::open(app.path()).expect("an unlocked store");
     let root = store.load_agents().expect("agents").agents[0].id;
     let (log, damaged) = store.replay(root).expect("a log");
     assert!(damaged.is_empty(), "{damaged:?}");
-    let said = log.into_iter().filter_map(|one| if let Body::User(text) = one.body { Some(text) } else { None });
-    said.chain(store.queued(root).expect("a queue").into_iter().map(|one| one.text)).collect()
+    let sent = log.into_iter().filter_map(|one| if let Body::User(text) = one.body { Some(text) } else { None });
+    sent.chain(store.queued(root).expect("a queue").into_iter().map(|one| one.text)).collect()
 }
 
 #[test]

@@ -28,10 +28,10 @@ fn errors_have_a_message_and_an_exit_code() {
         (&["stop", "it"], 2, "put -- before it"),
         (&["explain", "--stay", "ps"], 2, "put -- before it"),
     ];
-    for (words, code, told) in table {
-        let said = app.run(words);
-        assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{words:?}: {said:?}");
-        assert!(said.err.contains(told), "{words:?}: {said:?}");
+    for (args, code, error) in table {
+        let output = app.run(args);
+        assert_eq!((output.code, output.out.as_str()), (Some(code), ""), "{args:?}: {output:?}");
+        assert!(output.err.contains(error), "{args:?}: {output:?}");
     }
     let mut pty = app.terminal(&["attach", "nobody"], (80, 24));
     assert_eq!(pty.wait_exit().code(), Some(2));
@@ -42,7 +42,7 @@ fn errors_have_a_message_and_an_exit_code() {
 #[test]
 fn subcommands_that_need_a_server_print_how_to_start_it() {
     let app = App::new();
-    for words in [
+    for args in [
         &["attach"][..],
         &["send", "0", "x"],
         &["kill", "0"],
@@ -52,9 +52,9 @@ fn subcommands_that_need_a_server_print_how_to_start_it() {
         &["stop"],
         &["logs", "0", "--follow"],
     ] {
-        let told = app.run(words);
-        assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{words:?}: {told:?}");
-        assert!(told.err.contains("polylogue serve --background"), "{words:?}: {told:?}");
+        let output = app.run(args);
+        assert_eq!((output.code, output.out.as_str()), (Some(1), ""), "{args:?}: {output:?}");
+        assert!(output.err.contains("polylogue serve --background"), "{args:?}: {output:?}");
     }
 }
 
@@ -86,8 +86,8 @@ fn send_wait_and_logs_work_from_arguments_and_standard_input_and_logs_without_a_
 #[test]
 fn logs_continue_at_the_position_of_an_earlier_output() {
     let app = App::served();
-    let lines = |words: &[&str]| -> Vec<Value> {
-        app.get(words).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let lines = |args: &[&str]| -> Vec<Value> {
+        app.get(args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
     app.get(&["send", "0", "one"]);
     app.get(&["wait", "0"]);
@@ -132,8 +132,8 @@ fn the_exit_code_of_wait_tells_the_status() {
     assert_eq!(late.code, Some(4), "{late:?}");
     let waiting = app.command(&["wait", "0"]).stdout(Stdio::piped()).spawn().expect("it runs");
     app.get(&["interrupt", "0"]);
-    let told = Response::of(waiting.wait_with_output().expect("it ends"));
-    assert_eq!((told.code, told.out.as_str()), (Some(130), "interrupted\n"));
+    let output = Response::of(waiting.wait_with_output().expect("it ends"));
+    assert_eq!((output.code, output.out.as_str()), (Some(130), "interrupted\n"));
     let mut pty = app.attach(&["0"], (80, 24));
     pty.send("/fork --name ann\r");
     pty.wait_for_text("── ann ");

@@ -1,4 +1,4 @@
-//! Summaries in a cut: written by a request of their own while everybody goes on; all of them, or no child.
+//! Summaries in a cut: written by a request of their own while all agents go on; all of them, or no child.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{answer_next, app, assert_refused, assert_shows, converse, texts_in, turn_a_while};
 
-/// A house whose failed requests are not sent again, with a talk of eight messages.
+/// An app whose failed requests are not sent again, with a conversation of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
     let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
@@ -33,7 +33,7 @@ fn asked_for(app: &mut Harness, peer: &Peer, spec: &str) -> Exchange {
     app.accept(peer)
 }
 
-/// There is no child, nobody works, the agent shows no work, and the line is in the draft.
+/// There is no child, no agent works, the agent shows no work, and the line is in the draft.
 fn assert_nothing_came(app: &mut Harness, agents: usize, line: &str) {
     assert_eq!(app.repl.roster().len(), agents);
     assert_eq!(app.repl.store().load_agents().expect("the agents").agents.len(), agents);
@@ -98,13 +98,13 @@ fn several_summaries_arrive_in_any_order_and_are_inserted_in_place() {
     for exchange in [other, one] {
         assert_eq!(app.repl.roster().len(), 1);
         let asked = last_user_text(&exchange.request().json());
-        let words = if asked.contains("q1") { "the first" } else { "the second" };
-        exchange.stream().text(words).finish("stop").done();
+        let text = if asked.contains("q1") { "the first" } else { "the second" };
+        exchange.stream().text(text).finish("stop").done();
         turn_a_while(&mut app);
     }
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     let heading = "[Summary of 2 earlier messages]\n\n";
-    let [first, second] = ["the first", "the second"].map(|words| Body::User(format!("{heading}{words}")));
+    let [first, second] = ["the first", "the second"].map(|text| Body::User(format!("{heading}{text}")));
     assert_eq!(conversation(&app, 1), [first, Body::User("q2".into()), second]);
 }
 
@@ -118,11 +118,11 @@ fn a_failed_empty_or_incomplete_summary_leaves_no_child_and_returns_the_line() {
         (|it| _ = it.stream().text("  ").finish("stop").done(), "a summary is empty"),
         (|it| it.stream().text("half").hang_up(), "no slice was made"),
     ];
-    for (play, words) in script {
+    for (play, text) in script {
         let exchange = asked_for(&mut app, &peer, "summarize:0:4,4:");
         play(&exchange);
         app.turn_until("the failure", |app| app.agent(0).summaries() == 0);
-        assert_shows(&mut app, words);
+        assert_shows(&mut app, text);
         assert_nothing_came(&mut app, 1, "/slice summarize:0:4,4:");
     }
     let kinds = app.kinds(0);

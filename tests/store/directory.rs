@@ -101,10 +101,10 @@ fn a_newer_schema_is_rejected_unchanged() {
 fn the_file_of_another_program_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("polylogue.db");
-    let letter = "Dear SQLite, this is a letter. ".repeat(100);
-    std::fs::write(&file, &letter).unwrap();
+    let text = "This is not a database. ".repeat(100);
+    std::fs::write(&file, &text).unwrap();
     assert!(refusal(dir.path()).message.contains("not a database"));
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), letter);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     std::fs::remove_file(&file).unwrap();
     raw(dir.path()).execute_batch("CREATE TABLE recipes (x)").unwrap();
     assert!(refusal(dir.path()).message.contains("another program"));
@@ -121,7 +121,7 @@ fn a_path_that_cannot_be_a_directory_is_an_error() {
     let dangling = dir.path().join("dangling");
     symlink(dir.path().join("nowhere"), &dangling).unwrap();
     refusal(&dangling);
-    // Nobody can make a directory there, not even root.
+    // No user can make a directory there, not even root.
     refusal(Path::new("/proc/polylogue"));
 }
 

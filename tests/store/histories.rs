@@ -61,14 +61,14 @@ fn only_a_fork_after_the_rewind_of_its_parent_inherits_it() {
     let before = fork(&store, root);
     store.append(root, vec![Body::Rewind(kept)], 3).unwrap();
     let after = fork(&store, root);
-    let told = |agent: AgentId| {
+    let conversation_of = |agent: AgentId| {
         let history = History::from_messages(store.replay(agent).unwrap().0);
-        let told: Vec<Message> = history.conversation().into_iter().cloned().collect();
-        user_texts(&told)
+        let messages: Vec<Message> = history.conversation().into_iter().cloned().collect();
+        user_texts(&messages)
     };
-    assert_eq!(told(before), ["kept", "regretted"]);
-    assert_eq!(told(after), ["kept"]);
-    assert_eq!(told(root), ["kept"]);
+    assert_eq!(conversation_of(before), ["kept", "regretted"]);
+    assert_eq!(conversation_of(after), ["kept"]);
+    assert_eq!(conversation_of(root), ["kept"]);
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn a_damaged_row_is_reported_and_left_out() {
     let (messages, damaged) = store.replay(root).unwrap();
     assert_eq!(user_texts(&messages), ["a", "d"]);
     assert_eq!(damaged.len(), 3);
-    for (words, id) in damaged.iter().zip(&ids[1..]) {
-        assert!(words.contains(&format!("message {id} ")), "{words}");
+    for (problem, id) in damaged.iter().zip(&ids[1..]) {
+        assert!(problem.contains(&format!("message {id} ")), "{problem}");
     }
     assert_eq!(user_texts(&store.tail(root, None, 2).unwrap()), ["a", "d"]);
 }

@@ -56,7 +56,7 @@ impl<'a> Message<'a> {
         self.delta(json!({"type": "input_json_delta", "partial_json": arguments}))
     }
 
-    /// An error in place of what would follow.
+    /// An error instead of what would follow.
     pub fn fail(&self, kind: &str, message: &str) {
         self.event(json!({"type": "error", "error": {"type": kind, "message": message}}));
         self.exchange.end();

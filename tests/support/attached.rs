@@ -82,14 +82,14 @@ impl AttachedTerminal {
         self.text(app)
     }
 
-    pub fn assert_sees(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_sees(&mut self, app: &mut Harness, expected: &str) {
         let text = self.text(app);
-        assert!(text.contains(words), "{words:?} is not on this screen:\n{text}");
+        assert!(text.contains(expected), "{expected:?} is not on this screen:\n{text}");
     }
 
-    pub fn assert_does_not_see(&mut self, app: &mut Harness, words: &str) {
+    pub fn assert_does_not_see(&mut self, app: &mut Harness, expected: &str) {
         let text = self.text(app);
-        assert!(!text.contains(words), "{words:?} is on this screen:\n{text}");
+        assert!(!text.contains(expected), "{expected:?} is on this screen:\n{text}");
     }
 
     /// The number of the agent that it shows.

@@ -175,13 +175,13 @@ impl Terminal {
     }
 
     /// Turns the loop until this text is on the screen.
-    pub fn wait_for_text(&mut self, app: &mut Harness, words: &str) {
-        app.turn_until(words, |_| self.text().contains(words));
+    pub fn wait_for_text(&mut self, app: &mut Harness, expected: &str) {
+        app.turn_until(expected, |_| self.text().contains(expected));
     }
 
     /// Turns the loop until a line other than a frame arrives, and returns it.
     pub fn next_message(&mut self, app: &mut Harness) -> Value {
-        app.turn_until("something is told", |_| {
+        app.turn_until("a line arrives", |_| {
             self.look();
             !self.messages.is_empty()
         });

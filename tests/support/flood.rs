@@ -196,7 +196,7 @@ pub struct FloodProcess {
     address: SocketAddr,
     child: Child,
     /// Held open: a test harness that cannot say that its test takes long ends, and the server with it.
-    _words: BufReader<ChildStdout>,
+    _stdout: BufReader<ChildStdout>,
 }
 
 impl FloodProcess {
@@ -210,14 +210,14 @@ impl FloodProcess {
             .stdout(Stdio::piped())
             .spawn()
             .expect("our own binary");
-        let mut words = BufReader::new(child.stdout.take().expect("a pipe"));
-        let address = (&mut words)
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let address = (&mut stdout)
             .lines()
             .map_while(Result::ok)
             // The test harness says on the same line which test it runs.
             .find_map(|line| line.split_once(SERVING).and_then(|(_, address)| address.parse().ok()))
-            .expect("a flood that says where it serves");
-        FloodProcess { address, child, _words: words }
+            .expect("a server that prints its address");
+        FloodProcess { address, child, _stdout: stdout }
     }
 
     /// The base URL for an `openai` endpoint.
@@ -263,7 +263,7 @@ pub fn serve_if_asked() {
     std::process::exit(1);
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
 fn the_flood_child_serves() {
     serve_if_asked();

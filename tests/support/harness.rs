@@ -352,8 +352,8 @@ impl Harness {
 
     /// The newest error in the log of the `n`th agent; empty if there is none.
     pub fn last_error(&self, n: usize) -> String {
-        let words = |message: Message| if let Body::Error(words) = message.body { Some(words) } else { None };
-        self.log(n).into_iter().rev().find_map(words).unwrap_or_default()
+        let error_text = |message: Message| if let Body::Error(text) = message.body { Some(text) } else { None };
+        self.log(n).into_iter().rev().find_map(error_text).unwrap_or_default()
     }
 
     /// The tool results in the log of the `n`th agent.

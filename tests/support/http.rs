@@ -171,8 +171,8 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 fn parse_head(head: &str) -> Result<Request, String> {
     let mut lines = head.split("\r\n");
     let start = lines.next().unwrap_or_default();
-    let mut words = start.split(' ');
-    let (Some(method), Some(path), Some("HTTP/1.1")) = (words.next(), words.next(), words.next()) else {
+    let mut fields = start.split(' ');
+    let (Some(method), Some(path), Some("HTTP/1.1")) = (fields.next(), fields.next(), fields.next()) else {
         return Err(format!("request line: {start:?}"));
     };
     let mut request = Request { method: method.to_owned(), path: path.to_owned(), ..Request::default() };

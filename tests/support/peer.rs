@@ -112,7 +112,7 @@ impl Shared {
     }
 }
 
-/// What the writing thread of a connection is told.
+/// Commands to the writing thread of a connection.
 enum Order {
     Write { bytes: Vec<u8>, times: usize },
     HangUp,
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     fn order(&self, order: Order) {
-        // The writing thread is gone when the client is: then there is nobody to tell.
+        // The writing thread is gone when the client is: then there is no thread to notify.
         let _ = self.orders.send(order);
     }
 
@@ -268,7 +268,7 @@ impl Exchange {
         self.send_many(bytes, 1)
     }
 
-    /// Sends the same bytes many times over, for bodies that nobody wants to hold in memory.
+    /// Sends the same bytes many times over, for bodies that are too large for memory.
     pub fn send_many(&self, bytes: impl AsRef<[u8]>, times: usize) -> &Self {
         self.connection.order(Order::Write { bytes: bytes.as_ref().to_vec(), times });
         self
@@ -284,7 +284,7 @@ impl Exchange {
         self.send(http::head(status, headers))
     }
 
-    /// Sends a piece of the body, as one chunk if the head said so.
+    /// Sends a piece of the body, as one chunk if the head announced chunks.
     pub fn body(&self, bytes: impl AsRef<[u8]>) -> &Self {
         if self.chunked.get() { self.send(http::chunk(bytes.as_ref())) } else { self.send(bytes) }
     }
@@ -380,7 +380,7 @@ impl Exchange {
     }
 }
 
-/// A host without addresses, and nobody is asked for them: no part of a name is longer than 63 bytes (RFC 1035, 2.3.4). For
+/// A host without addresses, and no resolver is asked for them: no part of a name is longer than 63 bytes (RFC 1035, 2.3.4). For
 /// a shorter name a server may be asked that never answers, and that takes a resolver half a minute.
 pub const NO_HOST: &str = "no-host-has-a-name-of-which-one-part-alone-is-longer-than-63-bytes.invalid";
 
@@ -390,7 +390,7 @@ pub struct Refusing {
 }
 
 impl Refusing {
-    /// Takes a port without listening on it, so that nobody else can.
+    /// Takes a port without listening on it, so that no other process can.
     pub fn start() -> Refusing {
         use rustix::net::{AddressFamily, SocketType, bind, socket};
         let port = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -404,7 +404,7 @@ impl Refusing {
     }
 }
 
-/// An address at which no connection comes about and none is refused, for as long as this lives: nobody takes those
+/// An address at which no connection comes about and none is refused, for as long as this lives: no process accepts those
 /// that came before, and the kernel keeps no further ones.
 pub struct Silent {
     listener: rustix::fd::OwnedFd,

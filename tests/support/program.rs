@@ -41,9 +41,9 @@ impl Home {
     }
 
     /// A command with an empty standard input.
-    pub fn command(&self, program: &str, words: &[&str]) -> Command {
+    pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = signals::command(program);
-        command.args(words).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
+        command.args(args).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
         command.envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -51,20 +51,20 @@ impl Home {
     }
 
     /// Starts the program with these arguments.
-    pub fn start(&self, words: &[&str]) -> Program {
-        Program::start(self.command(PROGRAM, words))
+    pub fn start(&self, args: &[&str]) -> Program {
+        Program::start(self.command(PROGRAM, args))
     }
 
     /// The same, with an input that the test writes.
-    pub fn start_with_input(&self, words: &[&str]) -> Program {
-        let mut command = self.command(PROGRAM, words);
+    pub fn start_with_input(&self, args: &[&str]) -> Program {
+        let mut command = self.command(PROGRAM, args);
         command.stdin(Stdio::piped());
         Program::start(command)
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, words: &[&str]) -> Response {
-        self.start(words).ends()
+    pub fn run(&self, args: &[&str]) -> Response {
+        self.start(args).ends()
     }
 
     /// Runs a shell script, in which `"$0"` is the program.
@@ -110,11 +110,11 @@ pub struct Program {
 impl Program {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().expect("it starts");
-        let (told, exit) = channel();
+        let (sender, exit) = channel();
         let (pid, input) = (Pid::from_child(&child), child.stdin.take());
         let out = lines(child.stdout.take());
         let err = lines(child.stderr.take());
-        thread::spawn(move || told.send(child.wait().expect("a child")));
+        thread::spawn(move || sender.send(child.wait().expect("a child")));
         Self { pid, input, out, err, exit }
     }
 
@@ -155,13 +155,13 @@ impl Program {
 
 /// Each line as it arrives, with its line break.
 fn lines(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (told, taken) = channel();
+    let (sender, taken) = channel();
     if let Some(from) = from {
         thread::spawn(move || {
             let mut from = BufReader::new(from);
             let mut line = Vec::new();
             while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-                if told.send(std::mem::take(&mut line)).is_err() {
+                if sender.send(std::mem::take(&mut line)).is_err() {
                     return;
                 }
             }

@@ -73,7 +73,7 @@ impl TerminalLeft {
     };
 }
 
-/// What the screen was told that is no picture.
+/// What was sent to the terminal besides text.
 #[derive(Debug, Default)]
 pub struct Reports {
     /// How often the bell rang.
@@ -157,7 +157,7 @@ impl Pty {
         self.wait_for(|screen| screen.contents().contains(text), text);
     }
 
-    /// Leaves by Ctrl+D once nobody works any more, which a person would have to say twice, and checks that it ended well.
+    /// Leaves by Ctrl+D once all agents are idle, which a person would have to say twice, and checks that it ended well.
     /// What an agent says is seen before the end of its turn is: its last word is no sign of it.
     pub fn leave(&mut self) {
         self.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");
@@ -230,7 +230,7 @@ impl Pty {
     /// Takes the terminal away, as a window that is closed does, and waits for the program to end.
     pub fn hang_up(&mut self) -> ExitStatus {
         self.read_what_is_there();
-        // Putting anything else in its place closes our side.
+        // Replacing it closes our side.
         self.ours = std::fs::File::open("/dev/null").expect("/dev/null").into();
         let patience = Timespec::try_from(PATIENCE).expect("seconds");
         let ended = poll(&mut [PollFd::new(&self.death, PollFlags::IN)], Some(&patience));
@@ -345,14 +345,14 @@ fn same_settings(one: &Termios, other: &Termios) -> bool {
     modes(one) == modes(other) && format!("{:?}", one.special_codes) == format!("{:?}", other.special_codes)
 }
 
-/// Our own binary, told to become the program.
+/// Our own binary, which then executes the program.
 fn become_command(program: &Path, args: &[&str]) -> Command {
     let program = program.to_str().expect("a path in UTF-8");
-    let words: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
+    let argv: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
     let mut command = signals::command(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", &test_name("the_pty_child_becomes_the_program"), "--nocapture", "--test-threads=1"]);
     command.env_clear().envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
-    command.env(BECOME, serde_json::json!(words).to_string());
+    command.env(BECOME, serde_json::json!(argv).to_string());
     command
 }
 
@@ -366,20 +366,20 @@ fn test_name(name: &str) -> String {
 /// In the copy that [`Pty::spawn`] starts: takes the terminal on stdin as its own and becomes the
 /// program. Anywhere else it returns at once.
 pub fn become_the_program_if_asked() {
-    let Ok(words) = std::env::var(BECOME) else { return };
-    let words: Vec<String> = serde_json::from_str(&words).expect("a list that spawn wrote");
+    let Ok(argv) = std::env::var(BECOME) else { return };
+    let argv: Vec<String> = serde_json::from_str(&argv).expect("a list that spawn wrote");
     rustix::process::setsid().expect("a new process leads no group");
     rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).expect("a terminal on stdin that controls no session");
     // Up to here stdout was /dev/null: the test harness talks.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin()).expect("the terminal as stdout");
-    let mut program = Command::new(&words[0]);
-    program.args(&words[1..]).env_remove(BECOME);
+    let mut program = Command::new(&argv[0]);
+    program.args(&argv[1..]).env_remove(BECOME);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let error = program.env(BECAME_AT, format!("{}{:09}", now.tv_sec, now.tv_nsec)).exec();
-    panic!("{}: {error}", words[0]);
+    panic!("{}: {error}", argv[0]);
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
 fn the_pty_child_becomes_the_program() {
     become_the_program_if_asked();

@@ -9,7 +9,7 @@ use super::peer::Exchange;
 /// The answer to one request, played event by event.
 pub struct Script<'a> {
     exchange: &'a Exchange,
-    /// The place of the next item in the output.
+    /// The index of the next item in the output.
     next: usize,
 }
 

@@ -27,18 +27,18 @@ pub fn app_with_agents(count: usize, plan: Plan) -> Harness {
 }
 
 /// This text is on the screen, in one row or wrapped: paths in it have different lengths.
-pub fn assert_shows(app: &mut Harness, words: &str) {
+pub fn assert_shows(app: &mut Harness, expected: &str) {
     let screen = app.screen_text();
-    let is_shown = screen.contains(words) || screen.replace("\n  ", " ").contains(words);
-    assert!(is_shown, "{words:?} is not on the screen:\n{screen}");
+    let is_shown = screen.contains(expected) || screen.replace("\n  ", " ").contains(expected);
+    assert!(is_shown, "{expected:?} is not on the screen:\n{screen}");
 }
 
 /// The line is refused with this text, changes nothing, and is in the draft again.
-pub fn assert_refused(app: &mut Harness, line: &str, words: &str) {
+pub fn assert_refused(app: &mut Harness, line: &str, expected: &str) {
     let focus = app.focus();
     let before = app.kinds(focus);
     app.enter(line);
-    assert_shows(app, words);
+    assert_shows(app, expected);
     assert_eq!((app.kinds(focus), app.agent(focus).view.draft.text()), (before, line));
     assert_eq!(app.focus(), focus);
     app.type_bytes(b"\x15");
@@ -101,8 +101,8 @@ pub fn roles_and_texts_in(body: &[u8]) -> Vec<(String, String)> {
     let body: Value = serde_json::from_slice(body).expect("JSON");
     let messages = body["messages"].as_array().expect("messages");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let said = messages.iter().filter(|message| message["role"] != "system");
-    said.map(|message| (text(&message["role"]), text(&message["content"]))).collect()
+    let shown = messages.iter().filter(|message| message["role"] != "system");
+    shown.map(|message| (text(&message["role"]), text(&message["content"]))).collect()
 }
 
 /// The texts of the messages in a request, without the system prompt.
@@ -128,8 +128,8 @@ pub fn assert_valid(body: &Value) {
         assert_eq!(at == 0, role == "system", "{messages:#?}");
         if role == "tool" {
             let id = message["tool_call_id"].as_str().expect("an id");
-            let place = open.iter().position(|call| *call == id).expect("a result has a call");
-            open.remove(place);
+            let index = open.iter().position(|call| *call == id).expect("a result has a call");
+            open.remove(index);
         } else {
             assert!(open.is_empty(), "calls without results before {at}: {messages:#?}");
             assert_ne!(last, role, "{messages:#?}");

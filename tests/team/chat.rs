@@ -107,7 +107,7 @@ fn a_member_can_be_visited_while_it_works_and_used_afterwards() {
     for exchange in &exchanges {
         exchange.stream().text("I see a ship");
     }
-    app.turn_until("the words", |app| app.screen_text().contains("I see a ship"));
+    app.turn_until("the text", |app| app.screen_text().contains("I see a ship"));
     app.enter("how large?");
     for exchange in &exchanges {
         exchange.finish("stop").done();
@@ -183,12 +183,12 @@ fn after_a_crash_the_members_of_a_chat_are_idle() {
 fn an_invalid_line_is_refused() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    for (line, words) in [
+    for (line, expected) in [
         ("/team paralel \"x\"", "did you mean parallel?"),
         ("/team --agents a:nobody/knows x", "nobody"),
         ("/team vote", "missing task"),
     ] {
-        assert_refused(&mut app, line, words);
+        assert_refused(&mut app, line, expected);
     }
     app.enter("/team");
     assert_shows(&mut app, "no team tasks yet");

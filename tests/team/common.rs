@@ -75,10 +75,10 @@ pub fn time_left(app: &mut Harness) -> Duration {
 
 /// Responds with 429 and this `retry-after`.
 pub fn limit(exchange: &Exchange, seconds: u32) {
-    let words = r#"{"error":{"message":"slow down","type":"rate_limit"}}"#;
-    let (length, seconds) = (words.len().to_string(), seconds.to_string());
+    let body = r#"{"error":{"message":"slow down","type":"rate_limit"}}"#;
+    let (length, seconds) = (body.len().to_string(), seconds.to_string());
     let headers = [("content-type", "application/json"), ("retry-after", &*seconds), ("content-length", &*length)];
-    exchange.head(429, &headers).send(words);
+    exchange.head(429, &headers).send(body);
 }
 
 /// Turns until a retry is scheduled within `most`; returns the time left.

@@ -1,4 +1,4 @@
-//! Three agents at once: each ends complete, in its own place.
+//! Three agents at once: each reply is complete and shown with its own agent.
 
 use super::{Chat, Start, replies};
 use crate::support::internals::Body;
@@ -81,8 +81,8 @@ fn three_agents_on_a_server_are_never_mixed_however_one_switches() {
     }
     chat.pty.send("\x04");
     chat.ends_well();
-    for (log, letter) in chat.logs().iter().zip(["a", "b", "c"]) {
-        let whole: String = (0..40).map(|n| format!("{letter}{n} ")).collect();
+    for (log, prefix) in chat.logs().iter().zip(["a", "b", "c"]) {
+        let whole: String = (0..40).map(|n| format!("{prefix}{n} ")).collect();
         assert_eq!(replies(log), [whole]);
     }
 }

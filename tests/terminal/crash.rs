@@ -40,7 +40,7 @@ fn last_reply(log: &[Message]) -> (&str, bool) {
 }
 
 #[test]
-fn after_kill_9_all_agents_are_there_with_what_had_come_and_the_screen_says_so() {
+fn after_kill_9_all_agents_are_there_with_what_had_come_and_a_note() {
     let mut chat = three_at_work();
     chat.pty.send("half a thou");
     chat.sees_draft("half a thou");
@@ -73,9 +73,9 @@ fn every_agent_answers_again_after_the_crash() {
     chat.pty.kill(Signal::KILL);
     chat.pty.wait_exit();
     chat.start_again();
-    for (key, words) in [("1", "one more"), ("2", "two more"), ("3", "three more")] {
+    for (key, text) in [("1", "one more"), ("2", "two more"), ("3", "three more")] {
         chat.pty.send(format!("\x1b{key}"));
-        chat.say(words);
-        chat.sees(&format!("> {words}\n\n  {words}\n"));
+        chat.say(text);
+        chat.sees(&format!("> {text}\n\n  {text}\n"));
     }
 }

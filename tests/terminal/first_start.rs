@@ -5,8 +5,8 @@ use super::{Chat, Start};
 #[test]
 fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
     let mut chat = Chat::new();
-    for words in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
-        chat.sees(words);
+    for expected in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
+        chat.sees(expected);
     }
     chat.pty.send("hello there\r");
     chat.sees("> hello there\n\n  hello there\n");
@@ -24,18 +24,18 @@ fn a_banner_greets_only_once() {
 }
 
 #[test]
-fn words_behind_the_options_are_the_first_message() {
+fn arguments_after_the_options_are_the_first_message() {
     let start = Start { args: vec!["how", "are", "you"], ..Start::default() };
     let mut chat = Chat::start(start);
     chat.sees("> how are you\n\n  how are you\n");
 }
 
 #[test]
-fn help_lists_commands_and_keys_and_agents_lists_everybody() {
+fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
     let mut chat = Chat::start(Start { size: (100, 60), ..Start::default() });
     chat.pty.send("/help\r");
-    for words in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
-        chat.sees(words);
+    for expected in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
+        chat.sees(expected);
     }
     chat.pty.send("/fork --name scout\r");
     chat.sees("── scout ─ ↑ agent 0");
@@ -45,7 +45,7 @@ fn help_lists_commands_and_keys_and_agents_lists_everybody() {
 }
 
 #[test]
-fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_said() {
+fn an_unknown_command_stays_in_the_draft_and_the_nearest_name_is_suggested() {
     let mut chat = Chat::new();
     chat.pty.send("/agnets\r");
     chat.sees("unknown command /agnets: did you mean /agents?");

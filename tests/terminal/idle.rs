@@ -14,10 +14,10 @@ fn threads(chat: &Chat) -> Vec<(u64, char)> {
     tasks
         // A thread may end before it was looked at.
         .filter_map(|task| {
-            let told = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
             let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
             let state = stat.rsplit_once(") ")?.1.chars().next()?;
-            Some((told.split_whitespace().nth(2)?.parse().expect("a count"), state))
+            Some((schedstat.split_whitespace().nth(2)?.parse().expect("a count"), state))
         })
         .collect()
 }
@@ -33,7 +33,7 @@ fn is_idle(chat: &mut Chat) {
     assert_eq!((bytes, wake_ups(chat) - before), (0, 0), "bytes written and wake-ups in {SPAN:?}");
 }
 
-/// Waits until what was to be done is done: nobody works, and the kernel tells that the program sleeps and did all
+/// Waits until what was to be done is done: no agent works, and the kernel reports that the program sleeps and did all
 /// along. One that waits for a processor, for however long, is not put on one either.
 fn settles(chat: &mut Chat) {
     chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");

@@ -70,9 +70,9 @@ fn a_line_is_broken_by_ctrl_j_and_sent_by_enter() {
 #[test]
 fn up_and_down_go_through_lines_first_and_then_through_earlier_inputs() {
     let mut chat = Chat::new();
-    for words in ["first", "second"] {
-        chat.pty.send(format!("{words}\r"));
-        chat.sees(&format!("> {words}\n\n  {words}\n"));
+    for text in ["first", "second"] {
+        chat.pty.send(format!("{text}\r"));
+        chat.sees(&format!("> {text}\n\n  {text}\n"));
     }
     chat.pty.send("\x1b[A");
     chat.sees_draft("second");

@@ -64,7 +64,7 @@ fn commands_newlines_and_keys_in_a_paste_run_nothing() {
     chat.sees("last!");
     chat.pty.send("\x04");
     chat.ends_well();
-    assert_eq!(chat.logs().len(), 1, "nobody was forked");
+    assert_eq!(chat.logs().len(), 1, "no agent was forked");
 }
 
 #[test]

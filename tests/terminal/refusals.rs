@@ -21,9 +21,9 @@ fn refused_with(args: &[&str], directory: &Path) -> (i32, String) {
 #[test]
 fn a_second_process_on_the_same_directory_learns_which_one_holds_it() {
     let mut chat = Chat::new();
-    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
+    let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
     assert_eq!(code, 1);
-    assert!(words.contains(&format!("process {}", chat.pty.pid())) && words.contains("--read-only"), "{words}");
+    assert!(message.contains(&format!("process {}", chat.pty.pid())) && message.contains("--read-only"), "{message}");
     chat.pty.send("still here\r");
     chat.sees("> still here\n\n  still here\n");
 }
@@ -33,39 +33,39 @@ fn a_directory_that_cannot_be_one_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
     std::fs::write(&file, "not a directory").expect("a file");
-    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file));
+    let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file));
     assert_eq!(code, 1);
-    assert!(words.contains("file"), "{words}");
+    assert!(message.contains("file"), "{message}");
     assert_eq!(std::fs::read(&file).expect("the file"), b"not a directory");
-    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file.join("below")));
+    let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(&file.join("below")));
     assert_eq!(code, 1);
-    assert!(words.contains("a part of the path is not a directory"), "{words}");
-    let (code, words) = refusal(Start { size: (200, 24), ..Start::default() }.on(Path::new("/proc/nothing/here")));
+    assert!(message.contains("a part of the path is not a directory"), "{message}");
+    let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(Path::new("/proc/nothing/here")));
     assert_eq!(code, 1);
-    assert!(words.contains("/proc/nothing/here"), "{words}");
+    assert!(message.contains("/proc/nothing/here"), "{message}");
 }
 
 #[test]
 fn a_model_that_is_none_is_refused_with_what_there_is() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (code, words) = refused_with(&["--model", "nonsense"], directory.path());
+    let (code, message) = refused_with(&["--model", "nonsense"], directory.path());
     assert_eq!(code, 2);
-    assert!(words.contains("nonsense") && words.contains("openai/MODEL"), "{words}");
-    let (code, words) = refused_with(&["-m", "openai/x"], directory.path());
+    assert!(message.contains("nonsense") && message.contains("openai/MODEL"), "{message}");
+    let (code, message) = refused_with(&["-m", "openai/x"], directory.path());
     assert_eq!(code, 3);
-    assert!(words.contains("OPENAI_API_KEY"), "{words}");
-    let (code, words) = refused_with(&["--no-such-option"], directory.path());
+    assert!(message.contains("OPENAI_API_KEY"), "{message}");
+    let (code, message) = refused_with(&["--no-such-option"], directory.path());
     assert_eq!(code, 2);
-    assert!(words.contains("--no-such-option"), "{words}");
+    assert!(message.contains("--no-such-option"), "{message}");
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "nothing was made");
 }
 
 #[test]
 fn help_and_version_need_no_terminal() {
-    for (option, words) in [("--help", "--data-dir"), ("--version", env!("CARGO_PKG_VERSION"))] {
+    for (option, expected) in [("--help", "--data-dir"), ("--version", env!("CARGO_PKG_VERSION"))] {
         let output = without_terminal().arg(option).output().expect("it runs");
         assert!(output.status.success());
-        assert!(String::from_utf8_lossy(&output.stdout).contains(words));
+        assert!(String::from_utf8_lossy(&output.stdout).contains(expected));
     }
 }
 
@@ -73,9 +73,9 @@ fn help_and_version_need_no_terminal() {
 fn without_a_terminal_there_is_an_error_of_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = without_terminal().arg("--data-dir").arg(directory.path()).output().expect("it runs");
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{words}");
-    assert!(words.contains("no terminal (") && words.lines().count() == 1, "{words}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("no terminal (") && message.lines().count() == 1, "{message}");
     assert!(output.stdout.is_empty());
 }
 
@@ -101,7 +101,7 @@ fn without_terminal() -> Command {
 /// What is done to a file.
 type Spoil = fn(&Path);
 
-/// A directory with a store in which one thing was said, after this was done to its file.
+/// A directory with a store with one message, after this was done to its file.
 fn after(spoil: impl FnOnce(&Path)) -> tempfile::TempDir {
     let mut chat = Chat::new();
     chat.say(&"words ".repeat(2_000));
@@ -122,29 +122,29 @@ fn a_newer_damaged_or_invalid_database_is_rejected_unchanged() {
         let file = std::fs::OpenOptions::new().write(true).open(file).expect("the file");
         file.set_len(10_000).expect("it can be cut");
     };
-    let letter = |file: &Path| std::fs::write(file, "Dear SQLite, ".repeat(100)).expect("a letter");
+    let text_file = |file: &Path| std::fs::write(file, "not a database ".repeat(100)).expect("a text file");
     let cases: [(Spoil, &str); 3] =
-        [(newer, "newer polylogue"), (cut, "database is damaged"), (letter, "not a database")];
+        [(newer, "newer polylogue"), (cut, "database is damaged"), (text_file, "not a database")];
     for (spoil, why) in cases {
         let directory = after(spoil);
         let file = directory.path().join("polylogue.db");
         let before = std::fs::read(&file).expect("the file");
         for args in [vec![], vec!["--read-only"]] {
             let start = Start { args, size: (240, 24), ..Start::default() };
-            let (code, words) = refusal(start.on(directory.path()));
-            assert_eq!((code, words.trim().lines().count()), (1, 1), "{words}");
-            assert!(words.contains(why) && words.contains(directory.path().to_str().expect("a path")), "{words}");
+            let (code, message) = refusal(start.on(directory.path()));
+            assert_eq!((code, message.trim().lines().count()), (1, 1), "{message}");
+            assert!(message.contains(why) && message.contains(directory.path().to_str().expect("a path")), "{message}");
         }
         assert!(std::fs::read(&file).expect("the file") == before, "{why}: it was touched");
     }
 }
 
-/// Starts the program as somebody to whom permissions matter.
+/// Starts the program as an unprivileged user, whom permissions restrict.
 fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
-    let words = format!("{} --data-dir {}", program.display(), directory.display());
+    let command = format!("{} --data-dir {}", program.display(), directory.display());
     let script = match rustix::process::geteuid().is_root() {
-        true => format!("exec setpriv --reuid=65534 --regid=65534 --clear-groups {words}"),
-        false => format!("exec {words}"),
+        true => format!("exec setpriv --reuid=65534 --regid=65534 --clear-groups {command}"),
+        false => format!("exec {command}"),
     };
     Pty::spawn("/bin/sh", &["-c", &script], &[("HOME", "/")], (240, 24))
 }
@@ -152,7 +152,7 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 #[test]
 fn a_directory_without_write_permission_is_an_error() {
     let directory = after(|_| ());
-    // Where everybody may run it, wherever the build lies. By another process: a file that is open for writing cannot
+    // Where every user may run it, wherever the build lies. By another process: a file that is open for writing cannot
     // be run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is there").success());
@@ -161,12 +161,12 @@ fn a_directory_without_write_permission_is_an_error() {
         std::fs::set_permissions(directory.path(), permissions).expect("it is ours");
     };
     permit(0o555);
-    let (code, words) = refusal(start_unprivileged(&program, directory.path()));
+    let (code, message) = refusal(start_unprivileged(&program, directory.path()));
     assert_eq!(code, 1);
-    assert!(words.contains("no permission to write here") && words.contains("another directory"), "{words}");
+    assert!(message.contains("no permission to write here") && message.contains("another directory"), "{message}");
     let below = directory.path().join("below");
-    let (code, words) = refusal(start_unprivileged(&program, &below));
+    let (code, message) = refusal(start_unprivileged(&program, &below));
     assert_eq!(code, 1);
-    assert!(words.contains("no permission to write here"), "{words}");
+    assert!(message.contains("no permission to write here"), "{message}");
     permit(0o700);
 }

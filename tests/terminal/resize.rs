@@ -48,7 +48,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     }
     chat.sees("\n  ow\n");
     chat.pty.send("\x15\x04");
-    assert!(chat.ends_without_words().success());
+    assert!(chat.exit_status().success());
 }
 
 #[test]

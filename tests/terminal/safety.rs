@@ -1,4 +1,4 @@
-//! Text that is not ours never steers the terminal, whoever sends it.
+//! Control sequences in text of models, tools and mail never reach the terminal.
 
 use super::{Chat, Start};
 use crate::support::peer::Peer;
@@ -7,7 +7,7 @@ use crate::support::peer::Peer;
 const HOSTILE: &str = "\x1b]52;c;cHduZWQ=\x07one \x1b[2J\x1b[Htwo \x1b]0;title\x1b\\three \u{9b}31mfour \u{202e}five \
                        \x1bcsix \x1b[?1049lseven \x07eight \x1bP+q544e\x1b\\nine \u{85}ten \r\x08eleven";
 
-const WORDS: [&str; 11] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"];
+const NUMBERS: [&str; 11] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"];
 
 /// Nothing of it has acted on the terminal.
 fn is_harmless(chat: &mut Chat) {
@@ -25,7 +25,7 @@ fn is_harmless(chat: &mut Chat) {
 }
 
 #[test]
-fn what_a_model_says_is_shown_and_does_nothing() {
+fn control_sequences_of_a_model_are_shown_and_do_nothing() {
     let peer = Peer::start();
     let url = peer.url();
     let mut chat = Chat::start(Start::with_server(&url));
@@ -38,7 +38,7 @@ fn what_a_model_says_is_shown_and_does_nothing() {
     }
     exchange.thinking(HOSTILE).text(" the end").finish("stop").done();
     chat.sees("the end");
-    for word in WORDS {
+    for word in NUMBERS {
         chat.sees(word);
     }
     for sequence in ["␛]52;c;", "␛[2J", "␛[?1049l"] {

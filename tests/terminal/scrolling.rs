@@ -13,7 +13,7 @@ fn lines(from: usize, to: usize) -> String {
 }
 
 #[test]
-fn what_is_read_stays_put_while_new_text_comes_and_a_mark_says_so() {
+fn a_scrolled_view_stays_put_while_new_text_comes_and_is_marked() {
     let peer = Peer::start();
     let url = peer.url();
     let mut chat = Chat::start(Start::with_server(&url));

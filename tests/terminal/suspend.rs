@@ -50,7 +50,7 @@ fn a_resize_while_it_is_stopped_is_seen_when_it_comes_back() {
     chat.pty.kill(Signal::CONT);
     chat.pty.wait_for(
         |screen| screen.rows(0, 50).nth(9).is_some_and(|row| row.starts_with("── agent 0") && row.ends_with('─')),
-        "the separator in its new place",
+        "the separator in its new row",
     );
 }
 

@@ -21,7 +21,7 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
             let what = String::from_utf8_lossy(way);
             assert_eq!((turn, app.state(0)), (Turn::Continue, State::WaitingForLlm), "{what:?}");
             assert_eq!(other.terminal(&mut app).take_wishes(), [TerminalRequest::Detach], "{what:?}");
-            assert_eq!(other.terminal(&mut app).take_wishes(), [], "each wish is told once");
+            assert_eq!(other.terminal(&mut app).take_wishes(), [], "each request is returned once");
             app.repl.detach_device(other.at);
             assert_eq!(app.repl.terminal_ids().len(), 1);
             app.type_bytes(b"\x1b2");
@@ -105,5 +105,5 @@ fn a_hundred_terminals_come_and_go_and_leave_nothing_behind() {
     app.type_bytes(b"\x1b[1;5F");
     assert_eq!(app.repl.terminal_ids().len(), 1);
     let after = format!("{:?}", app.agent(0).view.scrollback).len();
-    assert!(after < before + 4096, "{before} characters of places and rows became {after}");
+    assert!(after < before + 4096, "{before} characters of positions and rows became {after}");
 }

@@ -52,9 +52,9 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
 fn read_only_commands_work_and_answer_at_that_terminal_alone() {
     let mut app = app_with_agents(2, Plan::default());
     let (mut watcher, before) = watched(&mut app);
-    for (line, words) in [("/agents", "echo/echo"), ("/sessions", "> terminal 2"), ("/usage", "all agents")] {
+    for (line, expected) in [("/agents", "echo/echo"), ("/sessions", "> terminal 2"), ("/usage", "all agents")] {
         watcher.enter(&mut app, line);
-        watcher.assert_sees(&mut app, words);
+        watcher.assert_sees(&mut app, expected);
     }
     watcher.enter(&mut app, "/switch 1");
     assert_eq!((watcher.focus(&mut app), app.focus()), (1, 0));
@@ -98,7 +98,7 @@ fn it_sees_what_the_others_type_until_it_types_for_itself() {
 }
 
 #[test]
-fn it_scrolls_alone_and_its_place_survives_what_is_written_above_and_below() {
+fn it_scrolls_alone_and_its_position_survives_what_is_written_above_and_below() {
     let mut app = app_with_lines(100);
     let (mut watcher, _) = watched(&mut app);
     let before = app.sent.len();

@@ -69,7 +69,7 @@ fn a_file_must_have_been_read_and_not_changed_since() {
     fs::write(workspace.path("f"), "odd").unwrap();
     assert!(refusal(&workspace, &edit("f", "odd", "new")).contains("file changed since it was last read"));
     read(&workspace, "f");
-    // Another file with the same content in its place is the same version.
+    // Another file with the same content at this path is the same version.
     fs::write(workspace.path("g"), "odd").unwrap();
     fs::rename(workspace.path("g"), workspace.path("f")).unwrap();
     assert!(!workspace.run("edit_file", &edit("f", "odd", "new")).is_error);

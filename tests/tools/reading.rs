@@ -45,7 +45,7 @@ fn absolute_paths_links_and_other_names_of_the_parameter_are_accepted() {
 }
 
 #[test]
-fn a_range_says_which_lines_of_how_many_it_has_and_where_to_continue() {
+fn a_range_names_its_lines_the_total_and_where_to_continue() {
     let mut workspace = Workspace::new();
     workspace.env.output_cap = 1 << 20;
     fs::write(workspace.path("f"), numbered(2500)).unwrap();

@@ -34,9 +34,9 @@ fn agents_are_created_listed_used_and_closed_with_the_defaults() {
     assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
     assert!(repl.close(one).unwrap_err().message.ends_with("it is busy"));
     turn_until_idle(&mut repl);
-    let said = as_texts(&all_of(&mut repl, one));
-    assert_eq!(said.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
-    assert!(said.iter().any(|line| line == "> b"));
+    let texts = as_texts(&all_of(&mut repl, one));
+    assert_eq!(texts.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
+    assert!(texts.iter().any(|line| line == "> b"));
     repl.close(one).unwrap();
     assert_eq!((repl.list().len(), repl.status(one)), (2, Ok(Status::Idle)));
     assert!(repl.attach(one, None).is_err() && repl.send(one, "x").is_err() && repl.close(one).is_err());
@@ -52,11 +52,11 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
         repl.send(agent_id, "words\n!hang").unwrap();
     }
     repl.turn(Some(Duration::ZERO)).unwrap();
-    let places = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();
-    assert_eq!((repl.roster().at_work().len(), places(&repl)), (10, vec![(agents[10], 0)]));
-    assert_eq!(repl.status(agents[10]), Ok(Status::Running), "it is not idle: it was told something");
+    let positions = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();
+    assert_eq!((repl.roster().at_work().len(), positions(&repl)), (10, vec![(agents[10], 0)]));
+    assert_eq!(repl.status(agents[10]), Ok(Status::Running), "it is not idle: a message was sent");
     repl.interrupt(agents[4]).unwrap();
-    assert_eq!((repl.roster().at_work().len(), places(&repl)), (10, vec![]));
+    assert_eq!((repl.roster().at_work().len(), positions(&repl)), (10, vec![]));
     assert!(repl.roster().at_work().contains(&agents[10]));
 }
 
@@ -64,13 +64,13 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
 fn a_callback_gets_every_chunk_and_one_that_fails_is_dropped_with_a_note() {
     let mut repl = app();
     let agent_id = repl.create(None, None).unwrap();
-    let heard = Rc::new(RefCell::new(Vec::new()));
-    let ears = Rc::clone(&heard);
+    let received = Rc::new(RefCell::new(Vec::new()));
+    let sink = Rc::clone(&received);
     repl.on_chunks(
         agent_id,
         None,
         Box::new(move |seen| {
-            ears.borrow_mut().extend(seen.chunks.iter().cloned());
+            sink.borrow_mut().extend(seen.chunks.iter().cloned());
             Ok(())
         }),
     )
@@ -89,7 +89,7 @@ fn a_callback_gets_every_chunk_and_one_that_fails_is_dropped_with_a_note() {
     }
     assert_eq!(*calls.borrow(), 1);
     let all = all_of(&mut repl, agent_id);
-    assert_eq!(*heard.borrow(), all);
+    assert_eq!(*received.borrow(), all);
     assert_eq!(as_texts(&all).iter().filter(|line| *line == "[error]").count(), 1);
 }
 

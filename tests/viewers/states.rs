@@ -17,7 +17,7 @@ fn is_state(line: &str) -> bool {
 }
 
 /// The conversation as a viewer reads it.
-fn said(app: &mut Harness, n: usize) -> Vec<String> {
+fn lines_of(app: &mut Harness, n: usize) -> Vec<String> {
     let all = all_chunks(app, n);
     as_texts(&all).into_iter().filter(|line| !line.starts_with('[')).collect()
 }
@@ -36,11 +36,11 @@ fn after_a_restart_the_store_fills_the_ring_and_an_old_position_is_the_beginning
     app.say(0, "two");
     app.turn_until_idle();
     let expected = ["> one", "one", "> two", "two"];
-    assert_eq!(said(&mut app, 0), expected);
+    assert_eq!(lines_of(&mut app, 0), expected);
     let viewer = app.repl.attach(root, Some(&old)).unwrap();
     let seen = read_all(&mut app.repl, viewer);
-    let words: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
-    assert_eq!((seen.missed, words), (0, expected.map(str::to_owned).into()));
+    let texts: Vec<String> = as_texts(&seen.chunks).into_iter().filter(|line| !line.starts_with('[')).collect();
+    assert_eq!((seen.missed, texts), (0, expected.map(str::to_owned).into()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
     let newest = Position { epoch, number: seen.chunks.last().unwrap().number };
     let viewer = app.repl.attach(root, Some(&newest)).unwrap();
@@ -75,19 +75,19 @@ fn a_child_begins_with_the_past_that_it_has_inherited_and_no_more() {
     app.say(child, "its-own");
     app.turn_until_idle();
     let expected = ["> before", "before", "> its-own", "its-own"];
-    assert_eq!(said(&mut app, child), expected);
+    assert_eq!(lines_of(&mut app, child), expected);
     app.ask(0, Change::Slice(SliceSpec::parse("-2:,inject:'put in'").unwrap()));
     let slice = app.repl.roster().len() - 1;
-    assert_eq!(said(&mut app, slice), ["> after", "after", "> put in"]);
+    assert_eq!(lines_of(&mut app, slice), ["> after", "after", "> put in"]);
     app.repl.create(Some("new"), None).unwrap();
     let new = app.n("new");
-    assert_eq!(said(&mut app, new), [""; 0]);
+    assert_eq!(lines_of(&mut app, new), [""; 0]);
     let mut app = app.crash_and_restart();
-    assert_eq!(said(&mut app, child), expected);
-    assert_eq!(said(&mut app, slice), ["> after", "after", "> put in"]);
+    assert_eq!(lines_of(&mut app, child), expected);
+    assert_eq!(lines_of(&mut app, slice), ["> after", "after", "> put in"]);
     app.say(new, "hello");
     app.turn_until_idle();
-    assert_eq!(said(&mut app, new), ["> hello", "hello"], "it knows nothing of its parent");
+    assert_eq!(lines_of(&mut app, new), ["> hello", "hello"], "it knows nothing of its parent");
     let users = app.log(new).iter().filter(|message| message.body.kind() == "user").count();
     assert_eq!(users, 1);
 }

@@ -79,9 +79,9 @@ fn a_viewer_that_attaches_at_any_chunk_of_ten_streams_reads_all_of_its_stream_on
                 one.read(&mut app);
             }
             if at % 5 == piece % 5 {
-                let place = app.repl.position(one.id).expect("it is attached");
+                let position = app.repl.position(one.id).expect("it is attached");
                 app.repl.detach(one.id);
-                one.id = app.repl.attach(one.agent_id, Some(&place)).unwrap();
+                one.id = app.repl.attach(one.agent_id, Some(&position)).unwrap();
             }
         }
     }
@@ -91,9 +91,9 @@ fn a_viewer_that_attaches_at_any_chunk_of_ten_streams_reads_all_of_its_stream_on
         assert_eq!(one.read, all_of(&mut app.repl, one.agent_id));
     }
     for (n, agent_id) in agents.iter().enumerate() {
-        let said: String = (0..PIECES).map(|piece| format!("{n}.{piece} ")).collect();
-        assert_eq!(text_of(&all_of(&mut app.repl, *agent_id)), said);
-        assert_eq!(app.replies(n), [said]);
+        let expected: String = (0..PIECES).map(|piece| format!("{n}.{piece} ")).collect();
+        assert_eq!(text_of(&all_of(&mut app.repl, *agent_id)), expected);
+        assert_eq!(app.replies(n), [expected]);
     }
 }
 
@@ -121,11 +121,11 @@ fn screen_ring_and_store_show_the_same_conversation() {
     let (mut app, exchanges) = streaming(&peer);
     (0..PIECES).for_each(|piece| step(&mut app, &exchanges, piece));
     finish(&mut app, &exchanges);
-    let said = text_of(&all_chunks(&mut app, 0));
-    assert_eq!(app.replies(0), std::slice::from_ref(&said));
+    let expected = text_of(&all_chunks(&mut app, 0));
+    assert_eq!(app.replies(0), std::slice::from_ref(&expected));
     assert_eq!(app.agent(0).partial_text(), "");
     let screen: String = app.screen_text().split_whitespace().collect();
-    assert!(screen.contains(&said.split_whitespace().collect::<String>()), "{screen}");
+    assert!(screen.contains(&expected.split_whitespace().collect::<String>()), "{screen}");
     let mut app = app.crash_and_restart();
     for n in 0..AGENTS {
         let all_chunks = all_chunks(&mut app, n);

@@ -90,10 +90,10 @@ pub fn config() -> Step {
         let is_project = chance.once_in(2);
         let complaints = complaints(&bytes, is_project);
         assert_eq!(complaints, self::complaints(&bytes, is_project));
-        for words in &complaints {
-            assert!(words.starts_with("here/config.toml:"), "{words}");
-            assert!(!words.contains(char::is_control), "{words:?}");
-            assert!(!words.contains(PLANTED), "{words:?}");
+        for complaint in &complaints {
+            assert!(complaint.starts_with("here/config.toml:"), "{complaint}");
+            assert!(!complaint.contains(char::is_control), "{complaint:?}");
+            assert!(!complaint.contains(PLANTED), "{complaint:?}");
         }
     })
 }

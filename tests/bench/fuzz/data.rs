@@ -41,9 +41,9 @@ pub fn scrollback() -> Step {
         for _ in 0..chance.below(12) {
             let kind = chance.of(KINDS);
             let times = if chance.once_in(20) { 40 } else { 1 };
-            let said = chance.text(40).repeat(times).replace('\t', " ");
-            whole.push(kind, &said);
-            let mut rest = said.as_str();
+            let text_pushed = chance.text(40).repeat(times).replace('\t', " ");
+            whole.push(kind, &text_pushed);
+            let mut rest = text_pushed.as_str();
             while let Some(next) = rest.chars().next() {
                 let most = chance.below(rest.len()) + next.len_utf8();
                 let (piece, later) = rest.split_at((0..=most).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(0));
@@ -155,7 +155,7 @@ fn decoded(kind: &str, head: &HttpHead, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     joined
 }
 
-/// Rows that no program of ours wrote, of every type and kind: they are left out in words, and what is read besides,
+/// Rows that no program of ours wrote, of every type and kind: they are left out with an error, and what is read besides,
 /// recovered and written works on.
 pub fn store() -> Step {
     let directory = TempDir::new().expect("a directory");

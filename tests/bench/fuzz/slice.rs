@@ -7,7 +7,7 @@ use crate::chance::Chance;
 use crate::support::internals::{Body, Message, MessageId, Reply, ToolCall};
 use polylogue::{SliceSpec, ToolResult};
 
-/// Specs with a few bytes changed, pieces of specs, and anything at all: each is refused at a place in it, or is made of
+/// Specs with a few bytes changed, pieces of specs, and anything at all: each is refused with a position in it, or is made of
 /// nothing but segments, means the same when it is printed, and takes no call without its result.
 pub fn specs() -> Step {
     const KNOWN: &[&str] = &[
@@ -53,7 +53,7 @@ fn without_texts(spec: &str) -> String {
     rest.into_iter().collect()
 }
 
-/// Whether this is one of the forms, told by other means than reading it.
+/// Whether this is one of the forms, found without the parser.
 fn is_segment(segment: &str) -> bool {
     let segment = segment.trim();
     if let Some(text) = segment.strip_prefix("inject:") {

@@ -243,23 +243,23 @@ fn change(chance: &mut Chance, frame: &mut Frame) {
         let y = chance.below(height);
         frame.rows[y] = row(chance, frame.width);
     }
-    let place = (chance.below(usize::from(frame.width)) as u16, chance.below(height) as u16);
-    frame.cursor = (!chance.once_in(4)).then_some(place);
+    let position = (chance.below(usize::from(frame.width)) as u16, chance.below(height) as u16);
+    frame.cursor = (!chance.once_in(4)).then_some(position);
 }
 
-/// A row of letters on whose width terminals agree.
+/// A row of characters on whose width terminals agree.
 fn row(chance: &mut Chance, width: u16) -> Row {
-    const LETTERS: &[&str] = &["a", "b", " ", "  ", "語", "한", "é", "e\u{301}", "│", "word"];
+    const SYMBOLS: &[&str] = &["a", "b", " ", "  ", "語", "한", "é", "e\u{301}", "│", "word"];
     let mut row = Row::default();
     let mut left = chance.below(usize::from(width) + 1);
     while left > 0 {
-        let letter = chance.of(LETTERS);
-        if text::width(letter) > left {
+        let symbol = chance.of(SYMBOLS);
+        if text::width(symbol) > left {
             return row;
         }
-        left -= text::width(letter);
+        left -= text::width(symbol);
         let color = chance.of(&[Color::Default, Color::Red, Color::Cyan]);
-        row.push(letter, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
+        row.push(symbol, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
     }
     row
 }

@@ -1,4 +1,4 @@
-//! The rules of the Messages API, each as its error words or its documentation have it.
+//! The rules of the Messages API, each as its error messages or its documentation have it.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     head(&body).and_then(|()| tools(&body)).and_then(|()| marks(&body))?;
     let is_off = ["disabled", "between_tools"].iter().any(|off| body["thinking"]["type"] == *off);
     let mut walk = Walk { may_hold_thinking: !is_off, ..Walk::default() };
-    for (place, message) in messages.iter().enumerate() {
-        walk.step(message).map_err(|rule| format!("message {place}: {rule}: {message}"))?;
+    for (index, message) in messages.iter().enumerate() {
+        walk.step(message).map_err(|rule| format!("message {index}: {rule}: {message}"))?;
     }
     if walk.last_role != "user" {
         return Err("the conversation must end with a user message".into());
@@ -56,7 +56,7 @@ fn head(body: &Value) -> Rule {
     if effort.is_none_or(is_known) { Ok(()) } else { Err("an unknown effort") }
 }
 
-/// What newer models refuse of thinking, and what they need said of it so that a history may change.
+/// What newer models refuse of thinking, and what they require of it so that a history may change.
 fn generation(model: &str, thinking: &Value) -> Rule {
     let is_one_of = |names: &[&str]| names.iter().any(|name| model.contains(name));
     let is_bound = is_one_of(&["opus-5-5", "sonnet-5-5", "haiku-5-5", "fable-5-1"]);
@@ -112,7 +112,7 @@ fn marks(body: &Value) -> Rule {
 }
 
 /// "When thinking is enabled, a final assistant message must start with a thinking block (preceding the lastmost set of
-/// tool_use and tool_result blocks)": that is the first reply since a person's own words.
+/// tool_use and tool_result blocks)": that is the first reply since the user's last message.
 fn begins_with_thinking(messages: &[Value]) -> Rule {
     let is_result = |block: &Value| block["type"] == "tool_result";
     let blocks = |message: &Value| message["content"].as_array().cloned().unwrap_or_default();

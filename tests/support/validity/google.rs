@@ -14,8 +14,8 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     }
     let contents = body["contents"].as_array().ok_or("no contents")?;
     let mut walk = Walk::default();
-    for (place, content) in contents.iter().enumerate() {
-        walk.step(content).map_err(|rule| format!("content {place}: {rule}: {content}"))?;
+    for (index, content) in contents.iter().enumerate() {
+        walk.step(content).map_err(|rule| format!("content {index}: {rule}: {content}"))?;
     }
     if walk.last != Last::Person && walk.last != Last::Answers {
         return Err("a conversation ends with what the model is to answer".into());
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         let answers = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
         match content["role"].as_str() {
             Some("user") if answers == parts.len() => self.answers(parts),
-            Some("user") if answers > 0 => Err("answers and words in one content"),
+            Some("user") if answers > 0 => Err("answers and text in one content"),
             Some("user") => self.person(parts),
             Some("model") => self.model(parts),
             _ => Err("an unknown role"),
@@ -143,8 +143,8 @@ impl<'a> Walk<'a> {
         if self.open.is_empty() || !named.eq(self.open.iter().map(|(id, name)| (Some(*id), Some(*name)))) {
             return Err("the answers are not those to the calls before them");
         }
-        let says = |answer: &Value| ["output", "error"].iter().any(|key| answer["response"][key].is_string());
-        if !answers.clone().all(says) {
+        let has_output = |answer: &Value| ["output", "error"].iter().any(|key| answer["response"][key].is_string());
+        if !answers.clone().all(has_output) {
             return Err("an answer without output or error");
         }
         self.open.clear();

@@ -21,16 +21,16 @@ pub fn check(body: &[u8]) -> Result<(), String> {
         return Err("function tools with reasoning_effort are not supported for this model".into());
     }
     let mut walk = Walk::default();
-    for (place, row) in rows.iter().enumerate() {
-        walk.step(place, row).map_err(|rule| format!("message {place}: {rule}: {row}"))?;
+    for (index, row) in rows.iter().enumerate() {
+        walk.step(index, row).map_err(|rule| format!("message {index}: {rule}: {row}"))?;
     }
     match walk.open.is_empty() && walk.has_user {
         true => Ok(()),
-        false => Err("calls without results at the end, or nothing said".into()),
+        false => Err("calls without results at the end, or no message".into()),
     }
 }
 
-/// "Unsupported value: 'none' is not supported with the 'gpt-5' model": each generation has words of its own.
+/// "Unsupported value: 'none' is not supported with the 'gpt-5' model": each generation has messages of its own.
 pub fn check_effort(model: &str, effort: Option<&str>) -> Result<(), String> {
     let is_first = model == "gpt-5" || model.starts_with("gpt-5-");
     match effort {
@@ -51,17 +51,17 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn step(&mut self, place: usize, row: &'a Value) -> Result<(), &'static str> {
+    fn step(&mut self, index: usize, row: &'a Value) -> Result<(), &'static str> {
         let role = row["role"].as_str().ok_or("no role")?;
         if role != "tool" && !self.open.is_empty() {
             return Err("a call before it has no result");
         }
         match role {
-            "system" if place == 0 => {}
+            "system" if index == 0 => {}
             "system" => return Err("system is not first"),
             "user" if self.last_role == "user" => return Err("two user messages in a row"),
             "user" => self.has_user = true,
-            "assistant" if !self.has_user => return Err("a reply before anything was said"),
+            "assistant" if !self.has_user => return Err("a reply before any user message"),
             "assistant" if self.last_role == "assistant" => return Err("two replies in a row"),
             "assistant" => self.reply(row)?,
             "tool" => self.result(row)?,

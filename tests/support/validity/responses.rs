@@ -13,13 +13,13 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     check_effort(body["model"].as_str().unwrap_or_default(), body["reasoning"]["effort"].as_str())?;
     let items = body["input"].as_array().ok_or("no input")?;
     let mut walk = Walk::default();
-    for (place, item) in items.iter().enumerate() {
-        walk.step(item).map_err(|rule| format!("item {place}: {rule}: {item}"))?;
+    for (index, item) in items.iter().enumerate() {
+        walk.step(item).map_err(|rule| format!("item {index}: {rule}: {item}"))?;
     }
     match walk {
         Walk { open, .. } if !open.is_empty() => Err("calls without results at the end".into()),
         Walk { is_thinking: true, .. } => Err("reasoning at the end".into()),
-        Walk { has_user: false, .. } => Err("nothing said".into()),
+        Walk { has_user: false, .. } => Err("no message".into()),
         _ => Ok(()),
     }
 }
@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
         let kind = (item["type"].as_str().ok_or("no type")?, item["role"].as_str().unwrap_or_default());
         let is_model = !matches!(kind, ("message", "user") | ("function_call_output", _));
         if is_model && !self.has_user {
-            return Err("a reply before anything was said");
+            return Err("a reply before any user message");
         }
         if self.is_thinking && !is_model {
             return Err("the reasoning before it is not followed by what it belongs to");
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         }
         match kind {
             ("message", "user") => self.person(item)?,
-            ("message", "assistant") => said(item)?,
+            ("message", "assistant") => check_output_text(item)?,
             ("function_call", _) => self.call(item)?,
             ("function_call_output", _) => self.result(item)?,
             ("reasoning", _) => self.reasoning(item)?,
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn said(item: &Value) -> Result<(), &'static str> {
+fn check_output_text(item: &Value) -> Result<(), &'static str> {
     match item.get("phase").is_none_or(|phase| phase == "commentary" || phase == "final_answer") {
         true => text_of(item, "output_text"),
         false => Err("a phase that OpenAI does not know"),
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn each_broken_rule_is_refused() {
         let broken: [(&[&str], &str); 15] = [
-            (&[], "nothing said"),
-            (&[REPLY, USER], "before anything was said"),
+            (&[], "no message"),
+            (&[REPLY, USER], "before any user message"),
             (&[USER, USER], "in a row"),
             (&[USER, CALL], "without results"),
             (&[USER, CALL, USER], "has no result"),

@@ -1,17 +1,17 @@
-//! What is done while the process dies, and what may be left of it.
+//! The scenarios: what is done while the process dies, and what may be left of it.
 
 use polylogue::{Change, SliceSpec};
 
-use super::{Act, kill_at_every_write};
+use super::{Scenario, kill_at_every_write};
 use crate::support::harness::Harness;
 use crate::support::internals::Probe;
 
-/// All of them, for the process that is told a name.
-pub fn find(name: &str) -> &'static Act {
-    ACTS.iter().copied().find(|act| act.name == name).expect("an act of this name")
+/// Finds a scenario by name, for the process that gets its name.
+pub fn find(name: &str) -> &'static Scenario {
+    SCENARIOS.iter().copied().find(|scenario| scenario.name == name).expect("a scenario of this name")
 }
 
-const ACTS: &[&Act] = &[
+const SCENARIOS: &[&Scenario] = &[
     &FORK,
     &FORK_WITH_PROMPT,
     &FORK_BY_TOOL,
@@ -47,10 +47,10 @@ fn a_family(app: &mut Harness) {
     }
 }
 
-const FORK: Act = Act {
+const FORK: Scenario = Scenario {
     name: "fork",
     prepare: a_talk,
-    act: |run| {
+    actions: |run| {
         run.ask(0, fork(None, "a"));
         run.acknowledge(1);
     },
@@ -62,10 +62,10 @@ fn a_fork_is_there_whole_or_not_at_all() {
     kill_at_every_write(&FORK);
 }
 
-const FORK_WITH_PROMPT: Act = Act {
+const FORK_WITH_PROMPT: Scenario = Scenario {
     name: "fork with a prompt",
     prepare: a_talk,
-    act: |run| {
+    actions: |run| {
         run.ask(0, fork(Some("go"), "a"));
         run.acknowledge(1);
         run.until_idle(1);
@@ -83,10 +83,10 @@ fn a_fork_with_a_prompt_never_leaves_a_child_without_it() {
     kill_at_every_write(&FORK_WITH_PROMPT);
 }
 
-const FORK_BY_TOOL: Act = Act {
+const FORK_BY_TOOL: Scenario = Scenario {
     name: "fork by a tool",
     prepare: nothing,
-    act: |run| {
+    actions: |run| {
         run.say(0, "!tool fork {\"prompt\":\"!hang\",\"name\":\"a\"}");
         run.until_idle(0);
     },
@@ -110,10 +110,10 @@ fn a_fork_by_a_tool_never_leaves_a_child_without_its_prompt() {
     kill_at_every_write(&FORK_BY_TOOL);
 }
 
-const KILL: Act = Act {
+const KILL: Scenario = Scenario {
     name: "kill",
     prepare: a_family,
-    act: |run| {
+    actions: |run| {
         let agent_id = run.id(3);
         run.ask(0, Change::Kill { agent_id, cascade: false });
         run.acknowledge(1);
@@ -135,10 +135,10 @@ fn a_kill_happened_or_did_not() {
     kill_at_every_write(&KILL);
 }
 
-const CASCADE: Act = Act {
+const CASCADE: Scenario = Scenario {
     name: "cascade",
     prepare: a_family,
-    act: |run| {
+    actions: |run| {
         run.say(3, "!hang");
         run.acknowledge(1);
         let agent_id = run.id(1);
@@ -169,10 +169,10 @@ fn a_cascade_takes_all_of_the_subtree_or_none() {
     kill_at_every_write(&CASCADE);
 }
 
-const MAIL: Act = Act {
+const MAIL: Scenario = Scenario {
     name: "mail",
     prepare: a_family,
-    act: |run| {
+    actions: |run| {
         let to = run.id(2);
         run.ask(1, Change::Send { to, body: "news".into() });
         run.acknowledge(1);
@@ -199,14 +199,14 @@ const MAIL: Act = Act {
 };
 
 #[test]
-fn a_letter_is_in_the_box_or_was_never_sent() {
+fn mail_is_delivered_or_was_never_sent() {
     kill_at_every_write(&MAIL);
 }
 
-const TURN: Act = Act {
+const TURN: Scenario = Scenario {
     name: "turn",
     prepare: nothing,
-    act: |run| {
+    actions: |run| {
         run.say(0, "hello");
         run.acknowledge(1);
         run.until_idle(0);
@@ -216,14 +216,14 @@ const TURN: Act = Act {
 };
 
 #[test]
-fn a_turn_that_is_cut_anywhere_keeps_its_question_and_says_that_it_was_cut() {
+fn a_turn_that_is_cut_anywhere_keeps_its_question_and_is_marked_as_cut() {
     kill_at_every_write(&TURN);
 }
 
-const TOOL: Act = Act {
+const TOOL: Scenario = Scenario {
     name: "tool",
     prepare: nothing,
-    act: |run| {
+    actions: |run| {
         run.say(0, "!tool read_file {\"path\":\"none\"}");
         run.until_idle(0);
     },
@@ -240,10 +240,10 @@ fn a_call_has_its_result_wherever_its_turn_was_cut() {
     kill_at_every_write(&TOOL);
 }
 
-const QUEUE: Act = Act {
+const QUEUE: Scenario = Scenario {
     name: "queue",
     prepare: nothing,
-    act: |run| {
+    actions: |run| {
         run.say(0, "!hang");
         run.acknowledge(1);
         run.say(0, "next");
@@ -265,7 +265,7 @@ fn a_queued_text_is_in_the_queue_or_in_the_talk_never_in_both_or_neither() {
     kill_at_every_write(&QUEUE);
 }
 
-const COMMANDS: Act = Act {
+const COMMANDS: Scenario = Scenario {
     name: "commands",
     prepare: |app| {
         app.say(0, "!hang");
@@ -273,7 +273,7 @@ const COMMANDS: Act = Act {
         app.ask(0, Change::Enqueue("/rewind a".into()));
         app.ask(0, Change::Interrupt);
     },
-    act: |run| {
+    actions: |run| {
         run.ask(0, Change::Resume);
         run.acknowledge(2);
     },
@@ -289,10 +289,10 @@ fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
     kill_at_every_write(&COMMANDS);
 }
 
-const SENT: Act = Act {
+const SENT: Scenario = Scenario {
     name: "sent",
     prepare: |app| app.repl.store().set_draft(app.id(0), "!hang").expect("a draft"),
-    act: |run| {
+    actions: |run| {
         run.say(0, "!hang");
         run.acknowledge(1);
         run.repl.store().set_draft(run.id(0), "next").expect("a draft");
@@ -312,14 +312,14 @@ fn what_is_sent_is_typed_or_sent_never_both_or_neither() {
     kill_at_every_write(&SENT);
 }
 
-const UNQUEUE: Act = Act {
+const UNQUEUE: Scenario = Scenario {
     name: "unqueue",
     prepare: |app| {
         app.say(0, "!hang");
         app.say(0, "next");
         app.ask(0, Change::Interrupt);
     },
-    act: |run| {
+    actions: |run| {
         run.ask(0, Change::Unqueue);
         run.acknowledge(1);
     },
@@ -331,10 +331,10 @@ fn a_text_that_is_taken_back_is_queued_or_typed_never_both_or_neither() {
     kill_at_every_write(&UNQUEUE);
 }
 
-const PAST: Act = Act {
+const PAST: Scenario = Scenario {
     name: "past",
     prepare: nothing,
-    act: |run| {
+    actions: |run| {
         run.ask(0, Change::Mark("m".into()));
         run.acknowledge(1);
         run.ask(0, Change::Rewind(None));
@@ -358,10 +358,10 @@ fn marks_rewinds_clears_and_names_are_kept_once_they_are_acknowledged() {
     kill_at_every_write(&PAST);
 }
 
-const SLICE: Act = Act {
+const SLICE: Scenario = Scenario {
     name: "slice",
     prepare: a_talk,
-    act: |run| {
+    actions: |run| {
         run.ask(0, Change::Slice(SliceSpec::parse("inject:'first',:").expect("a spec")));
         run.acknowledge(1);
     },
@@ -376,7 +376,7 @@ fn a_slice_is_there_with_all_of_its_messages_or_not_at_all() {
     kill_at_every_write(&SLICE);
 }
 
-const START: Act = Act {
+const START: Scenario = Scenario {
     name: "start",
     prepare: |app| {
         a_family(app);
@@ -385,7 +385,7 @@ const START: Act = Act {
         app.say(1, "some words\n!hang");
         app.turn_until("a piece", |app| !app.agent(1).partial_text().is_empty());
     },
-    act: |run| run.acknowledge(0),
+    actions: |run| run.acknowledge(0),
     steps: &[&[
         "0 running: fork fork !tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted",
         "a running: fork fork some words\n!hang part interrupted",

@@ -9,7 +9,7 @@ use crate::support::pty::{Pty, TerminalLeft, died_of};
 /// What it is called, and what is done.
 type WayOut = (&'static str, fn(&mut Chat));
 
-/// The ways to ask the program to end while nobody is busy.
+/// The ways to ask the program to end while no agent is busy.
 const WAYS: [WayOut; 6] = [
     ("Ctrl+C", |chat| chat.pty.send("\x03")),
     ("Ctrl+D", |chat| chat.pty.send("\x04")),
@@ -20,7 +20,7 @@ const WAYS: [WayOut; 6] = [
 ];
 
 #[test]
-fn every_exit_restores_the_terminal_and_says_how_to_continue() {
+fn every_exit_restores_the_terminal_and_prints_how_to_continue() {
     for (way, leave) in WAYS {
         let mut chat = Chat::new();
         assert_ne!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
@@ -50,7 +50,7 @@ fn a_draft_that_was_not_sent_is_there_again() {
 }
 
 #[test]
-fn the_first_ctrl_c_says_who_is_busy_and_the_second_leaves() {
+fn the_first_ctrl_c_lists_the_busy_agents_and_the_second_exits() {
     let mut chat = Chat::new();
     chat.say("before\n!hang");
     chat.sees("  before");
@@ -109,7 +109,7 @@ fn a_panic_restores_the_terminal_and_its_message_can_be_read() {
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
     let entered = pty.raw_output().windows(8).any(|bytes| bytes == b"\x1b[?1049h");
     assert!(entered, "it had taken the terminal");
-    assert!(pty.screen_text().contains("nobody expected this"), "{}", pty.screen_text());
+    assert!(pty.screen_text().contains("a planted panic"), "{}", pty.screen_text());
 }
 
 /// Tells the copy of this binary to panic while it holds the terminal.
@@ -121,16 +121,16 @@ fn the_child_that_panics() {
     if std::env::var_os(PANICS).is_none() {
         return;
     }
-    let told = std::panic::take_hook();
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tty::restore_for_panic();
-        told(panic);
+        hook(panic);
     }));
     let mut tty = tty::Tty::open().expect("a terminal");
     tty.enter().expect("raw mode");
     // Only the hook may restore the terminal.
     std::mem::forget(tty);
-    panic!("nobody expected this");
+    panic!("a planted panic");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use super::App;
 #[test]
 fn a_second_server_is_refused_and_names_the_first() {
     let app = App::served();
-    for words in [&["serve"][..], &["serve", "--background"]] {
-        let told = app.run(words);
-        assert_eq!(told.code, Some(1), "{told:?}");
-        assert_eq!(told.out, "");
-        let words = format!("process {} already serves", app.pid());
-        assert!(told.err.contains(&words) && told.err.contains("polylogue attach --data-dir"), "{told:?}");
+    for args in [&["serve"][..], &["serve", "--background"]] {
+        let output = app.run(args);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert_eq!(output.out, "");
+        let message = format!("process {} already serves", app.pid());
+        assert!(output.err.contains(&message) && output.err.contains("polylogue attach --data-dir"), "{output:?}");
     }
     app.get(&["ps"]);
 }
@@ -24,10 +24,10 @@ fn the_socket_of_a_killed_server_is_replaced_and_nothing_is_lost() {
     app.get(&["wait", "0"]);
     app.signal(Signal::KILL);
     app.server_ends();
-    assert!(app.path().join("server/socket").exists(), "nobody could remove it");
-    let told = app.run(&["send", "0", "to nobody"]);
-    assert_eq!(told.code, Some(1));
-    assert!(told.err.contains("no server for"), "{told:?}");
+    assert!(app.path().join("server/socket").exists(), "the killed server could not remove it");
+    let output = app.run(&["send", "0", "not delivered"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.err.contains("no server for"), "{output:?}");
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");
     app.serve();
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"));
@@ -74,14 +74,14 @@ fn errors_at_the_start_of_a_server_are_printed_by_the_command() {
     std::fs::write(app.path().join("config.toml"), "working_limit = \"many\"").expect("a file");
     let file = app.path().join("config.toml");
     let file = file.to_str().expect("UTF-8");
-    for words in [&["--config", file, "serve"][..], &["--config", file, "serve", "--background"]] {
-        let told = app.run(words);
-        assert_eq!(told.code, Some(2), "{told:?}");
-        assert!(told.err.contains("working_limit: expected a whole number"), "{told:?}");
+    for args in [&["--config", file, "serve"][..], &["--config", file, "serve", "--background"]] {
+        let output = app.run(args);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.err.contains("working_limit: expected a whole number"), "{output:?}");
     }
-    let told = app.run(&["--ephemeral", "serve"]);
-    assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("there is no server with --ephemeral"), "{told:?}");
+    let output = app.run(&["--ephemeral", "serve"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("there is no server with --ephemeral"), "{output:?}");
 }
 
 #[test]
@@ -89,11 +89,11 @@ fn a_directory_used_by_a_chat_is_refused_with_what_to_do() {
     let app = App::new();
     let mut chat = app.terminal(&[], (80, 24));
     chat.wait_for_text("one person, many agents");
-    for words in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
-        let told = app.run(words);
-        assert_eq!(told.code, Some(1), "{told:?}");
+    for args in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
+        let output = app.run(args);
+        assert_eq!(output.code, Some(1), "{output:?}");
         let process = format!("a chat (process {}) uses it", chat.pid());
-        assert!(told.err.contains(&process) && told.err.contains("serve --background"), "{told:?}");
+        assert!(output.err.contains(&process) && output.err.contains("serve --background"), "{output:?}");
     }
     let served = app.run(&["serve", "--background"]);
     assert_eq!(served.code, Some(1), "{served:?}");

@@ -1,4 +1,4 @@
-//! The process that dies, seen from both sides.
+//! The process that dies: how it is started, and what it runs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,54 +10,53 @@ use std::time::{Duration, Instant};
 use polylogue::{AgentId, Change, Clock, Repl, Store};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::acts;
+use super::scenarios;
 use crate::support::PATIENCE;
 use crate::support::harness::Plan;
 use crate::support::internals::Probe;
 use crate::support::pty::died_of;
 
-/// In the environment of the process that is to die: the act, the write, and the directory.
-const ACT: &str = "POLYLOGUE_TEST_CRASH_ACT";
+/// In the environment of the process that is to die: the scenario, the write, and the directory.
+const SCENARIO: &str = "POLYLOGUE_TEST_CRASH_SCENARIO";
 const DEATH: &str = "POLYLOGUE_TEST_CRASH_AT";
 const DIRECTORY: &str = "POLYLOGUE_TEST_CRASH_IN";
 
-/// What the process told before it died.
+/// What the process printed before it died.
 #[derive(Debug)]
-pub struct Response {
+pub struct Outcome {
     /// The last step that was acknowledged; 0 if none was.
     pub acknowledged: usize,
-    /// It came to the end of the act.
+    /// It came to the end of the scenario.
     pub is_done: bool,
 }
 
-/// Lets a copy of this binary do the act in this directory until its `death`th write.
-pub fn run_and_die(act: &str, directory: &Path, death: usize) -> Response {
+/// Lets a copy of this binary play the scenario in this directory until its `death`th write.
+pub fn run_until_death(scenario: &str, directory: &Path, death: usize) -> Outcome {
     let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
-    copy.args(["--exact", "crashes::door::the_process_that_dies", "--nocapture", "--test-threads=1"]);
-    copy.env(ACT, act).env(DEATH, death.to_string()).env(DIRECTORY, directory);
+    copy.args(["--exact", "crashes::process::run_until_killed", "--nocapture", "--test-threads=1"]);
+    copy.env(SCENARIO, scenario).env(DEATH, death.to_string()).env(DIRECTORY, directory);
     let output = copy.output().expect("our own binary");
-    let words = String::from_utf8_lossy(&output.stdout);
-    assert!(died_of(output.status, Signal::KILL), "{act}: no death at {death}\n{words}");
-    let steps = words.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-    Response { acknowledged: steps.max().unwrap_or(0), is_done: words.lines().any(|line| line == "done") }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(died_of(output.status, Signal::KILL), "{scenario}: no death at {death}\n{stdout}");
+    let steps = stdout.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+    Outcome { acknowledged: steps.max().unwrap_or(0), is_done: stdout.lines().any(|line| line == "done") }
 }
 
-/// No test of its own: the door through which the copy of this binary is entered.
+/// Not a test: the entry point of the copy of this binary.
 #[test]
-fn the_process_that_dies() {
-    let Ok(name) = std::env::var(ACT) else { return };
-    let variable = |name| std::env::var(name).expect("set by the one who started this");
+fn run_until_killed() {
+    let Ok(name) = std::env::var(SCENARIO) else { return };
+    let variable = |name| std::env::var(name).expect("set by the parent process");
     let death = variable(DEATH).parse().expect("a number");
-    let act = acts::find(&name);
+    let scenario = scenarios::find(&name);
     let mut run = Run::open(Path::new(&variable(DIRECTORY)), death);
-    (act.act)(&mut run);
+    (scenario.actions)(&mut run);
     say("done");
     die();
 }
 
-/// A house that dies at one of its writes.
+/// A loop that dies at one of its writes.
 pub struct Run {
-    /// The loop.
     pub repl: Repl,
 }
 
@@ -75,7 +74,7 @@ impl Run {
         Self { repl: Repl::open(config, store, Clock::system()).expect("the program opens") }
     }
 
-    /// The `n`th agent by birth.
+    /// The `n`th agent in the order of creation.
     pub fn id(&self, n: usize) -> AgentId {
         self.repl.roster().nth(n).expect("so many agents")
     }
@@ -85,7 +84,6 @@ impl Run {
         self.repl.apply(self.id(n), change).expect("the change can be carried out");
     }
 
-    /// Says something to the `n`th agent.
     pub fn say(&mut self, n: usize, text: &str) {
         self.ask(n, Change::Submit(text.into()));
     }
@@ -99,7 +97,7 @@ impl Run {
         }
     }
 
-    /// From now on the step with this number is a promise.
+    /// Reports the step with this number as done: it must survive the death.
     pub fn acknowledge(&self, step: usize) {
         say(&format!("acknowledged {step}"));
     }
@@ -108,9 +106,9 @@ impl Run {
 fn say(line: &str) {
     // In a line of its own, whatever the test harness has left unfinished.
     println!("\n{line}");
-    std::io::stdout().flush().expect("somebody listens");
+    std::io::stdout().flush().expect("an open standard output");
 }
 
 fn die() {
-    kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+    kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
 }

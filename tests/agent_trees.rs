@@ -35,19 +35,19 @@ fn family(parent_of: fn(usize) -> usize) -> Harness {
 }
 
 /// The user messages of the `n`th agent in the store, which are those in memory if its history was loaded.
-fn said(app: &Harness, n: usize) -> Vec<String> {
-    let told = |history: &History| {
+fn user_texts(app: &Harness, n: usize) -> Vec<String> {
+    let texts_in = |history: &History| {
         let text = |body: &Body| if let Body::User(text) = body { Some(text.clone()) } else { None };
         history.conversation().into_iter().filter_map(|message| text(&message.body)).collect::<Vec<_>>()
     };
-    let stored = told(&History::from_messages(app.log(n)));
+    let stored = texts_in(&History::from_messages(app.log(n)));
     if let Some(history) = &app.agent(n).talk.history {
-        assert_eq!(told(history), stored);
+        assert_eq!(texts_in(history), stored);
     }
     stored
 }
 
-fn words(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+fn numbered(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
     numbers.into_iter().map(|n| format!("word {n}")).collect()
 }
 
@@ -60,13 +60,13 @@ fn focus(app: &mut Harness) -> usize {
 fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole() {
     on_a_small_stack(|| {
         let app = family(|n| n - 1);
-        assert_eq!(said(&app, MANY), words(0..=MANY));
+        assert_eq!(user_texts(&app, MANY), numbered(0..=MANY));
         let mut app = app.crash_and_restart();
         assert!(app.agent(MANY).talk.history.is_none(), "it was not loaded");
         app.say(MANY, "again");
         app.turn_until_idle();
-        assert_eq!(said(&app, MANY).len(), MANY + 2);
-        assert_eq!(said(&app, MANY / 2), words(0..=MANY / 2));
+        assert_eq!(user_texts(&app, MANY).len(), MANY + 2);
+        assert_eq!(user_texts(&app, MANY / 2), numbered(0..=MANY / 2));
 
         app.switch(MANY);
         app.enter("/agents");
@@ -81,7 +81,7 @@ fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole
         assert_eq!((app.repl.roster().len(), focus(&mut app)), (1, 0));
         let app = app.crash_and_restart();
         assert_eq!(app.repl.roster().len(), 1);
-        assert_eq!(said(&app, 0), words([0]));
+        assert_eq!(user_texts(&app, 0), numbered([0]));
     });
 }
 
@@ -97,7 +97,7 @@ fn in_a_chain_of_a_thousand_with_its_middle_killed_every_agent_has_its_nearest_l
     assert!(app.repl.roster().len() == 2 && is_adopted(&app));
     let app = app.crash_and_restart();
     assert!(app.repl.roster().len() == 2 && is_adopted(&app));
-    assert_eq!(said(&app, 1), words(0..=MANY), "the dead are still its past");
+    assert_eq!(user_texts(&app, 1), numbered(0..=MANY), "the dead are still its past");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_thousand_children_are_listed_reached_and_know_only_their_own() {
         let app = family(|_| 0);
         let mut app = app.crash_and_restart();
         for n in [1, MANY / 2, MANY] {
-            assert_eq!(said(&app, n), words([0, n]));
+            assert_eq!(user_texts(&app, n), numbered([0, n]));
         }
         app.type_bytes(CTRL_DOWN);
         assert_eq!(focus(&mut app), MANY, "the newest child");
@@ -141,6 +141,6 @@ fn a_start_with_a_hundred_thousand_messages_reads_a_screenful() {
     fill(directory.path(), 100_000);
     let mut app = Harness::open(Plan::default(), directory);
     assert!(app.screen_text().contains("line 99999"), "{}", app.screen_text());
-    assert!(app.agent(0).talk.history.is_none(), "what no model was told yet is not read");
+    assert!(app.agent(0).talk.history.is_none(), "a history that was not sent yet is not read");
     assert!(app.agent(0).view.wants_older_than().is_some_and(|oldest| oldest.is_some_and(|id| id.0 > 99_000)));
 }

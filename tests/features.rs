@@ -11,7 +11,7 @@ const COORDINATOR: [&str; 3] =
 const NOT_BUILT_IN: &str = "the coordinator is not built in: rebuild with --features coordinator";
 
 #[test]
-fn a_subcommand_of_a_missing_feature_says_what_to_build() {
+fn a_subcommand_of_a_missing_feature_names_the_feature_to_build() {
     let home = Home::new();
     for line in COORDINATOR {
         let output = home.run(&line.split(' ').collect::<Vec<_>>());

@@ -106,7 +106,7 @@ fn a_failure_after_partial_text_is_not_retried_and_keeps_the_text() {
     let [first] = accept_members(&mut app, &peer, ["a"]);
     let (_, agent) = app.repl.active_members(&run).remove(0);
     first.stream().text("some wor");
-    app.turn_until("the words", |app| {
+    app.turn_until("the text", |app| {
         app.repl.roster().get(agent).is_some_and(|agent| agent.partial_text() == "some wor")
     });
     first.reset();
