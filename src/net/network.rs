@@ -110,7 +110,7 @@ mod tests {
         assert!(network.has_no_address(url, start) && network.wants_lookup(url, start).is_none());
         assert!(!network.has_no_address(url, start + MISSING) && network.wants_lookup(url, start + MISSING).is_some());
         assert_eq!(network.wants_lookup("http://192.0.2.1/v1", start), None);
-        let behind = Network { is_behind_proxy: OnceCell::from(true), ..Network::default() };
-        assert_eq!(behind.wants_lookup(url, start), None);
+        let proxied = Network { is_behind_proxy: OnceCell::from(true), ..Network::default() };
+        assert_eq!(proxied.wants_lookup(url, start), None);
     }
 }

@@ -23,7 +23,7 @@ mod wire;
 
 pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
     kind: "openai-responses",
-    about: "Responses: OpenAI and compatible servers, with reasoning that is kept between requests",
+    about: "Responses: OpenAI and compatible servers, with reasoning preserved between requests",
     service: Some(Service {
         name: "openai-responses",
         base_url: "https://api.openai.com/v1",
