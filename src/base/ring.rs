@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub records: usize,
-    /// The most bytes of all contents. The newest record is kept even if it alone is larger.
+    /// The most bytes of all contents. The newest record is never dropped, even if it alone is larger.
     pub bytes: usize,
 }
 

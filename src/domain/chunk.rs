@@ -98,7 +98,7 @@ pub enum Chunk {
     Mark(String),
 }
 
-/// What an agent is doing, as seen from outside.
+/// The status of an agent, as clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -109,7 +109,7 @@ pub enum Status {
     Running,
     /// A person has to approve a tool call.
     AwaitingApproval,
-    /// At rest; its last turn was interrupted, by a person or by a crash. Not kept over an orderly exit.
+    /// At rest; its last turn was interrupted, by a person or by a crash. An orderly exit resets it.
     Interrupted,
     /// Killed.
     Dead,

@@ -70,7 +70,7 @@ impl Draft {
         whole
     }
 
-    /// Takes the expanded text and empties the draft. Killed text is kept for a later yank.
+    /// Takes the expanded text and empties the draft. Killed text stays for a later yank.
     pub fn take(&mut self) -> String {
         let whole = self.expanded();
         self.text = String::new();

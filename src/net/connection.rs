@@ -155,7 +155,7 @@ impl Connection {
         self.update_timer(now);
     }
 
-    /// Cancels the transfer and closes the connection that is kept for the next request.
+    /// Cancels the transfer and closes the connection that the next request would reuse.
     pub fn close(&mut self, now: Moment) {
         self.cancel(now);
         self.multi = None;

@@ -21,7 +21,6 @@ const CACHED: Duration = Duration::from_secs(60);
 /// How long it is cached that a name has no address: just long enough for all requests that wait for it.
 const MISSING: Duration = Duration::from_millis(500);
 
-/// What all connections share.
 #[derive(Default)]
 pub struct Network {
     trust: OnceCell<Trust>,

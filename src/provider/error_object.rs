@@ -110,7 +110,7 @@ fn message_of(error: &Value) -> String {
     if let (Some(tokens), Some(context)) = (error["n_prompt_tokens"].as_u64(), error["n_ctx"].as_u64())
         && !text.contains(&tokens.to_string())
     {
-        text = format!("{text} ({tokens} tokens, where {context} fit)");
+        text = format!("{text} ({tokens} tokens; the limit is {context})");
     }
     if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
         let inner = object_in(raw).map_or_else(|| raw.to_owned(), |object| read_inner(&object));

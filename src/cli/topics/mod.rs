@@ -1,7 +1,7 @@
 //! The reference: one text a topic, printed by `polylogue help TOPIC` and contained in the manual page.
 //!
 //! The form of the texts, which `man` turns into roff: lines at column 0 are paragraphs, lines indented by two spaces begin
-//! an item (a term, then its description behind two spaces or on deeper lines), blocks indented by four are verbatim.
+//! an item (a term, then its description after two spaces or on deeper lines), blocks indented by four are verbatim.
 
 mod tables;
 
