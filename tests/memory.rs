@@ -89,7 +89,7 @@ fn a_clear_does_not_empty_the_screen_and_reports_what_it_did() {
     let mut app = app(&peer);
     ask(&mut app, &peer, "something to scroll back to");
     app.enter("/clear");
-    for expected in ["something to scroll back to", "no longer told to the model"] {
+    for expected in ["something to scroll back to", "no longer sees the messages above"] {
         assert!(app.screen_text().contains(expected), "{}", app.screen_text());
     }
 }

@@ -129,7 +129,7 @@ fn is_really_idle(app: &mut Harness, n: usize) {
     assert_eq!((app.state(n), app.agent(n).question()), (State::Idle, None));
     assert!(matches!(app.agent(n).wait(), Wait::Nothing) && !app.agent(n).has_live_tool());
     assert!(!app.agent(n).holds_slot() && !app.agent(n).view.is_spinning());
-    assert!(app.repl.roster().place_in_send_queue(app.id(n)).is_none(), "it does not stand in the line any more");
+    assert!(app.repl.roster().send_queue_position(app.id(n)).is_none(), "it does not stand in the line any more");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     is_really_idle(&mut app, 0);
     app.enter("waits again");
     assert_eq!(
-        app.repl.roster().place_in_send_queue(app.id(2)),
+        app.repl.roster().send_queue_position(app.id(2)),
         Some(0),
         "an agent that left the queue returns to its end"
     );

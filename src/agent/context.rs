@@ -1,4 +1,4 @@
-//! What a call to an agent is lent, and the effects that it may ask for. Neither gives access to another agent, the
+//! What a call to an agent may use, and the effects that it requests. Neither gives access to another agent, the
 //! store or a terminal.
 
 use std::collections::VecDeque;

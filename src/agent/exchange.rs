@@ -48,7 +48,7 @@ pub struct Exchange {
     pub started: Moment,
     /// The user's message that this turn answers.
     pub message: Option<(MessageId, String)>,
-    /// When this request was asked for; requests are sent in this order.
+    /// When the agent began to wait for this request; requests are sent in this order.
     pub wanted_at: Moment,
     pub key: Option<Credential>,
     /// New keys that this request was given after a rejection.

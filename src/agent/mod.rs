@@ -76,7 +76,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Changes the environment. A system prompt that was set for this agent is kept.
+    /// Changes the environment. A system prompt that was set for this agent is unchanged.
     pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
         if !has_own_instructions {
@@ -92,7 +92,7 @@ pub struct Queued {
     pub text: String,
     /// It is a command, carried out when its turn comes.
     pub is_command: bool,
-    /// Where it was entered. Not stored: after a restart nobody waits for it.
+    /// The terminal or client that entered it. Not stored: none of them outlives the program.
     pub origin: Origin,
 }
 
@@ -226,7 +226,7 @@ impl Agent {
         &self.exchange.wait
     }
 
-    /// When it asked for the current request to be sent.
+    /// When it began to wait for the current request.
     pub fn wants_reply_since(&self) -> Moment {
         self.exchange.wanted_at
     }
@@ -359,7 +359,7 @@ impl Agent {
         self.interrupt(context);
     }
 
-    /// Ends a turn that was stopped, with what is kept of it.
+    /// Ends a turn that was stopped, with the part of the reply that is stored.
     fn settle_stopped(&mut self, mut bodies: Vec<Body>, partial: bool, context: &mut Context) {
         let (reason, outcome) = if std::mem::take(&mut self.is_exiting) {
             (Body::Exited, AgentOutcome::Exited)
@@ -371,7 +371,7 @@ impl Agent {
         self.settle(bodies, outcome, context);
     }
 
-    /// Ends all work of a killed agent. Returns the tool threads, which were told to stop and have to be joined.
+    /// Ends all work of a killed agent. Returns the tool threads, which were cancelled and have to be joined.
     pub fn abandon(&mut self, now: Moment) -> Vec<Running> {
         self.connection.close(now);
         self.work.cancel();

@@ -6,7 +6,7 @@ use crate::base::ring::{Limits, Ring};
 use crate::domain::chunk::Chunk;
 use crate::domain::message::Message;
 
-/// How much output of an agent is kept for viewers that attach later.
+/// How much output of an agent is stored for viewers that attach later.
 pub const OUTPUT_LIMITS: Limits = Limits { records: 10_000, bytes: 10_000_000 };
 /// The number of the first chunk of a process; the numbers below are for older chunks, loaded from the store.
 pub const FIRST_CHUNK: u64 = OUTPUT_LIMITS.records as u64;

@@ -1,4 +1,4 @@
-//! The scrollback and the draft of one agent. They are kept up to date whether or not a terminal shows the agent, so that
+//! The scrollback and the draft of one agent. They are updated whether or not a terminal shows the agent, so that
 //! switching to it costs nothing.
 
 use crate::base::id::MessageId;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub records: usize,
-    /// The most bytes of all contents. The newest record is kept even if it alone is larger.
+    /// The most bytes of all contents. The newest record is never dropped, even if it alone is larger.
     pub bytes: usize,
 }
 
@@ -104,8 +104,8 @@ impl Ring {
         let mut content = Vec::with_capacity(length);
         let in_front = &front[from.min(front.len())..(from + length).min(front.len())];
         content.extend_from_slice(in_front);
-        let behind = (from + in_front.len()).saturating_sub(front.len());
-        content.extend_from_slice(&back[behind..behind + length - in_front.len()]);
+        let from_back = (from + in_front.len()).saturating_sub(front.len());
+        content.extend_from_slice(&back[from_back..from_back + length - in_front.len()]);
         content
     }
 
@@ -130,7 +130,7 @@ mod tests {
         Ring::new(Limits { records, bytes }, 100)
     }
 
-    fn kept(ring: &Ring) -> Vec<(u64, u8, Vec<u8>)> {
+    fn contents(ring: &Ring) -> Vec<(u64, u8, Vec<u8>)> {
         (ring.first()..ring.next())
             .map(|number| (number, ring.get(number).unwrap()))
             .map(|(n, (t, c))| (n, t, c))
@@ -161,9 +161,9 @@ mod tests {
         ring.push(2, &[2; 1]);
         assert_eq!((ring.first(), ring.bytes.len()), (101, 5));
         ring.push(3, &[3; 50]);
-        assert_eq!(kept(&ring), [(103, 3, vec![3; 50])]);
+        assert_eq!(contents(&ring), [(103, 3, vec![3; 50])]);
         ring.push(4, b"");
-        assert_eq!(kept(&ring), [(104, 4, vec![])]);
+        assert_eq!(contents(&ring), [(104, 4, vec![])]);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         assert!(ring.push_front(8, b"before"));
         assert!(!ring.push_front(7, b"too much"));
         assert!(ring.push_front(7, b"1"));
-        assert_eq!(kept(&ring), [(98, 7, b"1".to_vec()), (99, 8, b"before".to_vec()), (100, 9, b"now".to_vec())]);
+        assert_eq!(contents(&ring), [(98, 7, b"1".to_vec()), (99, 8, b"before".to_vec()), (100, 9, b"now".to_vec())]);
         let mut ring = Ring::new(Limits { records: 4, bytes: 10 }, 0);
         assert!(!ring.push_front(0, b""), "there is no number before 0");
     }

@@ -24,7 +24,7 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The safe replacement of `c`. ZWJ, ZWNJ and variation selectors are kept: emoji and several scripts need them, and they
+/// The safe replacement of `c`. ZWJ, ZWNJ and variation selectors are unchanged: emoji and several scripts need them, and they
 /// do not reorder text.
 fn safe_char(c: char) -> char {
     match c {

@@ -287,14 +287,14 @@ pub struct WorkflowRun {
     pub options: RunOptions,
 }
 
-/// A task, as words or as an option.
+/// A task, as arguments or as an option.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct TaskText {
     /// Text of the task; - reads it from standard input
     #[arg(value_name = "TASK")]
-    pub words: Vec<String>,
+    pub text: Vec<String>,
     /// Text of the task
-    #[arg(long, value_name = "TEXT", conflicts_with = "words")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "text")]
     pub task: Option<String>,
 }
 

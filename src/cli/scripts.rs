@@ -58,9 +58,9 @@ pub fn agents(directory: &Path) -> Result<Value> {
 }
 
 /// The text of a message: from the command line, or from standard input for `-`.
-fn text_of(words: &[String]) -> Result<String> {
-    if words != ["-"] {
-        return Ok(words.join(" "));
+fn text_of(parts: &[String]) -> Result<String> {
+    if parts != ["-"] {
+        return Ok(parts.join(" "));
     }
     let mut text = String::new();
     // One byte more than a request can have, so that longer input is refused without reading all of it.

@@ -21,7 +21,7 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<String> {
     }
 }
 
-/// Each of these words in place of the last typed one.
+/// The typed text with each of these words instead of its last one.
 pub(super) fn complete_word(typed: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
     let before = before_last_word(typed);
     words.into_iter().map(|word| format!("{before}{word}")).collect()

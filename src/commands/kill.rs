@@ -25,7 +25,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         match word {
             "--cascade" => cascade = true,
             option if option.starts_with("--") => {
-                return Err(usage_error(format!("unknown option {option} of /kill: the only one is --cascade")));
+                return Err(usage_error(format!("unknown option {option} of /kill: /kill [AGENT] [--cascade]")));
             }
             name if agent_id.is_none() => agent_id = Some(agent_called(context.roster, name)?),
             extra => return Err(usage_error(format!("/kill takes one agent (got also {extra:?})"))),

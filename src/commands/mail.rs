@@ -91,7 +91,7 @@ fn mail_id(arguments: &str) -> Result<MailId> {
         .map_err(|_| usage_error(format!("{arguments:?} is not a message id: /check-mail lists them")))
 }
 
-/// Finds a sender. A killed agent, whose mail is kept, is found by its id or its former name.
+/// Finds a sender. A killed agent, whose mail stays stored, is found by its id or its former name.
 fn sender(context: &CommandContext, name: &str) -> Result<AgentId> {
     let living = agent_called(context.roster, name);
     if living.is_ok() {

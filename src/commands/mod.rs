@@ -115,7 +115,7 @@ pub struct CommandSpec {
 pub enum WhenBusy {
     /// It runs at once: it does not affect the current request.
     Runs,
-    /// It is queued behind earlier input: it changes what the model sees.
+    /// It is queued after earlier input: it changes what the model sees.
     Queues,
     /// It waits outside of the queue until the tool calls of this reply are done.
     Parks,
@@ -218,7 +218,7 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
 /// The agent with this name, number or id.
 ///
 /// # Errors
-/// There is none or more than one; a person at a chat is told how to list agents.
+/// No agent or several agents match; the message says how to list agents.
 pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "/agents")
 }

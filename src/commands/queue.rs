@@ -11,7 +11,7 @@ pub const QUEUE: CommandSpec = CommandSpec {
     name: "queue",
     aliases: &[],
     arguments: "[edit N | drop N | up N | first N | clear]",
-    about: "list or edit what is queued",
+    about: "list or edit the queue",
     busy: WhenBusy::Runs,
     run,
     complete,

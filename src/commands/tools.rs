@@ -10,7 +10,7 @@ pub const TOOLS: CommandSpec = CommandSpec {
     name: "tools",
     aliases: &[],
     arguments: "",
-    about: "list this agent's tools and which ask first",
+    about: "list tools and which need approval",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,

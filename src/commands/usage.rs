@@ -23,12 +23,12 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::Continue(Some(lines.join("\n"))))
 }
 
-fn summary(spent: &UsageTotal) -> String {
-    let UsageTotal { requests, input, cached, output, .. } = spent;
-    let cost = match spent.priced {
+fn summary(usage: &UsageTotal) -> String {
+    let UsageTotal { requests, input, cached, output, .. } = usage;
+    let cost = match usage.priced {
         0 => String::new(),
-        priced if priced < *requests => format!(", ${} for {priced} of them", dollars(spent.cost)),
-        _ => format!(", ${}", dollars(spent.cost)),
+        priced if priced < *requests => format!(", ${} for {priced} of them", dollars(usage.cost)),
+        _ => format!(", ${}", dollars(usage.cost)),
     };
     // Requests to a provider that does not report usage are not counted.
     let counted = if *requests == 1 { "counted request" } else { "counted requests" };
@@ -69,18 +69,18 @@ mod tests {
 
     #[test]
     fn a_partial_cost_says_how_many_requests_it_covers() {
-        let spent = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
-        assert!(summary(&spent).ends_with(", $0.020 for 2 of them"), "{}", summary(&spent));
-        assert!(!summary(&spent_on(1)).contains('$'));
+        let usage = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
+        assert!(summary(&usage).ends_with(", $0.020 for 2 of them"), "{}", summary(&usage));
+        assert!(!summary(&usage_of(1)).contains('$'));
     }
 
     #[test]
     fn the_number_of_requests_agrees_with_its_noun() {
-        assert!(summary(&spent_on(1)).starts_with("1 counted request, "));
-        assert!(summary(&spent_on(2)).starts_with("2 counted requests, "));
+        assert!(summary(&usage_of(1)).starts_with("1 counted request, "));
+        assert!(summary(&usage_of(2)).starts_with("2 counted requests, "));
     }
 
-    fn spent_on(requests: u64) -> UsageTotal {
+    fn usage_of(requests: u64) -> UsageTotal {
         UsageTotal { requests, ..UsageTotal::default() }
     }
 }

@@ -98,7 +98,7 @@ pub enum Chunk {
     Mark(String),
 }
 
-/// What an agent is doing, as seen from outside.
+/// The status of an agent, as clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -109,7 +109,7 @@ pub enum Status {
     Running,
     /// A person has to approve a tool call.
     AwaitingApproval,
-    /// At rest; its last turn was interrupted, by a person or by a crash. Not kept over an orderly exit.
+    /// At rest; its last turn was interrupted, by a person or by a crash. An orderly exit resets it.
     Interrupted,
     /// Killed.
     Dead,
@@ -182,16 +182,16 @@ impl Chunk {
                 title: title_of(&call.name, &call.arguments),
             }],
             Body::ToolResult(result) => vec![Self::ToolResult(result.clone())],
-            Body::Clear => vec![Self::Mark("cleared: what is above is no longer told to the model".into())],
+            Body::Clear => vec![Self::Mark("cleared: the model no longer sees the messages above".into())],
             Body::Mark(label) => vec![Self::Mark(format!("mark {label}"))],
             Body::Rewind(_) => vec![Self::Mark("rewound".into())],
             // In a parent's log the id is the child's, in a child's log the parent's.
-            Body::Fork(other) => vec![Self::Mark(format!("fork, {}", other.get(..6).unwrap_or(other)))],
+            Body::Fork(other) => vec![Self::Mark(format!("fork: {}", other.get(..6).unwrap_or(other)))],
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
             Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],
             Body::Usage(usage) => vec![Self::Usage(*usage)],
-            Body::Error(words) => vec![Self::Error { kind: "stored".into(), message: words.clone() }],
+            Body::Error(message) => vec![Self::Error { kind: "stored".into(), message: message.clone() }],
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
             Chunk::User("hi \"there\"\n".into()),
             Chunk::Text("né".into()),
             Chunk::Thinking("hm".into()),
-            Chunk::Note("told".into()),
+            Chunk::Note("a note".into()),
             Chunk::Mark("interrupted".into()),
             Chunk::ToolCall { id: "c".into(), name: "bash".into(), arguments: "{".into(), title: "bash: ls".into() },
             Chunk::ToolResult(result),

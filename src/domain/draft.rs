@@ -70,7 +70,7 @@ impl Draft {
         whole
     }
 
-    /// Takes the expanded text and empties the draft. Killed text is kept for a later yank.
+    /// Takes the expanded text and empties the draft. Killed text stays for a later yank.
     pub fn take(&mut self) -> String {
         let whole = self.expanded();
         self.text = String::new();
@@ -315,23 +315,23 @@ fn line_end(text: &str, at: usize) -> usize {
 /// The start of the grapheme to the left. A paste is always a grapheme of its own.
 fn before(text: &str, at: usize) -> usize {
     let Some(grapheme) = text[..at].graphemes(true).next_back() else { return 0 };
-    let kept = match grapheme.char_indices().rev().find(|&(_, c)| is_marker(c)) {
+    let length = match grapheme.char_indices().rev().find(|&(_, c)| is_marker(c)) {
         Some((marker, c)) if marker + c.len_utf8() < grapheme.len() => grapheme.len() - marker - c.len_utf8(),
         Some((marker, _)) => grapheme.len() - marker,
         None => grapheme.len(),
     };
-    at - kept
+    at - length
 }
 
 /// The end of the grapheme to the right. A paste is always a grapheme of its own.
 fn after(text: &str, at: usize) -> usize {
     let Some(grapheme) = text[at..].graphemes(true).next() else { return text.len() };
-    let kept = match grapheme.char_indices().find(|&(_, c)| is_marker(c)) {
+    let length = match grapheme.char_indices().find(|&(_, c)| is_marker(c)) {
         Some((0, c)) => c.len_utf8(),
         Some((marker, _)) => marker,
         None => grapheme.len(),
     };
-    at + kept
+    at + length
 }
 
 fn word_start(text: &str, is_part: impl Fn(char) -> bool) -> usize {

@@ -21,7 +21,7 @@ use crate::base::error::{Error, ErrorKind};
 pub struct EnvironmentEntry {
     /// Its name.
     pub name: String,
-    /// Names of tools, or of other environments whose tools it has.
+    /// Names of tools, or of environments whose tools are included.
     pub tools: Vec<String>,
     /// The working directory; `None` for that of the agent that asks for the environment.
     pub directory: Option<PathBuf>,

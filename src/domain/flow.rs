@@ -44,7 +44,7 @@ impl Origin {
 pub enum AgentOutcome {
     Completed,
     Interrupted {
-        /// A part of the reply is kept.
+        /// A part of the reply is stored.
         partial: bool,
     },
     /// The program was exited in order during the turn.

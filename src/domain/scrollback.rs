@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   first ─► │ line │ line │ line │ ... │ line │ ◄─ open block grows here
-//!            ▲ prepend             ▲ top: the first row of a reader who is not at the bottom
+//!            ▲ prepend             ▲ top: the first row of a reader that is not at the bottom
 //! ```
 
 mod view;
@@ -137,7 +137,7 @@ impl Scrollback {
         self.shift_views_after(before, added);
     }
 
-    /// Prepends older blocks, given oldest first. Scroll positions are kept.
+    /// Prepends older blocks, given oldest first. Scroll positions do not change.
     pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
         let mut front = Self::default();
         for (kind, text) in older {

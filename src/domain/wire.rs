@@ -81,7 +81,7 @@ pub enum Request {
     #[serde(rename = "ps")]
     Agents,
     Sessions,
-    /// The chunks of an agent: all that are kept, or those from a position on, or the last few.
+    /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
     Logs {
         agent: String,
         from: Option<Position>,

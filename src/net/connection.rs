@@ -155,7 +155,7 @@ impl Connection {
         self.update_timer(now);
     }
 
-    /// Cancels the transfer and closes the connection that is kept for the next request.
+    /// Cancels the transfer and closes the connection that the next request would reuse.
     pub fn close(&mut self, now: Moment) {
         self.cancel(now);
         self.multi = None;
@@ -243,8 +243,8 @@ mod tests {
         let start = std::time::Instant::now();
         while !holds(connection) {
             assert!(start.elapsed() < Duration::from_secs(60), "timed out");
-            for wish in connection.take_socket_requests() {
-                match wish {
+            for request in connection.take_socket_requests() {
+                match request {
                     SocketRequest::Watch { fd, readable, writable } => drop(watched.insert(fd, (readable, writable))),
                     SocketRequest::Unwatch { fd } => drop(watched.remove(&fd)),
                 }

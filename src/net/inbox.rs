@@ -16,7 +16,7 @@ const FULL: usize = 256 * 1024;
 pub struct Inbox {
     pub url: String,
     pub head: HttpHead,
-    /// libcurl was told to pause the transfer.
+    /// libcurl was asked to pause the transfer.
     pub is_paused: bool,
     /// Bytes sent and received, including headers.
     pub transferred: u64,

@@ -24,7 +24,9 @@ pub(super) fn curl_error(error: &curl::Error, url: &str, timeout: Duration) -> E
     } else if error.is_ssl_connect_error() {
         (
             ErrorKind::Network,
-            format!("cannot establish a TLS connection to {host}: check https and http in the base URL"),
+            format!(
+                "cannot establish a TLS connection to {host}: check whether the base URL begins with https or http"
+            ),
         )
     } else if error.is_url_malformed() || error.is_unsupported_protocol() {
         (ErrorKind::BadRequest, format!("invalid base URL ({host}): it must look like https://host/v1"))

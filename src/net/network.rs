@@ -21,7 +21,6 @@ const CACHED: Duration = Duration::from_secs(60);
 /// How long it is cached that a name has no address: just long enough for all requests that wait for it.
 const MISSING: Duration = Duration::from_millis(500);
 
-/// What all connections share.
 #[derive(Default)]
 pub struct Network {
     trust: OnceCell<Trust>,
@@ -110,7 +109,7 @@ mod tests {
         assert!(network.has_no_address(url, start) && network.wants_lookup(url, start).is_none());
         assert!(!network.has_no_address(url, start + MISSING) && network.wants_lookup(url, start + MISSING).is_some());
         assert_eq!(network.wants_lookup("http://192.0.2.1/v1", start), None);
-        let behind = Network { is_behind_proxy: OnceCell::from(true), ..Network::default() };
-        assert_eq!(behind.wants_lookup(url, start), None);
+        let proxied = Network { is_behind_proxy: OnceCell::from(true), ..Network::default() };
+        assert_eq!(proxied.wants_lookup(url, start), None);
     }
 }

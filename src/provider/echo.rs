@@ -35,7 +35,7 @@ use directive::{Directive, Ending};
 
 pub const ECHO: ProviderSpec = ProviderSpec {
     kind: "echo",
-    about: "built in, no key, no network: repeats what you say; lines such as !slow MS, !repeat N, !think TEXT, \
+    about: "built in, no key, no network: repeats your message; lines such as !slow MS, !repeat N, !think TEXT, \
             !tool NAME JSON, !next, !fail KIND, !hang, !cut and !length direct it",
     service: None,
     check_thinking: |_, _| Ok(()),

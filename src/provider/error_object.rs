@@ -62,8 +62,8 @@ fn object_in(body: &str) -> Option<Value> {
 }
 
 fn is_error(object: &Value) -> bool {
-    let places = ["/error", "/response/error", "/detail", "/message"];
-    places.iter().any(|place| object.pointer(place).is_some_and(|there| !there.is_null()))
+    let pointers = ["/error", "/response/error", "/detail", "/message"];
+    pointers.iter().any(|path| object.pointer(path).is_some_and(|there| !there.is_null()))
 }
 
 fn object_in_stream(body: &str) -> Option<Value> {
@@ -79,8 +79,8 @@ fn object_in_stream(body: &str) -> Option<Value> {
 }
 
 fn read(object: &Value) -> ErrorObject {
-    let places = ["/error", "/response/error"];
-    let inner = places.iter().find_map(|place| object.pointer(place).filter(|there| !there.is_null()));
+    let pointers = ["/error", "/response/error"];
+    let inner = pointers.iter().find_map(|path| object.pointer(path).filter(|there| !there.is_null()));
     let error = inner.unwrap_or(object);
     let mut object = ErrorObject { text: message_of(error), ..ErrorObject::default() };
     for name in ["type", "code", "status"] {
@@ -110,7 +110,7 @@ fn message_of(error: &Value) -> String {
     if let (Some(tokens), Some(context)) = (error["n_prompt_tokens"].as_u64(), error["n_ctx"].as_u64())
         && !text.contains(&tokens.to_string())
     {
-        text = format!("{text} ({tokens} tokens, where {context} fit)");
+        text = format!("{text} ({tokens} tokens; the limit is {context})");
     }
     if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
         let inner = object_in(raw).map_or_else(|| raw.to_owned(), |object| read_inner(&object));
@@ -137,9 +137,9 @@ fn detail_of(error: &Value) -> String {
 /// `body.messages.0: field required`
 fn validation_error(error: &Value) -> String {
     let loc = error.get("loc").and_then(Value::as_array).into_iter().flatten();
-    let place: Vec<String> = loc.map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned)).collect();
+    let path: Vec<String> = loc.map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned)).collect();
     let text = error.get("msg").and_then(Value::as_str).unwrap_or("not valid");
-    format!("{}: {text}", place.join("."))
+    format!("{}: {text}", path.join("."))
 }
 
 /// Kind and message. The status of the response counts before a code in the body.
@@ -207,9 +207,11 @@ fn kind_of_labels(has: &impl Fn(&[&str]) -> bool) -> ErrorKind {
 /// tokens of a minute counts as too long.
 fn is_too_long(object: &ErrorObject, code: Option<u16>) -> bool {
     let may_be = matches!(code, None | Some(400 | 413 | 422 | 500));
-    let says =
-        || failure::says_too_long(&object.text) || object.labels.iter().any(|label| failure::says_too_long(label));
-    may_be && says() || code == Some(429) && object.text.starts_with("Request too large for")
+    let mentions_limit = || {
+        failure::mentions_context_limit(&object.text)
+            || object.labels.iter().any(|label| failure::mentions_context_limit(label))
+    };
+    may_be && mentions_limit() || code == Some(429) && object.text.starts_with("Request too large for")
 }
 
 #[cfg(test)]

@@ -79,8 +79,8 @@ pub(super) fn of_no_reply(body: &str) -> Error {
     of_kind(ErrorKind::Protocol, what, &text_of(body))
 }
 
-/// Whether a server says in these text, or with this label, that the conversation exceeds the model's context window.
-pub(super) fn says_too_long(text: &str) -> bool {
+/// Whether this text or label of a server means that the conversation exceeds the model's context window.
+pub(super) fn mentions_context_limit(text: &str) -> bool {
     let text = text.to_lowercase();
     TOO_LONG.iter().any(|mark| text.contains(mark))
 }

@@ -43,8 +43,8 @@ pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Op
 /// `Usage` if one of the endpoint is invalid; the message does not repeat its value.
 pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Result<Vec<(String, String)>> {
     let is_replaced = |name: &str| endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    let kept = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
-    let mut headers: Vec<_> = kept.map(|(name, value)| (name.to_owned(), value)).collect();
+    let remaining = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
+    let mut headers: Vec<_> = remaining.map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in &endpoint.headers {
         if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
             let message = format!("invalid header {name:?} of {}", endpoint.provider);

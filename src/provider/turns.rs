@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An empty reply is kept until the end, because calls may follow.
+    /// An empty reply is dropped only at the end, because calls may follow.
     fn reply(&mut self, content: &str, own: &'a [Signature]) {
         let content = if is_blank(content) { "" } else { content };
         match self.turns.last_mut() {

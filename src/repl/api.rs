@@ -56,7 +56,7 @@ impl Repl {
             parent: self.core.roster.parent(agent.id()),
             model: agent.talk.endpoint.full_name(),
             status: agent.status(),
-            place: self.core.roster.place_in_send_queue(agent.id()),
+            place: self.core.roster.send_queue_position(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };

@@ -1,5 +1,5 @@
 //! The socket of a server, `DATA/server/socket`. Server and clients check, before anything is sent, that directory and
-//! socket belong to the user, that nobody else may enter the directory, and that neither is a symbolic link.
+//! socket belong to the user, that no other user may enter the directory, and that neither is a symbolic link.
 //!
 //! The path of a socket may have only 107 bytes (`unix(7)`, `sun_path`), and a path may lead elsewhere between check and
 //! use. So the directory is opened once, the open descriptor is checked, and the socket is reached through it.

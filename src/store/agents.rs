@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Marks these agents as killed, in one transaction, and returns the event in each log, in the order given. Partial
-    /// replies and queued texts are kept.
+    /// replies and queued texts stay.
     ///
     /// # Errors
     /// One of them is the root, was killed already or does not exist, or the database cannot be written. Nothing is

@@ -32,7 +32,7 @@ pub(super) fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
         .map_err(|error| in_directory(dir, error.into()))
 }
 
-/// Opens the file as one that nobody changes. On a read-only medium, where no log can be created beside it, this is the
+/// Opens the file as immutable. On a read-only medium, where no log can be created beside it, this is the
 /// only way to read it (<https://www.sqlite.org/uri.html>, `immutable`).
 pub(super) fn connect_immutable(dir: &Path) -> Result<Connection> {
     let path = database_path(dir).display().to_string();

@@ -91,8 +91,8 @@ mod tests {
         store.remember_input("").unwrap();
         let newest: Vec<String> = (0..2).filter_map(|newer| store.input(newer).unwrap()).collect();
         assert_eq!(newest, ["input 10000", "input 10249"]);
-        let kept: i64 = store.conn.query_row("SELECT count(*) FROM inputs", [], |row| row.get(0)).unwrap();
-        assert!((10_000..10_000 + TRIM_EVERY).contains(&kept), "{kept}");
+        let stored: i64 = store.conn.query_row("SELECT count(*) FROM inputs", [], |row| row.get(0)).unwrap();
+        assert!((10_000..10_000 + TRIM_EVERY).contains(&stored), "{stored}");
     }
 
     #[test]

@@ -154,13 +154,13 @@ mod tests {
     #[test]
     fn a_crash_ends_a_run_and_kills_only_the_members_that_it_does_not_keep() {
         let (store, root) = store_with_root();
-        let (mortal, kept, done) =
+        let (mortal, keeping, done) =
             (begin(&store, root, "a", false), begin(&store, root, "b", true), begin(&store, root, "c", false));
         store.end_run("c", &json!({"success": true}), 7).unwrap();
         store.begin_turn(mortal, "go".into(), 6).unwrap();
         assert_eq!(store.recover(9).unwrap(), [mortal]);
         let is_alive = |id| store.agent(id).unwrap().is_some_and(|row| row.is_running);
-        assert_eq!([mortal, kept, done].map(is_alive), [false, true, true]);
+        assert_eq!([mortal, keeping, done].map(is_alive), [false, true, true]);
         let states: Vec<&str> = store.runs(9).unwrap().iter().map(RunRow::state).collect();
         assert_eq!(states, ["completed", "cut", "cut"]);
         assert_eq!(store.recover(10).unwrap(), []);

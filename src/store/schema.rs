@@ -88,7 +88,7 @@ ALTER TABLE agents ADD COLUMN system TEXT;
 CREATE INDEX messages_usage ON messages (agent) WHERE kind = 'usage';
 ";
 
-/// Runs, and the members of each, so that recovery after a crash finds them.
+/// Runs and their members, for recovery after a crash.
 const VERSION_3: &str = "
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

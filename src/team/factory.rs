@@ -50,7 +50,7 @@ impl AgentFactory {
     }
 
     /// Creates an agent from the store; its conversation is loaded when it is first needed. An endpoint or environment that
-    /// no longer exists is replaced by the default; the user is told about the environment.
+    /// no longer exists is replaced by the default; a warning names a replaced environment.
     pub fn restore(&mut self, row: &AgentRow) -> Agent {
         let (resolved, warning) = self.environments.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());

@@ -48,14 +48,14 @@ fn project(directory: &Path) -> (String, Vec<String>) {
             sources.push(format!("{shown}: skipped: not a regular file"));
             continue;
         };
-        let kept = remaining.min(content.len());
-        remaining -= kept;
-        let is_truncated = kept < content.len();
+        let length = remaining.min(content.len());
+        remaining -= length;
+        let is_truncated = length < content.len();
         let notice =
             if is_truncated { format!("\n[truncated: {FILE} files exceed {MAX_BYTES} bytes]") } else { String::new() };
         // A character that is cut in two is replaced like everything that is not UTF-8.
-        let _ = write!(text, "\n\nFrom {shown}:\n{}{notice}", String::from_utf8_lossy(&content[..kept]).trim_end());
-        let size = if is_truncated { format!("truncated to {kept} bytes") } else { format!("{kept} bytes") };
+        let _ = write!(text, "\n\nFrom {shown}:\n{}{notice}", String::from_utf8_lossy(&content[..length]).trim_end());
+        let size = if is_truncated { format!("truncated to {length} bytes") } else { format!("{length} bytes") };
         sources.push(format!("{shown}: {size}"));
     }
     (text, sources)

@@ -1,11 +1,9 @@
-//! How many requests to models agents may still make: in all, and one agent in its turn. A request that is repeated after
-//! a failure is not counted again.
+//! Limits the requests to models: of all agents together, and of one agent in a turn. Retries are not counted.
 
 use std::collections::BTreeMap;
 
 use crate::base::id::AgentId;
 
-/// The limits, and what was counted so far.
 #[derive(Debug, Default)]
 pub struct Limits {
     requests: u32,
@@ -20,7 +18,7 @@ struct TurnLimit {
 }
 
 impl Limits {
-    /// From now on all agents together make at most so many requests.
+    /// Allows all agents together at most `most` requests from now on.
     pub fn limit_requests(&mut self, most: u32) {
         self.requests_left = Some(most);
     }
@@ -30,26 +28,26 @@ impl Limits {
         self.requests
     }
 
-    /// Counts the requests of this agent's turn, and allows at most so many.
+    /// Starts to count the requests of this agent's turn; `most` limits them.
     pub fn begin_turn(&mut self, agent: AgentId, most: Option<u32>) {
         self.turns.insert(agent, TurnLimit { most, requests: 0 });
     }
 
-    /// The turn has ended, or is not limited any more. Returns how many requests it has made.
+    /// Ends the count for a turn and returns it.
     pub fn end_turn(&mut self, agent: AgentId) -> u32 {
         self.turns.remove(&agent).map_or(0, |turn| turn.requests)
     }
 
-    /// Whether the turn of this agent has made all the requests that it may make.
-    pub fn is_turn_spent(&self, agent: AgentId) -> bool {
+    /// Whether the turn of this agent has reached its limit.
+    pub fn is_turn_exhausted(&self, agent: AgentId) -> bool {
         self.turns.get(&agent).is_some_and(|turn| turn.most.is_some_and(|most| turn.requests >= most))
     }
 
     pub fn may_request(&self, agent: AgentId, is_first_try: bool) -> bool {
-        !is_first_try || self.requests_left != Some(0) && !self.is_turn_spent(agent)
+        !is_first_try || self.requests_left != Some(0) && !self.is_turn_exhausted(agent)
     }
 
-    /// This agent makes a request for the first time.
+    /// Counts a request that is not a retry.
     pub fn count_request(&mut self, agent: AgentId) {
         self.requests += 1;
         self.requests_left = self.requests_left.map(|left| left.saturating_sub(1));
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_refused_when_the_turn_or_all_agents_have_made_theirs_and_a_repeated_one_never() {
+    fn requests_beyond_a_limit_are_refused_but_never_retries() {
         let (limited, free) = (AgentId::from_bytes([1; 16]), AgentId::from_bytes([2; 16]));
         let mut limits = Limits::default();
         limits.begin_turn(limited, Some(1));

@@ -1,6 +1,6 @@
-//! Everybody who is alive, with an index for each question that the loop asks once per turn: who is due, who has a
-//! living tool thread, who has work left over, who is at work. A turn costs what is ready, not what exists; so every
-//! change to an agent goes through [`Roster::with`], which brings the index up to date.
+//! The loaded agents, with an index for each question of the loop: which agents have reached their deadline, run a tool
+//! thread, have work left or hold a slot. A turn then costs as much as there are ready agents, not as there are agents.
+//! Every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,12 +12,12 @@ use crate::team::send_queue::SendQueue;
 #[derive(Default)]
 pub struct Roster {
     agents: BTreeMap<AgentId, Box<Agent>>,
-    births: BTreeMap<i64, AgentId>,
-    /// The nearest living ancestor of each: the parent, or who adopted the orphan.
+    by_ordinal: BTreeMap<i64, AgentId>,
+    /// The nearest living ancestor of each agent.
     parents: HashMap<AgentId, AgentId>,
     children: HashMap<AgentId, BTreeSet<(i64, AgentId)>>,
     due: BTreeSet<(Moment, AgentId)>,
-    /// The deadline of each that has one, and why: the other way round than `due`.
+    /// The deadline of each agent that has one, and its reason: the inverse of `due`.
     deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
     leftover: BTreeSet<AgentId>,
@@ -25,11 +25,10 @@ pub struct Roster {
     busy: BTreeSet<AgentId>,
     asking: BTreeSet<AgentId>,
     send_queue: SendQueue,
-    /// Who of those with work left over was served last.
+    /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
 }
 
-/// Why a name does not lead to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoSuchAgent {
     Unknown,
@@ -40,7 +39,7 @@ impl Roster {
     /// Adds an agent below its nearest living ancestor.
     pub fn add(&mut self, agent: Agent, parent: Option<AgentId>) {
         let (id, ordinal) = (agent.id(), agent.identity.ordinal);
-        self.births.insert(ordinal, id);
+        self.by_ordinal.insert(ordinal, id);
         if let Some(parent) = parent {
             self.parents.insert(id, parent);
             self.children.entry(parent).or_default().insert((ordinal, id));
@@ -49,15 +48,14 @@ impl Roster {
         self.reindex(id);
     }
 
-    /// Adds an agent that works for the house: it takes part in the loop like any other, but nobody can list it, name it
-    /// or look at it.
+    /// Adds an internal agent: the loop serves it like any other, but it cannot be listed, named or viewed.
     pub fn add_unlisted(&mut self, agent: Agent) {
         let id = agent.id();
         self.agents.insert(id, Box::new(agent));
         self.reindex(id);
     }
 
-    /// Takes an agent out, for good. Its children are adopted by its nearest living ancestor.
+    /// Removes an agent. Its children are adopted by its nearest living ancestor.
     pub fn remove(&mut self, id: AgentId) -> Option<Agent> {
         let agent = self.agents.remove(&id)?;
         let ordinal = agent.identity.ordinal;
@@ -73,30 +71,30 @@ impl Roster {
         if let Some(parent) = parent {
             self.children.entry(parent).or_default().extend(orphans);
         }
-        if self.births.get(&ordinal) == Some(&id) {
-            self.births.remove(&ordinal);
+        if self.by_ordinal.get(&ordinal) == Some(&id) {
+            self.by_ordinal.remove(&ordinal);
         }
         self.send_queue.leave(id);
         self.unindex(id);
         Some(*agent)
     }
 
-    /// The nearest living ancestor: the parent, or who adopted the orphan.
+    /// The nearest living ancestor: the parent, or the agent that adopted this one.
     pub fn parent(&self, id: AgentId) -> Option<AgentId> {
         self.parents.get(&id).copied()
     }
 
-    /// Whether `ancestor` is above `id` in the tree of the living.
+    /// Whether `ancestor` is above `id` in the tree of living agents.
     pub fn is_ancestor(&self, ancestor: AgentId, id: AgentId) -> bool {
-        std::iter::successors(self.parent(id), |id| self.parent(*id)).any(|one| one == ancestor)
+        std::iter::successors(self.parent(id), |id| self.parent(*id)).any(|id| id == ancestor)
     }
 
     /// An agent's descendants, the deepest first, then itself.
     pub fn subtree(&self, id: AgentId) -> Vec<AgentId> {
         let mut found = vec![id];
         let mut next = 0;
-        while let Some(one) = found.get(next).copied() {
-            found.extend(self.children(one));
+        while let Some(parent) = found.get(next).copied() {
+            found.extend(self.children(parent));
             next += 1;
         }
         found.reverse();
@@ -107,35 +105,34 @@ impl Roster {
         self.agents.get(&id).map(Box::as_ref)
     }
 
-    /// Hands one agent to `act`, and sees to it that the index knows what came of it.
+    /// Calls `act` with this agent, then updates the indexes.
     pub fn with<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent) -> T) -> Option<T> {
         let outcome = act(self.agents.get_mut(&id)?);
         self.reindex(id);
         Some(outcome)
     }
 
-    /// How many there are; who works for the house is not counted.
+    /// The number of agents, without internal ones.
     pub fn len(&self) -> usize {
-        self.births.len()
+        self.by_ordinal.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.births.is_empty()
+        self.by_ordinal.is_empty()
     }
 
-    /// All, by order of birth.
+    /// All agents without internal ones, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Agent> {
-        self.births.values().filter_map(|id| self.get(*id))
+        self.by_ordinal.values().filter_map(|id| self.get(*id))
     }
 
-    /// All ids, by order of birth.
     pub fn ids(&self) -> Vec<AgentId> {
-        self.births.values().copied().collect()
+        self.by_ordinal.values().copied().collect()
     }
 
-    /// The `n`th by order of birth, from 0.
+    /// The `n`th oldest agent, from 0.
     pub fn nth(&self, n: usize) -> Option<AgentId> {
-        self.births.values().nth(n).copied()
+        self.by_ordinal.values().nth(n).copied()
     }
 
     /// The children of an agent, oldest first.
@@ -147,16 +144,16 @@ impl Roster {
     pub fn sibling(&self, id: AgentId, step: isize) -> Option<AgentId> {
         let parent = self.parent(id)?;
         let siblings: Vec<AgentId> = self.children(parent).collect();
-        let at = siblings.iter().position(|one| *one == id)?;
+        let at = siblings.iter().position(|sibling| *sibling == id)?;
         let count = isize::try_from(siblings.len()).ok()?;
         let next = (isize::try_from(at).ok()? + step).rem_euclid(count);
         siblings.get(usize::try_from(next).ok()?).copied()
     }
 
-    /// Finds by name, whole id, or the beginning of an id (4 or more characters).
+    /// Finds an agent by name, number, id, or the first 4 or more characters of its id.
     ///
     /// # Errors
-    /// When nobody or more than one is meant.
+    /// No agent or several agents match.
     pub fn find(&self, text: &str) -> Result<AgentId, NoSuchAgent> {
         if let Some(agent) = self.iter().find(|agent| agent.identity.name.as_deref() == Some(text)) {
             return Ok(agent.id());
@@ -165,97 +162,96 @@ impl Roster {
             return Ok(id);
         }
         let number = text.strip_prefix("agent ").unwrap_or(text);
-        if let Some(id) = number.parse().ok().and_then(|n| self.births.get(&n)) {
+        if let Some(id) = number.parse().ok().and_then(|n| self.by_ordinal.get(&n)) {
             return Ok(*id);
         }
         let found: Vec<AgentId> = if text.len() < 4 {
             Vec::new()
         } else {
-            self.births.values().filter(|id| id.to_string().starts_with(text)).copied().collect()
+            self.by_ordinal.values().filter(|id| id.to_string().starts_with(text)).copied().collect()
         };
         match found.as_slice() {
             [] => Err(NoSuchAgent::Unknown),
-            [one] => Ok(*one),
+            [id] => Ok(*id),
             _ => Err(NoSuchAgent::Ambiguous(found)),
         }
     }
 
-    /// The soonest deadline of any agent, and why.
+    /// The earliest deadline of any agent, and its reason.
     pub fn next_deadline(&self) -> Option<(Moment, AgentId, &'static str)> {
         let (at, id) = self.due.first()?;
         let why = self.deadlines.get(id)?.1;
         Some((*at, *id, why))
     }
 
-    /// Those whose deadline has come, the longest overdue first, at most so many.
+    /// At most `most` agents whose deadline has passed, the longest overdue first.
     pub fn due(&self, now: Moment, most: usize) -> Vec<AgentId> {
         self.due.iter().take_while(|(at, _)| *at <= now).take(most).map(|(_, id)| *id).collect()
     }
 
-    /// Those with a living tool thread.
+    /// The agents with a running tool thread.
     pub fn with_live_tools(&self) -> &BTreeSet<AgentId> {
         &self.live_tools
     }
 
-    /// Those with work left over from the last turn.
+    /// The agents with work left from the last turn.
     pub fn with_leftover(&self) -> &BTreeSet<AgentId> {
         &self.leftover
     }
 
-    /// At most so many of them, in turn: who was handed out comes again after all others.
+    /// At most `most` of these agents, round-robin.
     pub fn take_leftover(&mut self, most: usize) -> Vec<AgentId> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = self.served_last.map_or(Unbounded, Excluded);
-        let behind = self.leftover.range((after, Unbounded));
-        let taken: Vec<AgentId> = behind.chain(&self.leftover).take(most.min(self.leftover.len())).copied().collect();
+        let following = self.leftover.range((after, Unbounded));
+        let taken: Vec<AgentId> =
+            following.chain(&self.leftover).take(most.min(self.leftover.len())).copied().collect();
         self.served_last = taken.last().copied();
         taken
     }
 
-    /// Those that hold one of the places for agents at work.
+    /// The agents that hold a slot.
     pub fn at_work(&self) -> &BTreeSet<AgentId> {
         &self.at_work
     }
 
-    /// Those that are not idle.
     pub fn busy(&self) -> &BTreeSet<AgentId> {
         &self.busy
     }
 
-    /// Those that wait for a person's decision.
+    /// The agents that wait for an approval.
     pub fn asking(&self) -> &BTreeSet<AgentId> {
         &self.asking
     }
 
-    /// Puts an agent into the line of those who want to send, where it belongs by how long it has wanted to.
+    /// Adds an agent to the send queue, ordered by how long it has waited.
     pub fn queue_for_slot(&mut self, id: AgentId) {
         if let Some(agent) = self.agents.get(&id) {
             self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
     }
 
-    /// Takes an agent out of the line: it wants to send no more.
     pub fn leave_send_queue(&mut self, id: AgentId) {
         self.send_queue.leave(id);
     }
 
-    /// How many stand before this agent in the line.
-    pub fn place_in_send_queue(&self, id: AgentId) -> Option<usize> {
-        self.send_queue.place_of(id)
+    /// How many agents are before this one in the send queue.
+    pub fn send_queue_position(&self, id: AgentId) -> Option<usize> {
+        self.send_queue.position_of(id)
     }
 
-    /// The provider for which an agent stands in line.
-    pub fn stands_for(&self, id: AgentId) -> Option<&str> {
-        self.send_queue.provider_queue_of(id)
+    /// The provider to which this agent waits to send.
+    pub fn queued_provider(&self, id: AgentId) -> Option<&str> {
+        self.send_queue.provider_of(id)
     }
 
-    /// Whether somebody stands in line for this provider.
+    /// Whether an agent waits to send to this provider.
     pub fn is_awaited(&self, provider: &str) -> bool {
-        self.send_queue.has_provider_queue(provider)
+        self.send_queue.has(provider)
     }
 
-    /// Who is to send next, if fewer than `limit` are at work: of those whose provider is open, who has waited longest.
-    pub fn next_in_line(&self, limit: usize, is_open: impl Fn(&str) -> bool) -> Option<AgentId> {
+    /// The agent that sends next, if fewer than `limit` hold a slot: the one that has waited longest for an open provider.
+    pub fn next_to_send(&self, limit: usize, is_open: impl Fn(&str) -> bool) -> Option<AgentId> {
         if self.at_work.len() < limit { self.send_queue.next(is_open) } else { None }
     }
 
@@ -280,24 +276,20 @@ impl Roster {
                 self.deadlines.insert(id, due);
             }
         }
-        // Who talks to another provider now waits for that one.
-        if self
-            .send_queue
-            .provider_queue_of(id)
-            .is_some_and(|provider_queue| provider_queue != agent.talk.endpoint.provider)
-        {
+        // The agent may have changed its provider while it waits.
+        if self.send_queue.provider_of(id).is_some_and(|provider| provider != agent.talk.endpoint.provider) {
             self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
         }
-        keep(&mut self.live_tools, id, agent.has_live_tool());
-        keep(&mut self.leftover, id, agent.has_leftover());
-        keep(&mut self.at_work, id, agent.holds_slot());
-        keep(&mut self.busy, id, agent.state() != State::Idle);
-        keep(&mut self.asking, id, agent.state() == State::AwaitingApproval);
+        set_member(&mut self.live_tools, id, agent.has_live_tool());
+        set_member(&mut self.leftover, id, agent.has_leftover());
+        set_member(&mut self.at_work, id, agent.holds_slot());
+        set_member(&mut self.busy, id, agent.state() != State::Idle);
+        set_member(&mut self.asking, id, agent.state() == State::AwaitingApproval);
     }
 }
 
-fn keep(set: &mut BTreeSet<AgentId>, id: AgentId, belongs: bool) {
-    if belongs {
+fn set_member(set: &mut BTreeSet<AgentId>, id: AgentId, is_member: bool) {
+    if is_member {
         set.insert(id);
     } else {
         set.remove(&id);

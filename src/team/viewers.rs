@@ -1,5 +1,5 @@
 //! Viewers: cursors into the output of agents. Agents know nothing of them, and a viewer that does not read costs its
-//! agent nothing: it falls behind, and is told how many chunks it missed.
+//! agent nothing: it falls behind and learns how many chunks it missed.
 //!
 //! ```text
 //!   begin      oldest                                   next
@@ -8,7 +8,7 @@
 //!     a viewer that lags:       one that reads          one that has read everything
 //!     `missed` chunks
 //! ```
-//! The output of an agent that is gone is kept until every viewer of it has read it or has detached.
+//! The output of a removed agent is stored until every viewer of it has read it or has detached.
 
 use std::collections::BTreeMap;
 
@@ -110,16 +110,16 @@ impl Viewers {
         output_of(roster, &self.gone, viewer.agent).is_some_and(|output| viewer.next < output.next())
     }
 
-    /// Keeps the output of an agent that is gone for its viewers.
+    /// Stores the output of a removed agent for its viewers.
     pub fn keep(&mut self, agent: AgentId, output: Output) {
         if self.open.values().any(|viewer| viewer.agent == agent) {
             self.gone.insert(agent, output);
         }
     }
 
-    /// Agents that are gone and whose output is kept.
+    /// Removed agents whose output a viewer still reads.
     #[cfg(test)]
-    pub fn kept(&self) -> Vec<AgentId> {
+    pub fn gone(&self) -> Vec<AgentId> {
         self.gone.keys().copied().collect()
     }
 

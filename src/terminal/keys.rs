@@ -311,13 +311,13 @@ impl KeyDecoder {
         let unit = std::mem::take(&mut self.unit);
         let state = std::mem::take(&mut self.state);
         let escapes = unit.iter().take_while(|&&byte| byte == ESC).count();
-        let letter = escapes + 1;
+        let prefix = escapes + 1;
         match state {
             State::Escape => (0..escapes).for_each(|_| self.ready.extend(self.parser.parse(&[ESC]))),
-            State::Text | State::Sequence | State::Single if state == State::Text || unit.len() == letter => {
+            State::Text | State::Sequence | State::Single if state == State::Text || unit.len() == prefix => {
                 (1..escapes).for_each(|_| self.ready.extend(self.parser.parse(&[ESC])));
                 self.ready.extend(self.parser.alt(unit[escapes]));
-                unit[letter..].iter().for_each(|&byte| self.take(byte));
+                unit[prefix..].iter().for_each(|&byte| self.take(byte));
             }
             _ => {}
         }

@@ -51,7 +51,7 @@ pub const FORK: ToolSpec = ToolSpec {
 pub const KILL: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "kill",
-        description: "Ends an agent permanently and stops what it is doing. The root agent and your ancestors cannot \
+        description: "Ends an agent permanently and stops its current work. The root agent and your ancestors cannot \
             be ended.",
         parameters: r#"{
             "type": "object",

@@ -1,4 +1,4 @@
-//! A short line diff, for the user who approves a change and for the model that made it.
+//! A short line diff, for the user to approve and for the model.
 
 use std::time::Duration;
 

@@ -19,7 +19,9 @@ pub fn open_readable(path: &Path) -> Result<File, String> {
     let real = fs::canonicalize(path).map_err(|error| not_readable(&error) + &suggestion(path, &error))?;
     require_regular(&fs::metadata(&real).map_err(|error| not_readable(&error))?)?;
     if is_process_file(&real) {
-        return Err("files of a process are not read, they may contain secrets; use bash, which asks first".into());
+        return Err(
+            "files of a process are not read because they may contain secrets; use bash, which asks first".into()
+        );
     }
     open_regular(&real, Links::Refused).map_err(|error| not_readable(&error))
 }

@@ -2,7 +2,7 @@
 //! changed since.
 //!
 //! Files are compared by content, not by modification time: `touch` changes nothing, and two writes within one tick of
-//! the clock are told apart. Files too large for that are compared by their metadata.
+//! the clock are distinguished. Files too large for that are compared by their metadata.
 
 use std::collections::HashMap;
 use std::fs;

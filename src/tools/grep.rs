@@ -245,10 +245,13 @@ impl Results {
     }
 
     fn output(mut self, end: WalkEnd) -> Output {
-        let (one, many) = if self.mode == OutputMode::Content { ("line", "lines") } else { ("file", "files") };
+        let (singular, plural) = if self.mode == OutputMode::Content { ("line", "lines") } else { ("file", "files") };
         if self.is_full {
-            let matching =
-                if self.count == 1 { format!("matching {one}") } else { format!("{} matching {many}", self.count) };
+            let matching = if self.count == 1 {
+                format!("matching {singular}")
+            } else {
+                format!("{} matching {plural}", self.count)
+            };
             self.lines.push(format!("[only the first {matching}; narrow the search or raise head_limit]"));
         } else if end == WalkEnd::TooManyEntries {
             self.lines.push("[too many files, not all were searched; search a subdirectory]".into());

@@ -70,7 +70,7 @@ const FILE_PATH_ALIASES: [(&str, &str); 4] =
     [("path", "file_path"), ("filePath", "file_path"), ("file", "file_path"), ("filename", "file_path")];
 
 pub struct ToolSpec {
-    /// What models are told about the tool.
+    /// The declaration that models get.
     pub declaration: ToolDeclaration,
     /// Pairs of an accepted and a declared parameter name: models know other agents' names too. If the declared name is
     /// empty, the parameter is ignored.

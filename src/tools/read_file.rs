@@ -20,7 +20,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         name: "read_file",
         description: "Reads a text file. Each line is returned as its number, a tab and its text; the number and the \
             tab are not part of the file. Lines longer than 2000 characters are cut. If only part of the file is \
-            returned, the last line says which lines of how many these are and with which offset to continue.",
+            returned, the last line gives the range, the total number of lines and the offset to continue with.",
         parameters: r#"{
             "type": "object",
             "properties": {

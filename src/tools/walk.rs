@@ -49,7 +49,7 @@ impl WalkRoot {
         let root = fs::canonicalize(&resolved)
             .map_err(|error| format!("{path}: {}{}", not_readable(&error), suggestion(&resolved, &error)))?;
         if is_process_file(&root) {
-            return Err(format!("{path}: files of a process are not searched, they may contain secrets"));
+            return Err(format!("{path}: files of a process are not searched because they may contain secrets"));
         }
         match root.ancestors().find(|directory| !has_readable_ignore_files(directory)) {
             Some(directory) => {

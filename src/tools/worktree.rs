@@ -24,7 +24,7 @@ use crate::domain::tool::ToolCall;
 /// For one run of git. Checking out a large repository takes minutes.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// How much of git's output is kept, in bytes.
+/// The most bytes of git's output that are read.
 const MAX_OUTPUT: usize = 8 << 10;
 
 /// Git without variables that select another repository, and without programs that the repository configures (git(1)).

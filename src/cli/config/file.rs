@@ -1,6 +1,6 @@
 //! One file: reading it within bounds, parsing it, and messages with line and key.
 //!
-//! Messages never contain a value of the file: it may be a secret in the wrong place.
+//! Messages never contain a value of the file: it may be a misplaced secret.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -23,7 +23,7 @@ const TABLES: [&str; 4] = ["providers", "environments", "limits", "team"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
-    ("tools", "Tools and other environments whose tools it has"),
+    ("tools", "Tools, and environments whose tools are included"),
     ("directory", "Working directory"),
     ("system", "Instructions of the agents"),
 ];

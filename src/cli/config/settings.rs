@@ -176,7 +176,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "limits.exit_patience",
-        "Time that running tools get to end when the program exits",
+        "Time for running tools to finish when the program exits",
         Kind::Seconds(|config| &mut config.settings.exit_patience, 0.0),
     ),
     setting(
@@ -186,12 +186,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "team.aggregation",
-        "How their answers are combined",
+        "How the answers of several agents are combined",
         Kind::Name(|config| &mut config.team.aggregation, || TeamSettings::AGGREGATIONS.to_vec()),
     ),
     setting(
         "team.agent_timeout",
-        "Time limit of each of them, retries included",
+        "Time limit of each of several agents, retries included",
         Kind::Seconds(|config| &mut config.team.agent_timeout, 0.001),
     ),
     setting(

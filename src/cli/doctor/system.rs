@@ -29,14 +29,14 @@ fn terminal(report: &mut Report, env: &ProcessEnvironment) {
     match Tty::open().and_then(|tty| tty.size()) {
         Err(error) => report.warn("terminal", error.message),
         Ok((columns, rows)) if columns < MIN_SIZE.0 || rows < MIN_SIZE.1 => {
-            report.warn("terminal", format!("{columns} columns and {rows} rows are few: enlarge the window"));
+            report.warn("terminal", format!("only {columns} columns and {rows} rows: enlarge the window"));
         }
         Ok((columns, rows)) => report.ok("terminal", format!("{columns} columns, {rows} rows")),
     }
     match env.text("TERM") {
         None => report.warn("terminal", "TERM is not set: export TERM=xterm-256color"),
         Some(name) if name == "dumb" => {
-            report.warn("terminal", "TERM is dumb: in a terminal that can do more, export TERM=xterm-256color");
+            report.warn("terminal", "TERM is dumb: if the terminal supports more, export TERM=xterm-256color");
         }
         Some(name) => {
             let is_true_colour = env.text("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit");

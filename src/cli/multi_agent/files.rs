@@ -136,13 +136,13 @@ mod tests {
         let error = || Error::new(ErrorKind::Usage, "mine.toml:3: name: is missing");
         let definitions = Definitions { errors: vec![("mine".into(), error())], ..Definitions::built_in() };
         assert_eq!(definitions.template("mine"), Err(error()));
-        let words = definitions.template("refactr").unwrap_err().message;
+        let message = definitions.template("refactr").unwrap_err().message;
         assert!(
-            words.contains("did you mean refactor?") && words.ends_with("\nmine.toml:3: name: is missing"),
-            "{words}"
+            message.contains("did you mean refactor?") && message.ends_with("\nmine.toml:3: name: is missing"),
+            "{message}"
         );
-        let words = definitions.workflow("mine-too").unwrap_err().message;
-        assert!(words.starts_with("unknown workflow \"mine-too\" (known: none)"), "{words}");
+        let message = definitions.workflow("mine-too").unwrap_err().message;
+        assert!(message.starts_with("unknown workflow \"mine-too\" (known: none)"), "{message}");
         assert!(definitions.template("refactor").is_ok());
     }
 }

@@ -107,8 +107,8 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
 }
 
 /// The task of the command line; `-` stands for standard input.
-fn read_task(TaskText { words, task }: &TaskText) -> Result<Option<String>> {
-    let given: Vec<&str> = words.iter().chain(task).map(String::as_str).collect();
+fn read_task(TaskText { text, task }: &TaskText) -> Result<Option<String>> {
+    let given: Vec<&str> = text.iter().chain(task).map(String::as_str).collect();
     let typed: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
     let mut parts: Vec<String> = (!typed.is_empty()).then(|| typed.join(" ")).into_iter().collect();
     if typed.len() < given.len() {
@@ -147,11 +147,11 @@ mod tests {
     use crate::team::coordinator::settings::Strategy;
     use crate::team::coordinator::template::built_in;
 
-    fn plan(words: &str) -> Result<Plan> {
+    fn plan(line: &str) -> Result<Plan> {
         let definitions = Definitions::built_in();
-        let words = ["polylogue", "multi-agent"].into_iter().chain(words.split(' '));
+        let line = ["polylogue", "multi-agent"].into_iter().chain(line.split(' '));
         let arguments =
-            Arguments::try_parse_from(words).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
+            Arguments::try_parse_from(line).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
         match arguments?.command {
             Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
                 Plan::of_members(&run, &definitions, Settings::default())
@@ -170,14 +170,14 @@ mod tests {
             built_in().into_iter().find(|template| template.name == "documentation").expect("a built-in template");
         let own =
             (documentation.strategy.expect("a built-in value"), documentation.aggregation.expect("a built-in value"));
-        for (words, expected) in [
+        for (line, expected) in [
             ("run do", (S::Sequential, A::Concatenate)),
             ("run do --template documentation", own),
             ("run do --template documentation --strategy adaptive", (S::Adaptive, own.1)),
             ("run do --template documentation --aggregation first-success", (own.0, A::FirstSuccess)),
         ] {
-            let settings = plan(words).expect(words).settings;
-            assert_eq!((settings.strategy, settings.aggregation), expected, "{words}");
+            let settings = plan(line).expect(line).settings;
+            assert_eq!((settings.strategy, settings.aggregation), expected, "{line}");
         }
         let settings = plan("run do --timeout 0.5 --retries 0 --aggregation select_best --judge echo")
             .expect("a valid plan")

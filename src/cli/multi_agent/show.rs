@@ -99,7 +99,7 @@ pub fn status(loaded: Loaded, is_json: bool) -> Result<u8> {
 fn run_line(run: &RunRow) -> String {
     let members = run.outcome.as_ref().and_then(|outcome| outcome["results"].as_array());
     let members = members.map_or_else(String::new, |all| {
-        let answered = all.iter().filter(|one| one["success"] == true).count();
+        let answered = all.iter().filter(|member| member["success"] == true).count();
         format!("{answered} of {} answered", all.len())
     });
     let time = run.ended_at.map_or_else(String::new, |end| format!("{:.1} s", (end - run.started_at) as f64 / 1000.0));

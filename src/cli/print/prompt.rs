@@ -21,8 +21,8 @@ impl Prompt {
     pub fn of(arguments: &Arguments, is_terminal: bool) -> Result<Self> {
         let is_dash = |word: &&String| word.as_str() == "-";
         let has_dash = arguments.prompt.iter().any(|word| is_dash(&word));
-        let words: Vec<&str> = arguments.prompt.iter().filter(|word| !is_dash(word)).map(String::as_str).collect();
-        let text = (!words.is_empty()).then(|| words.join(" "));
+        let parts: Vec<&str> = arguments.prompt.iter().filter(|word| !is_dash(word)).map(String::as_str).collect();
+        let text = (!parts.is_empty()).then(|| parts.join(" "));
         if text.is_none() && is_terminal && !has_dash {
             return Err(nothing_to_send());
         }
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
     use clap::Parser as _;
 
-    fn arguments(words: &str) -> Arguments {
-        Arguments::try_parse_from(std::iter::once("polylogue").chain(words.split(' '))).expect("valid arguments")
+    fn arguments(line: &str) -> Arguments {
+        Arguments::try_parse_from(std::iter::once("polylogue").chain(line.split(' '))).expect("valid arguments")
     }
 
     #[test]
     fn a_prompt_is_the_words_followed_by_the_input() {
-        for (words, is_terminal, input, text) in [
+        for (line, is_terminal, input, text) in [
             ("-p explain this", true, "", Ok("explain this")),
             ("-p explain this", false, "a\nb\n\n", Ok("explain this\n\na\nb")),
             ("-p explain", false, " \n", Ok("explain")),
@@ -81,14 +81,14 @@ mod tests {
             ("-p", false, "\n", Err(())),
             ("-p", true, "", Err(())),
         ] {
-            let prompt = Prompt::of(&arguments(words), is_terminal).and_then(|prompt| {
+            let prompt = Prompt::of(&arguments(line), is_terminal).and_then(|prompt| {
                 let read = if prompt.has_input { input } else { "" };
                 prompt.with_input(read)
             });
             assert_eq!(
                 prompt.map_err(|error| assert_eq!(error.kind, ErrorKind::Usage)),
                 text.map(str::to_owned),
-                "{words}"
+                "{line}"
             );
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_timeout_is_a_positive_number_of_seconds() {
         let start = Instant::now();
-        let at = |words: &str| deadline(&arguments(words), start).map_err(|error| error.kind);
+        let at = |line: &str| deadline(&arguments(line), start).map_err(|error| error.kind);
         assert_eq!(at("-p --timeout 1.5 x"), Ok(Some(start + Duration::from_millis(1500))));
         assert_eq!(at("-p --timeout 1e18 x").map(drop), Ok(()));
         for wrong in ["-p --timeout 0 x", "-p --timeout=-1 x", "-p --timeout nan x"] {

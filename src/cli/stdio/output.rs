@@ -1,4 +1,4 @@
-//! A writer that never blocks the event loop: what the reader does not take now is kept here, in order.
+//! A writer that never blocks the event loop: what the reader does not take now is buffered in order.
 //!
 //! The descriptor is shared with the process that started the program, so it is not switched to non-blocking mode. A pipe
 //! is opened a second time instead, non-blocking. Where that fails, and for sockets and terminals, only as much is written

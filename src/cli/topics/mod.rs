@@ -1,7 +1,7 @@
 //! The reference: one text a topic, printed by `polylogue help TOPIC` and contained in the manual page.
 //!
 //! The form of the texts, which `man` turns into roff: lines at column 0 are paragraphs, lines indented by two spaces begin
-//! an item (a term, then its description behind two spaces or on deeper lines), blocks indented by four are verbatim.
+//! an item (a term, then its description after two spaces or on deeper lines), blocks indented by four are verbatim.
 
 mod tables;
 
@@ -32,24 +32,24 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "echo", about: "The built-in model for trying things out", text: || include_str!("echo.txt").into() },
 ];
 
-/// What `polylogue help` prints for these words.
+/// The help about a topic or the path of a subcommand.
 ///
 /// # Errors
-/// They name neither a topic nor a subcommand.
-pub fn help(words: &[String]) -> Result<String> {
+/// It names neither a topic nor a subcommand.
+pub fn help(path: &[String]) -> Result<String> {
     let mut command = Arguments::command();
     command.build();
-    if words.is_empty() {
+    if path.is_empty() {
         return Ok(format!("{}\n{}", command.render_long_help(), list()));
     }
-    if let [name] = words
+    if let [name] = path
         && let Some(topic) = TOPICS.iter().find(|topic| topic.name == name)
     {
         return Ok((topic.text)());
     }
-    let subcommand = words.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
+    let subcommand = path.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
     subcommand.map(|command| command.render_long_help().to_string()).ok_or_else(|| {
-        let name = words.join(" ");
+        let name = path.join(" ");
         let message = format!("no help for {name:?}: polylogue help lists the topics; to send a prompt that begins with help, put -- before it");
         Error::new(ErrorKind::Usage, message)
     })
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn help_prints_topics_and_subcommands_and_refuses_other_words() {
-        let help = |words: &[&str]| help(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let help = |path: &[&str]| help(&path.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let overview = help(&[]).unwrap();
         assert!(TOPICS.iter().all(|topic| overview.contains(topic.about)) && overview.contains("--data-dir"));
         assert_eq!(help(&["json"]).unwrap(), include_str!("json.txt"));

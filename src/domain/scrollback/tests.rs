@@ -105,16 +105,16 @@ fn scrolling_stops_at_both_ends_and_the_end_follows_again() {
 }
 
 #[test]
-fn a_reader_on_two_screens_keeps_the_place_of_the_smaller_one_while_the_larger_shows_the_end() {
+fn a_reader_on_two_screens_keeps_the_position_of_the_smaller_one() {
     let mut s = numbered(100);
     s.scroll(ALL, -10, W, 4);
-    let place = shown(&mut s, 4);
-    assert_eq!(place[0], "line 86");
+    let position = shown(&mut s, 4);
+    assert_eq!(position[0], "line 86");
     assert_eq!(s.visible(ALL, 7, 50).last().map(|row| row.text.clone()), Some("line 99".into()));
     s.settle(ALL, &[(W, 4), (7, 50)]);
-    assert_eq!(shown(&mut s, 4), place);
+    assert_eq!(shown(&mut s, 4), position);
     assert!(s.shows_end(ALL, 7, 50) && !s.shows_end(ALL, W, 4));
-    // Up from the end that the larger one shows, not from a place below it.
+    // Up from the end that the larger one shows, not from a position below it.
     s.scroll(ALL, -1, W, 50);
     assert_eq!(shown(&mut s, 4)[0], "line 49");
     s.scroll(ALL, 1, W, 50);
@@ -124,17 +124,17 @@ fn a_reader_on_two_screens_keeps_the_place_of_the_smaller_one_while_the_larger_s
 }
 
 #[test]
-fn each_reader_has_a_place_that_stays_on_its_text() {
+fn each_reader_has_a_position_that_stays_on_its_text() {
     let mut s = numbered(50);
     let watcher = Reader::Watcher(7);
     s.extend(LineKind::Assistant, &"written\n".repeat(30));
     s.scroll(watcher, -10, W, 4);
     s.scroll(ALL, -60, W, 4);
-    let places = [watcher, ALL].map(|reader| s.visible(reader, W, 4));
+    let positions = [watcher, ALL].map(|reader| s.visible(reader, W, 4));
     s.insert(LineKind::Note, "above what is written");
     s.prepend(vec![(LineKind::Note, "older".into())]);
     s.extend(LineKind::Assistant, "and below");
-    assert_eq!([watcher, ALL].map(|reader| s.visible(reader, W, 4)), places);
+    assert_eq!([watcher, ALL].map(|reader| s.visible(reader, W, 4)), positions);
     s.to_bottom(watcher);
     assert!(s.shows_end(watcher, W, 4) && !s.shows_end(ALL, W, 4));
 }
@@ -165,8 +165,8 @@ fn every_row_is_met_once_scrolling_by_one_at_every_width() {
 #[test]
 fn a_resize_keeps_what_is_read_in_the_first_row() {
     let mut s = Scrollback::default();
-    let words: String = (0..200).map(|number| format!("w{number} ")).collect();
-    s.push(LineKind::Assistant, &words);
+    let text: String = (0..200).map(|number| format!("w{number} ")).collect();
+    s.push(LineKind::Assistant, &text);
     s.push(LineKind::Note, &"end\n".repeat(50));
     s.to_top(ALL);
     s.scroll(ALL, 20, 20, 5);

@@ -147,7 +147,7 @@ impl Scrollback {
         rows
     }
 
-    /// Lets a reader follow new text who sees the last row on all of its screens.
+    /// Lets a reader follow new text if all of its screens show the last row.
     pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
         if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
             self.to_bottom(reader);

@@ -59,7 +59,7 @@ pub(super) enum Mode {
         thinks: bool,
     },
     Off(&'static str),
-    /// At most so many tokens.
+    /// A budget in tokens.
     Budget(u64),
     /// Adaptive; `is_hidden` if the model shows its thinking only on request.
     Adaptive {

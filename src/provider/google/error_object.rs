@@ -44,7 +44,7 @@ fn classify(error: &Value, status: Option<u16>) -> Error {
     if is_bad_key(error, &text) {
         return failure::of_kind(ErrorKind::Auth, "the provider rejected the credentials", &text);
     }
-    if matches!(code, None | Some(400 | 413 | 500)) && failure::says_too_long(&text) {
+    if matches!(code, None | Some(400 | 413 | 500)) && failure::mentions_context_limit(&text) {
         return failure::of_kind(
             ErrorKind::ContextTooLong,
             "the conversation exceeds the model's context window",

@@ -97,7 +97,7 @@ impl Reply {
     }
 
     fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {
-        let sum = |one: Option<u64>, other: Option<u64>| one.unwrap_or(0).saturating_add(other.unwrap_or(0));
+        let sum = |left: Option<u64>, right: Option<u64>| left.unwrap_or(0).saturating_add(right.unwrap_or(0));
         let usage = Usage {
             input: sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
             cached: usage.cached_content_token_count.unwrap_or(0),

@@ -1,7 +1,7 @@
 //! Responses, streaming: OpenAI's newer protocol, with reasoning that goes back to the model that made it.
 //!
 //! The protocol is OpenAI's (platform.openai.com/docs/api-reference/responses); llama.cpp, vLLM, OpenRouter, LiteLLM
-//! and others speak it too. Nothing is kept at the provider (`store: false`): each request has the whole conversation,
+//! and others speak it too. Nothing is stored at the provider (`store: false`): each request has the whole conversation,
 //! with the reasoning in encrypted form.
 //!
 //! | module | holds |
@@ -23,7 +23,7 @@ mod wire;
 
 pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
     kind: "openai-responses",
-    about: "Responses: OpenAI and compatible servers, with reasoning that is kept between requests",
+    about: "Responses: OpenAI and compatible servers, with reasoning preserved between requests",
     service: Some(Service {
         name: "openai-responses",
         base_url: "https://api.openai.com/v1",

@@ -18,7 +18,7 @@ impl Core {
 
     /// What holds up an agent in the send queue, if its provider does.
     pub(in crate::repl) fn gate_of(&self, agent: AgentId) -> Option<&Gate> {
-        let provider = self.roster.stands_for(agent)?;
+        let provider = self.roster.queued_provider(agent)?;
         self.limiter.gate(provider, self.clock.now())
     }
 
@@ -42,7 +42,7 @@ impl Core {
         }
         let context = ActivityContext {
             now: self.clock.now(),
-            position: self.roster.place_in_send_queue(worker),
+            position: self.roster.send_queue_position(worker),
             limit: self.config.working_limit,
             gate: self.gate_of(worker),
             has_keys,

@@ -37,7 +37,9 @@ impl Core {
     /// Whether this agent waits to make a request that the limit of its turn does not allow.
     pub(in crate::repl) fn is_turn_over_limit(&self, agent: AgentId) -> bool {
         let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm;
-        self.limits.is_turn_spent(agent) && self.roster.get(agent).is_some_and(is_waiting) && self.is_first_try(agent)
+        self.limits.is_turn_exhausted(agent)
+            && self.roster.get(agent).is_some_and(is_waiting)
+            && self.is_first_try(agent)
     }
 
     fn is_first_try(&self, agent: AgentId) -> bool {

@@ -43,8 +43,8 @@ impl Dispatcher {
     /// The agent that would send next if requests were not limited.
     pub(super) fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
         let now = core.clock.now();
-        let is_open = |provider: &str| core.limiter.lets_through(provider, now) && !self.lookups.contains_key(provider);
-        core.roster.next_in_line(self.slots, is_open)
+        let is_open = |provider: &str| core.limiter.allows(provider, now) && !self.lookups.contains_key(provider);
+        core.roster.next_to_send(self.slots, is_open)
     }
 
     fn next_in_queue(&self, core: &Core) -> Option<AgentId> {
@@ -64,10 +64,11 @@ impl Dispatcher {
         while self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
-        let provider = core.roster.stands_for(next)?;
+        let provider = core.roster.queued_provider(next)?;
         let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
         let mut on_screen = focused.iter().filter(|_| is_behind_pause);
-        let agent = on_screen.find(|agent| core.roster.stands_for(**agent) == Some(provider)).copied().unwrap_or(next);
+        let agent =
+            on_screen.find(|agent| core.roster.queued_provider(**agent) == Some(provider)).copied().unwrap_or(next);
         core.roster.leave_send_queue(agent);
         Some(agent)
     }

@@ -165,7 +165,7 @@ impl Terminals {
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().collect(),
-            place: core.roster.place_in_send_queue(worker),
+            place: core.roster.send_queue_position(worker),
             gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
         })

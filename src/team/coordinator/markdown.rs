@@ -38,25 +38,25 @@ fn kind(line: &str, open: &mut Option<Fence>) -> Line {
 /// The character of a fence, its length, and the text after it.
 fn fence(body: &str) -> Option<(char, usize, &str)> {
     let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let behind = body.trim_start_matches(mark);
-    let count = body.len() - behind.len();
-    let is_inline_code = mark == '`' && behind.contains('`');
-    (count >= 3 && !is_inline_code).then(|| (mark, count, behind.trim()))
+    let rest = body.trim_start_matches(mark);
+    let count = body.len() - rest.len();
+    let is_inline_code = mark == '`' && rest.contains('`');
+    (count >= 3 && !is_inline_code).then(|| (mark, count, rest.trim()))
 }
 
 fn is_heading(body: &str) -> bool {
-    let behind = body.trim_start_matches('#');
-    (1..=6).contains(&(body.len() - behind.len())) && (behind.is_empty() || behind.starts_with([' ', '\t']))
+    let rest = body.trim_start_matches('#');
+    (1..=6).contains(&(body.len() - rest.len())) && (rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 fn is_item(body: &str) -> bool {
     let digits = body.trim_start_matches(|c: char| c.is_ascii_digit());
-    let behind = match body.len() - digits.len() {
+    let rest = match body.len() - digits.len() {
         0 => body.strip_prefix(['-', '*', '+']),
         1..=9 => digits.strip_prefix(['.', ')']),
         _ => None,
     };
-    behind.is_some_and(|behind| behind.starts_with([' ', '\t']) && !behind.trim().is_empty())
+    rest.is_some_and(|rest| rest.starts_with([' ', '\t']) && !rest.trim().is_empty())
 }
 
 /// Whether a line has bold text: `**` or `__` on both sides of a text without outer spaces.

@@ -1,4 +1,4 @@
-//! Several agents on one task: who works when, for how long and how often, and how their answers are combined.
+//! Several agents on one task: when each works, for how long and how often, and how their answers are combined.
 //!
 //! Nothing here reads a file or a clock, or has access to agents. The loop asks a [`task::Task`] what to do next, does it
 //! with ordinary agents, and reports the results to the task.

@@ -26,8 +26,8 @@ pub(super) fn apply(rows: &mut [Row], up: isize) {
     let count = up.unsigned_abs().min(rows.len());
     if up > 0 {
         rows.rotate_left(count);
-        let kept = rows.len() - count;
-        rows[kept..].fill(Row::default());
+        let remaining = rows.len() - count;
+        rows[remaining..].fill(Row::default());
     } else {
         rows.rotate_right(count);
         rows[..count].fill(Row::default());

@@ -52,11 +52,11 @@ impl Random {
         let mut row = Row::default();
         let mut left = self.below(usize::from(width) + 1);
         while left > 0 {
-            let letter = ["a", "b", " ", "語", "e\u{301}", "한"][self.below(6)];
-            left = left.saturating_sub(text::width(letter));
+            let character = ["a", "b", " ", "語", "e\u{301}", "한"][self.below(6)];
+            left = left.saturating_sub(text::width(character));
             let style = if self.below(2) == 0 { Style::default() } else { self.style() };
-            if text::width(&row.text()) + text::width(letter) <= usize::from(width) {
-                row.push(letter, style);
+            if text::width(&row.text()) + text::width(character) <= usize::from(width) {
+                row.push(character, style);
             }
         }
         row
@@ -90,10 +90,10 @@ impl Random {
             }
             _ => (0..self.below(4)).for_each(|_| frame.rows[self.below(height)] = self.row(width)),
         }
-        let place = (self.below(usize::from(width)) as u16, self.below(height) as u16);
+        let position = (self.below(usize::from(width)) as u16, self.below(height) as u16);
         match self.below(4) {
             0 => frame.cursor = None,
-            1 => frame.cursor = Some(place),
+            1 => frame.cursor = Some(position),
             _ => {}
         }
     }
@@ -180,8 +180,8 @@ fn more_than_one_row_is_one_synchronized_update_and_one_row_is_none() {
     terminal.draw(&frame(20, &["a", "b", "c"], 0, (0, 0)));
     let two = String::from_utf8(terminal.draw(&frame(20, &["a", "x", "y"], 0, (0, 0)))).unwrap_or_default();
     assert!(two.starts_with("\x1b[?2026h") && two.ends_with("\x1b[?2026l"), "{two:?}");
-    let one = String::from_utf8(terminal.draw(&frame(20, &["z", "x", "y"], 0, (0, 0)))).unwrap_or_default();
-    assert!(!one.contains("2026"), "{one:?}");
+    let single = String::from_utf8(terminal.draw(&frame(20, &["z", "x", "y"], 0, (0, 0)))).unwrap_or_default();
+    assert!(!single.contains("2026"), "{single:?}");
 }
 
 #[test]

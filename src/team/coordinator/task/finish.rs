@@ -50,7 +50,7 @@ impl Task {
         self.stage = Stage::Done(Rc::new(outcome));
     }
 
-    /// Replaces the answer with the highest score by the choice of the judge, and notes who chose.
+    /// Replaces the answer with the highest score by the choice of the judge, and adds a note about it.
     fn with_choice_of_judge(&self, mut aggregated: Aggregated, counted: &[MemberResult]) -> Aggregated {
         let Some(result) = self.attempts[self.members.len()].result() else { return aggregated };
         let model = self.judge.model.as_deref().unwrap_or_default();

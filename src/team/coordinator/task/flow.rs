@@ -1,4 +1,4 @@
-//! The course of a run: deadlines, retries, who starts next, and what the end of one member means for the others.
+//! The progress of a run: deadlines, retries, which member starts next, and what happens when a member ends.
 
 use std::rc::Rc;
 
@@ -72,7 +72,7 @@ impl Task {
         self.steps.push_back(Step::Start { member_id, prompt: Rc::clone(&attempts.prompt), attempt: attempts.count });
     }
 
-    /// The index of a member from which a response arrives, if it is running and in time. Whoever responds has started.
+    /// The index of a member from which a response arrives, if it is running and in time. A response implies a start.
     pub(super) fn running_member(&mut self, member_id: MemberId, context: &mut Context<'_>) -> Option<usize> {
         self.check_deadlines(context);
         let at = self.index(member_id);
