@@ -59,7 +59,7 @@ fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_thei
     assert_eq!(app.replies(0), ["one two"]);
     small.assert_sees(&mut app, "  one two");
     small.resize(&mut app, (90, 33));
-    small.assert_sees(&mut app, "one person, many agents");
+    small.assert_sees(&mut app, "many agents in one terminal");
     app.say(0, "!repeat 40\nagain");
     app.turn_until_idle();
     assert_all_true(&mut app, &mut [small]);

@@ -41,12 +41,12 @@ impl Repl {
             Some(at) if position > QUEUE_ROWS => self.terminals.notify(at, format!("queued as {position}")),
             _ => {}
         }
-        self.resume(agent_id);
+        self.resume_queue(agent_id);
         Ok(())
     }
 
     /// Goes on with the queue of an idle agent: commands as they come, up to the first text, whose turn begins.
-    pub(super) fn resume(&mut self, agent_id: AgentId) {
+    pub(super) fn resume_queue(&mut self, agent_id: AgentId) {
         while let Some(next) = self.next_queued(agent_id) {
             let outcome = if next.is_command {
                 self.run_queued_command(agent_id, &next)
@@ -87,7 +87,7 @@ impl Repl {
             self.install(agent_id, staged)?;
         }
         if let Some(note) = note {
-            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
+            self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();

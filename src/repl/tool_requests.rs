@@ -12,7 +12,7 @@ use crate::repl::core::spawn::{Inherit, Spawn};
 
 impl Repl {
     /// Carries a call out. A wait is answered when it is over; everything else at once.
-    pub(super) fn on_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
+    pub(super) fn on_tool_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
         if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }

@@ -67,8 +67,8 @@ impl Trace {
         self.file.is_some()
     }
 
-    pub fn heard(&mut self, heard: Vec<TracedEvent>) {
-        for (agent, callback, bytes) in heard {
+    pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
+        for (agent, callback, bytes) in callbacks {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
         }
     }

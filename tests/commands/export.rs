@@ -34,7 +34,7 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");
-    assert_refused(&mut app, "/export md out.md", "is there already: /export md FILE");
+    assert_refused(&mut app, "/export md out.md", "out.md exists: choose another file");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
     assert_refused(&mut app, "/export md no/such/place.md", "cannot be written");
 }

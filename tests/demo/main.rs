@@ -52,7 +52,7 @@ impl Drop for Tour {
 
 impl Tour {
     fn play(&mut self) {
-        self.until("/help tells the rest");
+        self.until("/help lists the commands");
         self.line("Hello, many!");
         self.pause(LOOK);
         self.have_many();

@@ -160,5 +160,5 @@ fn ctrl_l_draws_everything_again() {
     let before = chat.pty.bytes_written();
     chat.pty.send("\x0c");
     chat.pty.wait_until(|pty| pty.output_so_far() > before + 200, "a whole frame");
-    chat.sees("one person, many agents");
+    chat.sees("many agents in one terminal");
 }

@@ -131,7 +131,7 @@ impl Terminals {
     }
 
     /// Shows the result of a change: in the agent's text, or on a read-only terminal there alone.
-    pub(super) fn tell(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
+    pub(super) fn show_result(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
         match origin.terminal().filter(|id| self.is_read_only(*id)) {
             Some(id) => self.notify(id, text.to_owned()),
             None => core.note(agent, kind, text),

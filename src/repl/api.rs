@@ -1,5 +1,5 @@
-//! What a program that hosts the loop asks of the house. Each of these is what a person's command does, with the same rules;
-//! what agents answer is read with [`Repl::attach`] and [`Repl::read`], and nothing happens but in [`Repl::turn`].
+//! The methods for programs that embed the loop. Each does what a command does, under the same rules. Agents work only
+//! during [`Repl::turn`].
 
 use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -7,12 +7,15 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::{Change, Origin};
+use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::load::slots;
 use crate::repl::server::MOST_CLIENTS;
+use crate::repl::start::slots;
 use crate::repl::{Device, Repl, Terminal, TerminalMode};
 use crate::socket::Listener;
+use crate::store::Store;
+use crate::team::Roster;
 
 /// One of those that live, as a list tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,5 +175,93 @@ impl Repl {
     /// All terminals in the order of attaching.
     pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
         self.terminals.ids()
+    }
+
+    /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
+    /// what, in one line.
+    pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
+        let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
+        let mut refused = Vec::new();
+        for agent_id in asking {
+            refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
+        }
+        if !refused.is_empty() {
+            self.apply_effects();
+        }
+        refused
+    }
+
+    /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
+    /// failed is the same one.
+    pub(crate) fn limit_requests(&mut self, most: u32) {
+        self.core.limits.limit_requests(most);
+    }
+
+    /// How many requests were made so far, those that were sent again not counted.
+    pub(crate) fn requests(&self) -> u32 {
+        self.core.limits.requests()
+    }
+
+    /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
+    pub(crate) fn is_out_of_requests(&self) -> bool {
+        self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
+    }
+
+    /// The living agent that a person means by this.
+    ///
+    /// # Errors
+    /// Nobody or more than one is meant.
+    pub(crate) fn find(&self, text: &str) -> Result<AgentId> {
+        commands::agent_called(&self.core.roster, text)
+    }
+
+    /// Who was spoken to last; agent 0, if nobody was.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn last_spoken_to(&self) -> Result<AgentId> {
+        let last = self.core.store.last_addressed()?;
+        last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
+    }
+
+    /// What this agent is called; where it does not live any more, its id.
+    pub(crate) fn label_of(&self, agent_id: AgentId) -> String {
+        self.core.label_of(agent_id)
+    }
+
+    /// All agents as `/agents` lists them.
+    pub(crate) fn agents(&self, current: AgentId) -> String {
+        commands::agent_tree(&self.core.command_context(current, Vec::new()))
+    }
+
+    /// Tells whoever looks at this agent something; no model is told.
+    pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
+        self.core.note(agent_id, LineKind::Note, text);
+        self.terminals.render(&mut self.core);
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.core.roster
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    /// How many messages could not be stored and will be lost when the program ends.
+    pub fn unsaved(&self) -> usize {
+        self.core.unsaved
+    }
+
+    /// Applies a change to an agent, as a command does.
+    ///
+    /// # Errors
+    /// When the change cannot be applied; then nothing has changed.
+    pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
+        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
+        self.apply_change(origin, agent_id, change)?;
+        self.dispatch();
+        self.terminals.render(&mut self.core);
+        Ok(())
     }
 }
