@@ -102,7 +102,7 @@ fn the_same_environment_is_no_change_and_says_so() {
     let mut app = echo();
     for line in ["/env coding", "/env coding@."] {
         app.enter(line);
-        assert_shows(&mut app, "this agent is in coding already");
+        assert_shows(&mut app, "this agent is already in coding");
     }
     assert_eq!(app.repl.roster().len(), 1);
 }

@@ -97,7 +97,7 @@ impl Repl {
     /// then.
     pub fn send(&mut self, agent_id: AgentId, text: &str) -> Result<()> {
         if text.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "there is nothing to send: the text is empty"));
+            return Err(Error::new(ErrorKind::Usage, "nothing to send: the text is empty"));
         }
         self.apply(agent_id, Change::Submit(text.to_owned()))
     }
@@ -122,10 +122,10 @@ impl Repl {
         self.core.require_writable()?;
         if let Some(why) = self.why_not_close(agent_id)? {
             let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
-            return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
+            return Err(Error::new(ErrorKind::Usage, format!("cannot close {label}: {why}")));
         }
         if let Some(closed) = self.core.remove(agent_id, None) {
-            self.core.keep_last_chunks(closed, &[Chunk::Note("closed: it is there again after a restart".into())]);
+            self.core.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
         }
         Ok(())
     }
@@ -133,23 +133,23 @@ impl Repl {
     fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
         let agent =
             self.core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
-        let is_waited_for = self.is_waited_on(agent_id);
+        let has_pending_work = self.has_pending_work(agent_id);
         let reasons = [
             (self.core.roster.parent(agent_id).is_none(), "it is the root"),
-            (agent.state() != State::Idle, "it is at work"),
+            (agent.state() != State::Idle, "it is busy"),
             (!agent.queue.is_empty(), "texts are queued for it"),
-            (is_waited_for, "a change of it is under way"),
-            (self.core.roster.children(agent_id).next().is_some(), "it has living children"),
+            (has_pending_work, "a command is waiting for it"),
+            (self.core.roster.children(agent_id).next().is_some(), "it has children"),
             (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))
     }
 
-    /// Whether a change of this agent waits for something.
-    fn is_waited_on(&self, agent_id: AgentId) -> bool {
-        let helps = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
-        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(helps)
+    /// Whether a command is waiting for it, or other agents work for it.
+    fn has_pending_work(&self, agent_id: AgentId) -> bool {
+        let is_needed = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
+        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(is_needed)
     }
 
     /// Attaches a terminal that shows this agent, or agent 0 if that is gone. It is drawn in the next turn.
@@ -258,7 +258,7 @@ impl Repl {
     /// # Errors
     /// When the change cannot be applied; then nothing has changed.
     pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
+        let origin = self.terminals.first_writable().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
         self.terminals.render(&mut self.core);

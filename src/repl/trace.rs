@@ -44,7 +44,7 @@ impl Trace {
         Ok(Self { file: Some(BufWriter::new(file)), stable, ..Self::default() })
     }
 
-    /// A wait is over.
+    /// Begins the trace of a turn after its wait.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         self.turn += 1;
         if self.file.is_none() || self.stable.is_some() {

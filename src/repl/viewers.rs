@@ -1,4 +1,4 @@
-//! Viewers as a program that hosts the loop has them: it reads, or is called back after a turn with something new.
+//! Viewers for programs that embed the loop: they read chunks, or are called back after a turn with new ones.
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;

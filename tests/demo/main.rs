@@ -69,7 +69,7 @@ impl Tour {
         self.line("/switch 0");
         self.line("/fork --name builder");
         self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe house stands.");
-        self.until("may this run");
+        self.until("Run this?");
         self.pause(LOOK);
         self.picture("approval");
         self.keys("y");

@@ -148,7 +148,7 @@ fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
     chat.pty.send("\x1b[A");
     chat.sees_draft("two");
     chat.pty.send("\x15\x1b");
-    chat.sees("the queue waits");
+    chat.sees("the queue is paused");
     chat.pty.send("\r");
     chat.sees("> one\n\n  one\n");
 }

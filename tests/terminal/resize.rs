@@ -29,7 +29,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.sees("today?\n");
     chat.sees_draft("");
     chat.say("!tool bash {\"command\":\"echo ran\"}");
-    chat.sees("? enlarge to answer");
+    chat.sees("enlarge to answer");
     chat.pty.send("y");
     chat.sees_draft("y");
     chat.pty.send("\x15");

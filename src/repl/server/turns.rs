@@ -59,7 +59,6 @@ impl ClientTurn {
         json!({"requests": self.requests, "limited": self.is_limited})
     }
 
-    /// The client is not interested in it any more.
     pub(super) fn release(&self, core: &mut Core) {
         if let Some((viewer, _)) = self.stream() {
             core.viewers.close(viewer);
@@ -132,7 +131,7 @@ impl Server {
         }
     }
 
-    /// A turn ended before this chunk, or its agent is gone: then its viewer reads what is left and ends by itself.
+    /// A turn ended before this chunk, or its agent was removed: then its viewer reads what is left and ends by itself.
     pub(super) fn on_turn_ended(&mut self, core: &mut Core, agent: AgentId, chunk: Option<u64>) {
         let is_shutting_down = self.is_shutting_down;
         for turn in self.turns_of(agent) {
@@ -144,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Does for a client's turn what a person would have to do.
+    /// Resumes the queue, refuses questions and enforces the limit for a client's turn.
     ///
     /// # Errors
     /// The turn will never begin.
@@ -205,7 +204,7 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
     let message = if !is_queued(core, agent, id) {
         format!("the text was removed from the queue of {label} before its turn began")
     } else if is_resumed {
-        format!("the queue of {label} does not go on: /queue in `polylogue attach` shows it")
+        format!("the queue of {label} is stuck: see /queue in `polylogue attach`")
     } else {
         return Ok(true);
     };
