@@ -66,7 +66,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     app.turn_until("the stream goes on", |app| app.state(3) == State::Idle);
     assert_eq!(app.replies(3), ["half and half"]);
 
-    assert_shows(&mut app, "openai is paused, retrying in 30 s (Enter retries now, Esc cancels): rate limit");
+    assert_shows(&mut app, "openai is paused, retrying in 30 s (Enter retries, Esc cancels): rate limit");
     app.advance(s(1));
     assert_shows(&mut app, "retrying in 29 s");
     app.advance(s(29) - Duration::from_millis(19));
@@ -301,7 +301,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     limit(&mut app, &peer, 2, "99999999999");
     app.say(0, "from 0");
     app.say(1, "from 1");
-    assert_shows(&mut app, "retrying in 24 h 0 min (Enter retries now, Esc cancels)");
+    assert_shows(&mut app, "retrying in 24 h 0 min (Enter retries, Esc cancels)");
     app.enter("");
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
@@ -309,7 +309,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     assert!(is_in_line(&app, 1) && peer.try_accept().is_none(), "one request is tried for all");
     first.head(429, &[("retry-after", "7200"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert_shows(&mut app, "retrying in 2 h 0 min, attempt 2 (Enter retries now, Esc cancels)");
+    assert_shows(&mut app, "retrying in 2 h 0 min, attempt 2 (Enter retries, Esc cancels)");
     app.enter("");
     let second = app.accept(&peer);
     assert_eq!(origin(&second), "from 0");

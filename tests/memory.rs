@@ -102,8 +102,8 @@ fn a_child_knows_no_mark_of_its_parent_and_its_own_are_its_own() {
     app.enter("/mark here");
     ask(&mut app, &peer, "two");
     app.enter("/fork --name child");
-    assert_refused(&mut app, "/rewind", "there is no mark");
-    assert_refused(&mut app, "/rewind here", "there is no mark");
+    assert_refused(&mut app, "/rewind", "no mark");
+    assert_refused(&mut app, "/rewind here", "no mark");
     app.enter("/mark here");
     let expected = ask_for_bytes(&mut app, &peer, "three");
     app.enter("/rewind here");

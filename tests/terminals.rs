@@ -97,11 +97,11 @@ fn notices_stand_only_where_they_were_asked_for() {
     other.assert_sees(&mut app, "/mark later: queued at position 1");
     assert!(!app.screen_text().contains("queued at position"));
     other.type_bytes(&mut app, b"\x1b[1;5A");
-    other.assert_sees(&mut app, "there is no agent in that direction");
+    other.assert_sees(&mut app, "no agent in that direction");
     assert!(!app.screen_text().contains("in that direction"));
     // A key removes only the note at its own terminal.
     app.type_bytes(b"x\x7f");
-    other.assert_sees(&mut app, "there is no agent in that direction");
+    other.assert_sees(&mut app, "no agent in that direction");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
     let c = app.n("c");
     assert_eq!((at_a.focus(&mut app), at_b.focus(&mut app), at_c.focus(&mut app)), (0, 0, c));
     for attached in [&mut at_a, &mut at_b] {
-        attached.assert_sees(&mut app, "a and 1 descendants killed");
+        attached.assert_sees(&mut app, "a and 1 descendant killed");
     }
     assert_all_true(&mut app, &mut [at_a, at_b, at_c]);
 }

@@ -48,7 +48,7 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
     assert_shows(&mut app, "no mark \"nowhere\"");
     assert_shows(&mut app, "the queue is paused at /rewind nowhere");
     assert_eq!((app.state(0), waiting(&app, 0)), (State::Idle, vec!["/rewind nowhere".into(), "behind it".into()]));
-    assert_shows(&mut app, "(/queue drop 1, then Enter,");
+    assert_shows(&mut app, ": /queue drop 1, then Enter");
     let mut app = app.crash_and_restart();
     app.enter("/queue drop 1");
     app.type_bytes(b"\r");

@@ -36,7 +36,7 @@ fn the_activity_in_ps_mentions_no_keys() {
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
     let doing = list[0]["activity"].as_str().expect("words");
-    assert!(doing.starts_with("echo writes") && !doing.contains("Esc"), "{list}");
+    assert!(doing.starts_with("echo is replying") && !doing.contains("Esc"), "{list}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn digits_and_arrows_go_from_agent_to_agent() {
         chat.sees(&format!("── {name} "));
     }
     chat.pty.send("\x1b9");
-    chat.sees("there is no agent in that direction");
+    chat.sees("no agent in that direction");
 }
 
 #[test]

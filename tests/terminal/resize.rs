@@ -34,7 +34,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.sees_draft("y");
     chat.pty.send("\x15");
     chat.pty.resize(20, 12);
-    chat.sees("y runs it");
+    chat.sees("y to run it");
     chat.pty.send("y");
     chat.sees("bash: ran");
     // Only a wider screen has room to say that the turn is over.

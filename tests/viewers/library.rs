@@ -32,7 +32,7 @@ fn agents_are_created_listed_used_and_closed_with_the_defaults() {
     let list = repl.list();
     assert_eq!(list.iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "agent 2"]);
     assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
-    assert!(repl.close(one).unwrap_err().message.ends_with("it is at work"));
+    assert!(repl.close(one).unwrap_err().message.ends_with("it is busy"));
     turn_until_idle(&mut repl);
     let said = as_texts(&all_of(&mut repl, one));
     assert_eq!(said.iter().filter(|line| *line == "a" || *line == "b").collect::<Vec<_>>(), ["a", "b"]);
@@ -104,7 +104,7 @@ fn viewers_learn_that_an_agent_was_closed_and_it_is_there_again_after_a_restart(
     assert!(app.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
     app.fork_named(1, "child");
     app.switch(0);
-    assert!(app.repl.close(one).unwrap_err().message.ends_with("it has living children"));
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it has children"));
     app.repl.close(app.id(2)).unwrap();
     app.repl.close(one).unwrap();
     let seen = read_all(&mut app.repl, viewer);

@@ -111,7 +111,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
             format!(
                 "retrying in {left}, attempt {}{}: {}",
                 agent.retries() + 1,
-                context.keys("Enter retries now, Esc cancels"),
+                context.keys("Enter retries, Esc cancels"),
                 one_line(&error.message)
             )
         }
@@ -125,7 +125,7 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     match context.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, context.now));
-            let keys = context.keys("Enter retries now, Esc cancels");
+            let keys = context.keys("Enter retries, Esc cancels");
             format!("{provider} is paused, retrying in {left}{keys}: {}", one_line(reason))
         }
         Some(Gate::Trial { .. }) => {

@@ -1,12 +1,12 @@
 //! Mail between agents, and which agent a name means.
 
 use crate::agent::State;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::Chunk;
 use crate::domain::mail::{Mail, MailId};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::store::Found;
 
@@ -62,7 +62,10 @@ impl Core {
     /// There is no such agent, or more than one.
     pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self.roster.parent(agent_id).ok_or_else(agent_gone);
+            return self
+                .roster
+                .parent(agent_id)
+                .ok_or_else(|| Error::new(ErrorKind::Usage, "the root agent has no parent"));
         }
         commands::agent_called(&self.roster, name)
     }

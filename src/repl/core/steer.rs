@@ -58,8 +58,8 @@ impl Core {
 
     /// Sets the instructions, which forks inherit; `None`: those of the environment.
     pub(in crate::repl) fn set_system(&mut self, agent_id: AgentId, system: Option<String>) -> Result<()> {
-        if let Some(text) = system.as_ref().filter(|text| text.len() > SYSTEM_BYTES) {
-            let message = format!("the instructions are too long: {} KiB, at most 256 KiB", text.len() / 1024);
+        if system.as_ref().is_some_and(|text| text.len() > SYSTEM_BYTES) {
+            let message = "the instructions are too long: 256 KiB at most";
             return Err(Error::new(ErrorKind::Usage, message));
         }
         self.store.set_system(agent_id, system.as_deref())?;
