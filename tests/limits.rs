@@ -77,7 +77,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "one request goes alone until it is answered");
     app.switch(1);
-    assert_shows(&mut app, "waits until another agent is answered");
+    assert_shows(&mut app, "waiting for the answer to another agent");
     answer(&first);
     let mut others: Vec<String> = (0..18)
         .map(|_| app.accept(&peer))
