@@ -124,5 +124,6 @@ pub mod multi_agent {
     pub use crate::team::coordinator::outcome::{Outcome, RunStatus};
     pub use crate::team::coordinator::result::{MemberOutcome, MemberResult};
     pub use crate::team::coordinator::settings::{Aggregation, BreakerPolicy, Settings, Strategy};
+    pub use crate::team::coordinator::template::Template;
     pub use crate::team::coordinator::workflow::{Workflow, WorkflowStep};
 }

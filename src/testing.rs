@@ -24,7 +24,9 @@ pub use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 pub use crate::domain::stream::{Finish, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
 pub use crate::repl::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
-pub use crate::store::{Forked, Found, NewAgent, QueueId, QueuedRow, RunRow};
+#[cfg(feature = "coordinator")]
+pub use crate::store::RunRow;
+pub use crate::store::{Forked, Found, NewAgent, QueueId, QueuedRow};
 #[cfg(feature = "coordinator")]
 pub use crate::team::coordinator::aggregate::aggregate;
 #[cfg(feature = "coordinator")]

@@ -35,21 +35,24 @@ pub enum Effect {
     /// Like `Settle`, and the turn ends.
     Finish(Vec<Body>),
     /// Store the next part of a reply that is still streaming.
-    Checkpoint { text: String, thinking: String },
+    Checkpoint {
+        text: String,
+        thinking: String,
+    },
     /// Send the next request as soon as there is a slot.
     Request,
     /// The provider limits requests: no agent may send one to it before `until`.
     Limited {
         provider: String,
         until: Moment,
-        /// The message of the provider.
         reason: String,
     },
-    /// This provider has accepted the request.
     Accepted(String),
     /// The provider refused the key printed by this run of the key command; the request waits for another one.
-    KeyRefused { provider: String, run: u64 },
-    /// A tool call needs approval.
+    KeyRefused {
+        provider: String,
+        run: u64,
+    },
     Question,
     /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
@@ -97,7 +100,6 @@ pub struct Outbox {
 pub type TracedEvent = (AgentId, &'static str, usize);
 
 impl Outbox {
-    /// Drops all effects of this agent.
     pub fn forget(&mut self, agent: AgentId) {
         self.effects.retain(|(agent_id, _)| *agent_id != agent);
     }

@@ -18,16 +18,13 @@ use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, cred
 
 #[derive(Default)]
 pub enum Wait {
-    /// There is no request.
     #[default]
     Nothing,
-    /// A slot among the working agents.
     Slot,
     /// Bytes of its transfer.
     Transfer,
     /// The next step of a scripted reply, which needs no network.
     Script {
-        /// The remaining steps.
         script: Script,
         /// When the next step is due; a script without steps stalls.
         due: Option<Moment>,
@@ -37,7 +34,6 @@ pub enum Wait {
         /// Why the last attempt failed.
         error: Error,
     },
-    /// A key, printed by a key command.
     Key,
 }
 
@@ -290,7 +286,6 @@ impl Agent {
         }
     }
 
-    /// Ends the wait for a retry.
     pub fn retry_now(&mut self, context: &mut Context) {
         if matches!(self.exchange.wait, Wait::Retry { .. }) {
             self.exchange.wait = Wait::Slot;

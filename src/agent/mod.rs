@@ -3,8 +3,6 @@
 //! The loop calls one agent at a time with a [`Context`] that gives access to no other. What the agent wants done it puts
 //! into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
 
-#![allow(missing_docs)]
-
 mod advice;
 mod context;
 mod exchange;
@@ -90,7 +88,6 @@ impl Talk {
 /// A text or command that waits for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
-    /// Its row in the store.
     pub id: QueueId,
     pub text: String,
     /// It is a command, carried out when its turn comes.
@@ -130,11 +127,9 @@ pub struct Agent {
     pub output: Output,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
-    /// Unread mail messages.
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
-    /// The agent that writes a summary for it.
     pub helper: Option<AgentId>,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
@@ -189,7 +184,6 @@ impl Agent {
         self.state
     }
 
-    /// The state as viewers see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,

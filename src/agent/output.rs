@@ -39,7 +39,6 @@ impl Output {
         self.begin
     }
 
-    /// The number of the next chunk.
     pub fn next(&self) -> u64 {
         self.ring.next()
     }

@@ -24,7 +24,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_RENEWALS: u32 = 1;
 
 impl Agent {
-    /// Handles an error of the current request.
     pub(super) fn fail(&mut self, mut error: Error, context: &mut Context) {
         let is_key_refused = self.is_key_refused(&error);
         self.stop_transfer(context);

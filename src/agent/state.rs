@@ -12,13 +12,11 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Waits for input.
     Idle,
     /// A request is running, waits for a slot, a key or a retry.
     WaitingForLlm,
     /// Tool threads run, or are being stopped.
     ExecutingTool,
-    /// A tool call needs approval.
     AwaitingApproval,
 }
 

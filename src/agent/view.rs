@@ -17,7 +17,6 @@ pub struct View {
     pub draft: Draft,
     /// Tokens of the last request and its reply: how full the context is.
     pub context_tokens: u64,
-    /// The oldest message in the scrollback.
     oldest: Option<MessageId>,
     /// All stored messages are in the scrollback.
     is_whole: bool,
@@ -58,7 +57,6 @@ impl View {
         self.revision
     }
 
-    /// Marks the view as changed.
     pub fn touch(&mut self) {
         self.revision += 1;
     }

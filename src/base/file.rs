@@ -7,10 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// How symbolic links are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// The target is opened.
     Followed,
     /// The link is refused: its target could be private.
     Refused,

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most records.
     pub records: usize,
     /// The most bytes of all contents. The newest record is kept even if it alone is larger.
     pub bytes: usize,
@@ -31,7 +30,6 @@ pub struct Ring {
     bytes: VecDeque<u8>,
     /// Where the content of the first record begins, counted as in [`Record::end`].
     start: u32,
-    /// The number of the first record.
     first: u64,
     limits: Limits,
 }
@@ -47,7 +45,6 @@ impl Ring {
         self.first
     }
 
-    /// The number of the next record.
     pub fn next(&self) -> u64 {
         self.first + self.records.len() as u64
     }

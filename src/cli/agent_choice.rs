@@ -9,7 +9,6 @@ use crate::repl::Repl;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
     New,
-    /// The agent that was last sent a message.
     Last,
     /// By name, number or the beginning of its id.
     Named(String),

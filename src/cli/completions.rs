@@ -71,7 +71,6 @@ fn agents() -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Models of the providers that are configured.
 fn models() -> Vec<CompletionCandidate> {
     let Ok(env) = ProcessEnvironment::current() else { return Vec::new() };
     let loaded = config::load(&Arguments::default(), &env);

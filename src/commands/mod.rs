@@ -1,8 +1,6 @@
 //! Slash commands. One file per command: a const for the table, from which help, completion and the manual are made, and
 //! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
 
-#![allow(missing_docs)]
-
 mod agents;
 mod complete;
 mod copy;
@@ -104,9 +102,7 @@ pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// The arguments as help shows them.
     pub arguments: &'static str,
-    /// The description in one line.
     pub about: &'static str,
     pub busy: WhenBusy,
     pub run: fn(&CommandContext, &str) -> Result<InputResult>,

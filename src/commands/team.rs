@@ -31,7 +31,6 @@ const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--t
 pub struct TeamRequest {
     pub task: String,
     pub members: Vec<Member>,
-    /// How the task is run.
     pub settings: Settings,
 }
 

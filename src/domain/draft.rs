@@ -54,12 +54,10 @@ impl Draft {
         self.cursor
     }
 
-    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The text with all pastes expanded.
     pub fn expanded(&self) -> String {
         let size = self.text.chars().map(|c| self.pasted(c).map_or(c.len_utf8(), |paste| paste.text.len())).sum();
         let mut whole = String::with_capacity(size);
@@ -93,13 +91,11 @@ impl Draft {
         self.insert_or_fold(text, text.len() > FOLD_RECALLED_BYTES);
     }
 
-    /// Inserts typed text at the cursor.
     pub fn insert(&mut self, typed: &str) {
         self.begin(if typed.chars().all(char::is_whitespace) { Edit::Space } else { Edit::Insert });
         self.insert_or_fold(typed, false);
     }
 
-    /// Inserts a newline at the cursor.
     pub fn newline(&mut self) {
         self.insert("\n");
     }
@@ -338,13 +334,11 @@ fn after(text: &str, at: usize) -> usize {
     at + kept
 }
 
-/// Where the last word of the text starts.
 fn word_start(text: &str, is_part: impl Fn(char) -> bool) -> usize {
     let word = text.trim_end_matches(|c| !is_part(c));
     word.rfind(|c| !is_part(c)).map_or(0, |gap| gap + word[gap..].chars().next().map_or(0, char::len_utf8))
 }
 
-/// Where the first word of the text ends.
 fn word_end(text: &str) -> usize {
     let start = text.find(is_word).unwrap_or(text.len());
     text[start..].find(|c| !is_word(c)).map_or(text.len(), |length| start + length)

@@ -119,7 +119,6 @@ impl fmt::Display for EnvironmentSpec {
     }
 }
 
-/// The contents of an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolvedSpec {
     pub tools: Vec<String>,

@@ -30,7 +30,6 @@ pub enum Origin {
     Client(ClientId),
     /// The program that hosts the loop.
     Library,
-    /// polylogue itself.
     Internal,
 }
 
@@ -43,16 +42,13 @@ impl Origin {
 /// How an agent's turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentOutcome {
-    /// The reply is complete.
     Completed,
-    /// The user interrupted the turn.
     Interrupted {
         /// A part of the reply is kept.
         partial: bool,
     },
     /// The program was exited in order during the turn.
     Exited,
-    /// The turn failed.
     Error(Error),
 }
 
@@ -218,7 +214,6 @@ impl Change {
 pub enum ToolRequest {
     /// Fork a child that starts with this prompt.
     Fork {
-        /// The task of the child.
         prompt: String,
         name: Option<String>,
         /// Its model, as `provider/model`.

@@ -1,6 +1,5 @@
 //! The content of a screen, before any terminal is involved.
 
-/// One whole screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
     /// Width in columns; no row is wider.
@@ -30,15 +29,10 @@ pub struct Span {
 /// The style of text. The default is the terminal's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Colour of the text.
     pub color: Color,
-    /// Bold.
     pub bold: bool,
-    /// Faint.
     pub dim: bool,
-    /// Italic.
     pub italic: bool,
-    /// Underlined.
     pub underline: bool,
     /// Text and background exchanged.
     pub reverse: bool,
@@ -46,7 +40,6 @@ pub struct Style {
 
 /// One of the terminal's named colours, so that its theme applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
 pub enum Color {
     #[default]
     Default,
@@ -77,20 +70,16 @@ impl Row {
         }
     }
 
-    /// The text without styles.
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 }
 
 impl Style {
-    /// Only a colour.
     pub const fn color(color: Color) -> Self {
         Self { color, bold: false, dim: false, italic: false, underline: false, reverse: false }
     }
 
-    /// Faint.
     pub const DIM: Self = Self { dim: true, ..Self::color(Color::Default) };
-    /// Bold.
     pub const BOLD: Self = Self { bold: true, ..Self::color(Color::Default) };
 }

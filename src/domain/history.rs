@@ -43,7 +43,6 @@ impl History {
         Self { inherited: None, delta: messages }
     }
 
-    /// Appends a message.
     pub fn push(&mut self, message: Message) {
         self.delta.push(message);
     }
@@ -65,7 +64,6 @@ impl History {
         History { inherited: self.inherited.clone(), delta: Vec::new() }
     }
 
-    /// The id of the newest message.
     pub fn last_id(&self) -> MessageId {
         let last = self.delta.last().or_else(|| self.inherited.as_ref()?.messages.last());
         last.map_or(MessageId(0), |message| message.id)

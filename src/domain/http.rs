@@ -13,7 +13,6 @@ pub struct HttpRequest {
     pub body: Rc<[u8]>,
 }
 
-/// The status and the headers that are used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HttpHead {
     /// The status code of the final response; 0 before it is received.

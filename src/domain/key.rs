@@ -1,9 +1,7 @@
 //! Decoded keyboard, mouse and clipboard input.
 
-/// One input event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A key press with its modifiers.
     Press(KeyCode, Modifiers),
     /// Text was pasted (bracketed paste), with CR and CRLF turned into LF.
     Paste(String),

@@ -4,12 +4,10 @@ use crate::base::id::MessageId;
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// A stored message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// Its position in the order of all messages of all agents.
     pub id: MessageId,
-    /// The content.
     pub body: Body,
     /// Milliseconds since 1970, for display only: the order is that of the ids.
     pub created_at: i64,
@@ -41,20 +39,16 @@ pub enum Body {
     Interrupted(String),
     /// The turn ended because the program was exited in order.
     Exited,
-    /// The agent was killed.
     AgentKilled,
     /// A typed command with its output; never sent to a model.
     Command(String),
-    /// The usage of one request.
     Usage(Usage),
-    /// An error that was shown.
     Error(String),
 }
 
 /// A reply of a model without its tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reply {
-    /// The visible text.
     pub text: String,
     /// The reasoning shown by the provider; empty if none.
     pub thinking: String,

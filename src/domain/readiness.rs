@@ -10,9 +10,7 @@ pub enum SocketRequest {
     Watch {
         /// The descriptor, owned by libcurl.
         fd: RawFd,
-        /// Report when it is readable.
         readable: bool,
-        /// Report when it is writable.
         writable: bool,
     },
     /// Report nothing more; the descriptor may be closed already.

@@ -26,22 +26,15 @@ const LINE_BYTES: usize = 4 * 1024;
 /// A long line is split at a space, if there is one in this many of its last bytes.
 const BREAK_BYTES: usize = 256;
 
-/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// A message of the user.
     Person,
-    /// The agent's reply.
     Assistant,
     /// The model's reasoning.
     Thinking,
-    /// A tool call.
     ToolCall,
-    /// The output of a tool.
     ToolOutput,
-    /// A note of the program.
     Note,
-    /// An error.
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,
@@ -62,7 +55,6 @@ enum Start {
     Rest,
 }
 
-/// The text of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct Scrollback {
     lines: VecDeque<Line>,

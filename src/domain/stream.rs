@@ -49,7 +49,7 @@ impl StreamEvent {
     }
 
     /// Bytes of text or arguments that it carries.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
             Self::ToolCall { arguments, .. } => arguments.len(),

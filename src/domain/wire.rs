@@ -73,7 +73,6 @@ pub enum Request {
         #[serde(with = "base64_text")]
         keys: Vec<u8>,
     },
-    /// The new size of an attached terminal.
     Size {
         columns: u16,
         rows: u16,
@@ -145,7 +144,6 @@ struct Versioned<'a> {
 }
 
 impl Request {
-    /// The line, without the newline.
     pub fn to_line(&self) -> String {
         to_line(&Versioned { polylogue: VERSION, request: self })
     }
@@ -221,7 +219,6 @@ pub enum Response {
 }
 
 impl Response {
-    /// The line, without the newline.
     pub fn to_line(&self) -> String {
         to_line(self)
     }

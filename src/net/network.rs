@@ -88,7 +88,6 @@ impl Network {
     }
 }
 
-/// Whether a proxy variable is set.
 pub(super) fn is_behind_proxy() -> bool {
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
         .iter()

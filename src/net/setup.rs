@@ -53,7 +53,6 @@ pub(super) fn new_multi(demands: &Arc<Mutex<Demands>>) -> std::result::Result<Mu
     Ok(multi)
 }
 
-/// A handle for this request.
 pub(super) fn prepare(
     request: &HttpRequest,
     network: &Network,

@@ -33,7 +33,6 @@ mod directive;
 
 use directive::{Directive, Ending};
 
-/// The built-in provider.
 pub const ECHO: ProviderSpec = ProviderSpec {
     kind: "echo",
     about: "built in, no key, no network: repeats what you say; lines such as !slow MS, !repeat N, !think TEXT, \

@@ -51,14 +51,12 @@ mod sse;
 mod text;
 mod turns;
 
-/// What a request is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation<'a> {
     /// Where the request goes.
     pub endpoint: &'a Endpoint,
     /// The key, if there is one. Not taken from the endpoint, because it may come from a command.
     pub key: Option<&'a Secret>,
-    /// Thinking level.
     pub thinking: Thinking,
     /// The system prompt; empty if there is none.
     pub system: &'a str,
@@ -68,7 +66,6 @@ pub struct Conversation<'a> {
     pub tools: &'a [ToolDeclaration],
 }
 
-/// What a provider makes of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProviderRequest {
     /// A request to send; its response goes to a decoder of the same provider.
@@ -83,11 +80,9 @@ pub enum ProviderRequest {
 /// [`StreamEvent::Error`] at its end hangs: the reply stays open until it is interrupted or stalled.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
-    /// The remaining steps.
     pub steps: VecDeque<Step>,
 }
 
-/// One step of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// Time since the previous step, or since the request for the first one.
@@ -96,11 +91,9 @@ pub struct Step {
     pub event: Option<StreamEvent>,
 }
 
-/// One row of the provider table.
 pub struct ProviderSpec {
     /// The name of the protocol: `kind` in the configuration.
     pub kind: &'static str,
-    /// One line of help.
     pub about: &'static str,
     /// The service that needs no configuration, if there is one.
     pub service: Option<Service>,
@@ -114,7 +107,6 @@ pub struct ProviderSpec {
     /// # Errors
     /// The endpoint, the key or the conversation is not valid.
     pub build_request: fn(&Conversation) -> Result<ProviderRequest>,
-    /// A decoder for the response to one request.
     pub decoder: fn() -> Box<dyn Decoder>,
 }
 
@@ -129,7 +121,6 @@ pub struct Service {
     pub key_variables: &'static [&'static str],
     /// The variable that may hold another base URL.
     pub url_variable: &'static str,
-    /// The default model.
     pub model: &'static str,
 }
 
@@ -147,7 +138,6 @@ pub trait Decoder {
     fn end(&mut self, out: &mut Vec<StreamEvent>);
 }
 
-/// All providers.
 pub const PROVIDERS: &[&ProviderSpec] =
     &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
 
@@ -164,7 +154,6 @@ pub fn thinking_for(endpoint: &Endpoint, wanted: Thinking) -> Thinking {
     check_thinking(endpoint, wanted).map_or(Thinking::default(), |()| wanted)
 }
 
-/// The provider that speaks this protocol.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()
 }

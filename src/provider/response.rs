@@ -23,7 +23,6 @@ const MAX_BODY: usize = 32 << 20;
 /// How a stream of events begins. `error` is sent by llama.cpp.
 const STREAM_MARKS: &[&[u8]] = &[b"data:", b"event:", b"id:", b"retry:", b"error:", b":"];
 
-/// Whether the reply is complete.
 pub(super) type IsComplete = bool;
 
 /// The reply, as far as it was received.

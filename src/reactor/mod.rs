@@ -24,20 +24,16 @@ use crate::base::id::AgentId;
 use crate::domain::readiness::{Readiness, SocketRequest};
 pub use signals::{Signal, Signals};
 
-/// The owner of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A terminal's keyboard and screen.
     Terminal,
     /// The descriptor of [`Signals`].
     Signals,
-    /// Another thread called the waker.
     Waker,
     /// A descriptor of the embedding program, which serves it.
     External(RawFd),
-    /// A socket of an agent's transfer.
     Socket(AgentId, RawFd),
-    /// The listening socket of the server.
     Listener,
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
@@ -45,7 +41,6 @@ pub enum Source {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The owner of the descriptor.
     pub source: Source,
     pub readiness: Readiness,
 }

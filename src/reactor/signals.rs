@@ -11,7 +11,6 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use super::ignored_signals::is_ignored;
 use crate::base::error::Result;
 
-/// A signal that the loop acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The size of the terminal changed (SIGWINCH).
@@ -53,7 +52,6 @@ impl Signals {
         Ok(Self(SignalDelivery::with_pipe(read, write, SignalOnly, signals)?))
     }
 
-    /// The descriptor to watch for reading.
     pub(crate) fn fd(&self) -> RawFd {
         self.0.get_read().as_raw_fd()
     }

@@ -17,30 +17,29 @@ use crate::socket::Listener;
 use crate::store::Store;
 use crate::team::Roster;
 
-/// One of those that live, as a list tells of it.
+/// An agent in [`Repl::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSummary {
-    /// Its id.
+    /// Identifies the agent.
     pub id: AgentId,
     /// Its name, or `agent N`.
     pub label: String,
     /// Its nearest living ancestor; none for the root.
     pub parent: Option<AgentId>,
-    /// What it runs on, as `provider/model`.
+    /// Its model, as `provider/model`.
     pub model: String,
-    /// What it is doing.
+    /// What the agent is doing.
     pub status: Status,
-    /// It waits for a place among those at work, behind so many others.
+    /// How many agents are before it in the queue for a working slot; none if it does not wait for one.
     pub place: Option<usize>,
-    /// Texts and commands that wait in its queue.
+    /// Messages and commands in its queue.
     pub queued: usize,
-    /// Letters that it has not read.
+    /// Unread mail messages.
     pub unread: usize,
 }
 
 impl Repl {
-    /// From now on clients are accepted in every turn, until [`Repl::leave`]. A hang-up of the terminal from which the
-    /// program was started does not end it any more.
+    /// Accepts clients in every turn until [`Repl::leave`]. From now on SIGHUP does not end the loop.
     pub fn serve(&mut self, listener: Listener) {
         self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));
         self.server.listen(listener);
@@ -50,7 +49,7 @@ impl Repl {
         self.server.client_count()
     }
 
-    /// Everybody who lives and is in memory, by order of birth: the root first.
+    /// The agents in memory in the order of their creation; the root is the first.
     pub fn list(&self) -> Vec<AgentSummary> {
         let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
@@ -65,19 +64,20 @@ impl Repl {
         self.core.roster.iter().map(listed).collect()
     }
 
-    /// What this agent is doing. One that was closed is idle.
+    /// What an agent is doing. A closed agent is idle.
     ///
     /// # Errors
-    /// There never was such an agent, or the store cannot be read.
+    /// The agent never existed, or the store cannot be read.
     pub fn status(&self, agent_id: AgentId) -> Result<Status> {
         self.core.status(agent_id)
     }
 
-    /// A new agent without history: a child of the root, with the root's environment, instructions and thinking, and with
-    /// its model unless another is given as `provider/model`.
+    /// Creates an agent without history: a child of the root with the root's environment, system prompt and thinking
+    /// level, and with the root's model unless another one is given as `provider/model`.
     ///
     /// # Errors
-    /// The name is malformed or taken, the model is not configured, or the store cannot be written; nobody is born then.
+    /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
+    /// created.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
         self.core.require_writable()?;
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
@@ -89,12 +89,11 @@ impl Repl {
         Ok(id)
     }
 
-    /// Says something to this agent, as a person would: it answers at once, or when it has done what was asked before:
-    /// its queue holds 1,000 texts.
+    /// Sends a message to an agent. A busy agent queues it, up to 1,000 of them.
     ///
     /// # Errors
-    /// There is no such agent, there is nothing to say, its queue is full, or the store cannot be written; nothing was said
-    /// then.
+    /// The agent does not exist, the text is blank, the queue is full, or the store cannot be written; then nothing is
+    /// sent.
     pub fn send(&mut self, agent_id: AgentId, text: &str) -> Result<()> {
         if text.trim().is_empty() {
             return Err(Error::new(ErrorKind::Usage, "nothing to send: the text is empty"));
@@ -102,22 +101,22 @@ impl Repl {
         self.apply(agent_id, Change::Submit(text.to_owned()))
     }
 
-    /// Stops whatever this agent does. Where it does nothing, nothing happens. Running tools are told to stop: the agent is
-    /// idle when they have.
+    /// Interrupts the current turn of an agent, if there is one. Running tools are cancelled; the agent is idle when they
+    /// have ended.
     ///
     /// # Errors
-    /// There is no such agent.
+    /// The agent does not exist.
     pub fn interrupt(&mut self, agent_id: AgentId) -> Result<()> {
         self.apply(agent_id, Change::Interrupt)
     }
 
-    /// Forgets an agent in memory, without killing it: it is there again when the store is opened the next time. Its viewers
-    /// are told so, and that nothing more will come. Until then its letters wait in the store, its name stays taken, and the
-    /// death of its ancestors does not reach it, whoever else dies with them.
+    /// Removes an agent from memory without killing it: it is loaded again when the store is opened the next time. Its
+    /// viewers get a note and the end of the output. Until then its mail waits in the store, its name stays taken, and it
+    /// survives when an ancestor is killed with its descendants.
     ///
     /// # Errors
-    /// There is no such agent, or somebody needs it in memory: it is the root, it is not idle or something is queued, it has
-    /// living children, it is on a screen, or it works in a worktree, which is removed with the last who is in memory there.
+    /// The agent does not exist, is the root, is busy, has a queue or living children, is shown on a terminal, or works in
+    /// a worktree, which is removed with the last agent in memory that works there.
     pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
         self.core.require_writable()?;
         if let Some(why) = self.why_not_close(agent_id)? {
@@ -127,6 +126,7 @@ impl Repl {
         if let Some(closed) = self.core.remove(agent_id, None) {
             self.core.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
         }
+        self.apply_effects();
         Ok(())
     }
 
@@ -152,12 +152,37 @@ impl Repl {
         self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(is_needed)
     }
 
+    /// Applies a change to an agent, as a command that is entered at the first terminal that is not read-only.
+    ///
+    /// # Errors
+    /// The change cannot be applied; then nothing has changed.
+    pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
+        let origin = self.terminals.first_writable().map_or(Origin::Library, Origin::Terminal);
+        self.apply_change(origin, agent_id, change)?;
+        self.dispatch();
+        self.terminals.render(&mut self.core);
+        Ok(())
+    }
+
+    /// How many messages could not be stored and will be lost when the program ends.
+    pub fn unsaved(&self) -> usize {
+        self.core.unsaved
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.core.roster
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.core.store
+    }
+
     /// Attaches a terminal that shows this agent, or agent 0 if that is gone. It is drawn in the next turn.
     pub(crate) fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         self.terminals.attach(&mut self.core, device, focus, mode)
     }
 
-    /// Detaches a terminal. What was typed at it stays with the agent that it showed.
+    /// Detaches a terminal. The draft stays with the agent that it showed.
     pub(crate) fn detach_device(&mut self, id: TerminalId) {
         self.terminals.detach(&mut self.core, id);
     }
@@ -167,12 +192,10 @@ impl Repl {
         self.terminals.iter_mut().next()
     }
 
-    /// This terminal, if it is still attached.
     pub(crate) fn terminal_at(&mut self, id: TerminalId) -> Option<&mut Terminal> {
         self.terminals.get_mut(id)
     }
 
-    /// All terminals in the order of attaching.
     pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
         self.terminals.ids()
     }
@@ -238,30 +261,5 @@ impl Repl {
     pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
         self.core.note(agent_id, LineKind::Note, text);
         self.terminals.render(&mut self.core);
-    }
-
-    pub(crate) fn roster(&self) -> &Roster {
-        &self.core.roster
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.core.store
-    }
-
-    /// How many messages could not be stored and will be lost when the program ends.
-    pub fn unsaved(&self) -> usize {
-        self.core.unsaved
-    }
-
-    /// Applies a change to an agent, as a command does.
-    ///
-    /// # Errors
-    /// When the change cannot be applied; then nothing has changed.
-    pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        let origin = self.terminals.first_writable().map_or(Origin::Library, Origin::Terminal);
-        self.apply_change(origin, agent_id, change)?;
-        self.dispatch();
-        self.terminals.render(&mut self.core);
-        Ok(())
     }
 }

@@ -12,12 +12,12 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 
-/// Whether the loop goes on.
+/// The result of [`Repl::turn`](crate::repl::Repl::turn).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// The loop goes on.
     Continue,
-    /// The program is to end.
+    /// The loop is to end: call [`Repl::leave`](crate::repl::Repl::leave).
     Exit,
 }
 

@@ -11,19 +11,43 @@ use crate::domain::flow::Origin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// An agent was created as a child of `parent`.
-    Spawned { parent: AgentId, child: AgentId, origin: Origin, is_announced: bool },
+    Spawned {
+        parent: AgentId,
+        child: AgentId,
+        origin: Origin,
+        is_announced: bool,
+    },
     /// An agent is gone from memory: killed, closed, or done.
-    Removed { agent: AgentId, adopter: Option<AgentId>, worktree: Option<PathBuf> },
+    Removed {
+        agent: AgentId,
+        adopter: Option<AgentId>,
+        worktree: Option<PathBuf>,
+    },
     /// The agent's work was interrupted, or, if it was idle, the work that is done for it.
-    Interrupted { agent: AgentId, was_idle: bool },
+    Interrupted {
+        agent: AgentId,
+        was_idle: bool,
+    },
     /// A turn begins with the chunk of this number.
-    TurnStarted { agent: AgentId, origin: Origin, chunk: u64 },
+    TurnStarted {
+        agent: AgentId,
+        origin: Origin,
+        chunk: u64,
+    },
     /// A turn ended before the chunk of this number.
-    TurnEnded { agent: AgentId, chunk: u64 },
+    TurnEnded {
+        agent: AgentId,
+        chunk: u64,
+    },
     /// The agent's request is on its way to the provider.
-    RequestSent { agent: AgentId },
+    RequestSent {
+        agent: AgentId,
+    },
     /// Something was added to or taken from the agent's queue.
-    QueueChanged { agent: AgentId },
-    /// The agent has unread mail.
-    MailArrived { agent: AgentId },
+    QueueChanged {
+        agent: AgentId,
+    },
+    MailArrived {
+        agent: AgentId,
+    },
 }

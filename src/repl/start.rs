@@ -138,13 +138,13 @@ impl LoadedAgents {
                 // The row of the parent cannot be read.
                 _ => store.living_ancestor(row.id)?.or(roster.nth(0)),
             };
-            roster.add(factory.from_row(row), parent);
+            roster.add(factory.restore(row), parent);
         }
         let is_fresh = roster.is_empty();
         if is_fresh {
             let model = config.endpoint.full_name();
             let row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
-            roster.add(factory.from_row(&row), None);
+            roster.add(factory.restore(&row), None);
         }
         Ok(Self { roster, damaged: registry.damaged, is_fresh })
     }

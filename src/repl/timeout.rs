@@ -58,6 +58,7 @@ impl Repl {
         let now = self.core.clock.now();
         let is_leftover = !self.core.roster.with_leftover().is_empty()
             || !self.core.outbox.is_empty()
+            || !self.core.events.is_empty()
             || self.has_unread_callback()
             || self.has_frames()
             || self.components().iter().any(|component| component.has_work(&self.core));

@@ -62,7 +62,6 @@ impl Trace {
         }));
     }
 
-    /// Whether anything is written.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
@@ -82,7 +81,6 @@ impl Trace {
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    /// A change is about to be applied.
     pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
         let terminal = origin.terminal().map(|id| id.0);
         if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {

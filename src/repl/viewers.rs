@@ -9,26 +9,26 @@ use crate::team::{ViewerId, ViewerOutput};
 
 const CHUNKS_PER_TURN: usize = 256;
 
-/// Is given what is new. An error ends it, and is noted at the agent.
+/// A callback for new chunks. An error detaches its viewer and is shown in the output of the agent.
 pub type OnChunks = Box<dyn FnMut(&ViewerOutput) -> Result<()>>;
 
 impl Repl {
-    /// Names this process among all that have numbered chunks: a number means nothing in another one.
+    /// Identifies this process: the numbers of chunks are valid only with the epoch of their process.
     pub fn epoch(&self) -> &str {
         self.core.viewers.epoch()
     }
 
-    /// Attaches a viewer to this agent from this position on. Without a position, or with one of another process or one
-    /// that no chunk ever had, it begins with the oldest chunk, those included that only the store still has, as far as
-    /// the ring holds them. Chunks that were dropped since the position are counted at the first [`Repl::read`].
+    /// Attaches a viewer to an agent. It begins at `from`; without a position, or with one of another process, it begins
+    /// with the oldest chunk that is kept, including stored messages. The first [`Repl::read`] counts the chunks that were
+    /// dropped since the position.
     ///
     /// # Errors
-    /// There is no such agent, or the store cannot be read.
+    /// The agent does not exist, or the store cannot be read.
     pub fn attach(&mut self, agent: AgentId, from: Option<&Position>) -> Result<ViewerId> {
         self.core.attach(agent, from)
     }
 
-    /// Attaches a viewer that begins with the newest `count` chunks of this agent and goes on with what follows.
+    /// Attaches a viewer that begins with the newest `count` chunks of an agent.
     ///
     /// # Errors
     /// As for [`Repl::attach`].
@@ -36,8 +36,8 @@ impl Repl {
         self.core.attach_to_last(agent, count)
     }
 
-    /// Attaches a viewer that is called back at the end of every turn with something new. It ends with its agent, when
-    /// it returns an error (which is noted at the agent), or with [`Repl::detach`].
+    /// Attaches a viewer whose callback is called at the end of every turn with new chunks, until the agent ends, the
+    /// callback returns an error, or [`Repl::detach`].
     ///
     /// # Errors
     /// As for [`Repl::attach`].
@@ -47,8 +47,8 @@ impl Repl {
         Ok(viewer)
     }
 
-    /// What this viewer has not read yet, at most so many chunks, and fewer if they are large: [`Repl::has_unread`] says
-    /// whether there are more. A viewer that is not attached is told that it is over.
+    /// Reads the next chunks of a viewer: at most `most`, and fewer if they are large, see [`Repl::has_unread`]. For a
+    /// viewer that is not attached, the output is over.
     pub fn read(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
         self.core.read_viewer(viewer, most)
     }
@@ -58,14 +58,14 @@ impl Repl {
         self.core.has_unread(viewer)
     }
 
-    /// Where this viewer goes on, for [`Repl::attach`]; none if it is not attached.
+    /// Where this viewer continues, for [`Repl::attach`]; none if it is not attached.
     pub fn position(&self, viewer: ViewerId) -> Option<Position> {
         let number = self.core.viewers.next(viewer)?;
         Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }
 
     pub(crate) fn viewers(&self) -> usize {
-        self.core.viewers.len()
+        self.core.viewers.count()
     }
 
     /// Detaches a viewer; the agent goes on, and its output is kept as before.

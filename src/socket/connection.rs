@@ -40,7 +40,6 @@ pub struct Connection {
     has_more: bool,
     has_ended: bool,
     output: Vec<u8>,
-    /// How much of the output is written.
     written: usize,
 }
 
@@ -62,7 +61,6 @@ impl Connection {
         })
     }
 
-    /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
@@ -117,7 +115,6 @@ impl Connection {
         if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// Whether there is a complete line to take.
     pub fn has_line(&self) -> bool {
         self.input.get(self.searched) == Some(&b'\n')
     }
@@ -127,12 +124,10 @@ impl Connection {
         self.has_ended
     }
 
-    /// Whether all output was written.
     pub fn is_ready(&self) -> bool {
         self.written == self.output.len()
     }
 
-    /// Adds a line to the output.
     pub fn queue(&mut self, line: &str) {
         self.output.extend_from_slice(line.as_bytes());
         self.output.push(b'\n');

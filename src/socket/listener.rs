@@ -70,7 +70,6 @@ impl Listener {
         }
     }
 
-    /// The descriptor to poll for reading.
     pub(crate) fn fd(&self) -> RawFd {
         self.listener.as_raw_fd()
     }

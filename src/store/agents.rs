@@ -139,6 +139,15 @@ impl Store {
     pub(super) fn expect_agent(&self, agent: AgentId) -> Result<AgentRow> {
         self.agent(agent)?.ok_or_else(|| ids::unknown(agent))
     }
+
+    /// Records that an agent works on a run.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
+        let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
+    }
 }
 
 /// Inserts a child, and the fork into both logs, within the caller's transaction.

@@ -10,7 +10,6 @@ use super::error::in_directory;
 use super::schema;
 use crate::base::error::Result;
 
-/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// Schema version of the database.

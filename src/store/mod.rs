@@ -42,6 +42,7 @@ mod recover;
 mod registry;
 mod replay;
 mod row;
+#[cfg(feature = "coordinator")]
 mod runs;
 mod schema;
 mod slice;
@@ -53,5 +54,6 @@ pub use health::health;
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};
 pub use registry::{AgentRow, Found};
+#[cfg(feature = "coordinator")]
 pub use runs::{NewRun, RunRow};
 pub use usage::UsageTotal;

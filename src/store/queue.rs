@@ -20,7 +20,7 @@ pub struct QueuedRow {
     pub is_command: bool,
 }
 
-/// The input line for an entry, as [`input_line`] writes a text.
+/// The input line for an entry, as `input_line` writes a text.
 pub fn typed_line(text: &str, is_command: bool) -> String {
     if is_command { text.to_owned() } else { input_line(text) }
 }

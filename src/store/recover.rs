@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::database::Store;
-use super::{log, replay, runs};
+use super::{agents, log, replay};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::message::Body;
@@ -28,7 +28,7 @@ impl Store {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
             interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, now_ms))?;
-            runs::end_interrupted(conn, now_ms)?;
+            end_interrupted_runs(conn, now_ms)?;
             Ok(interrupted.into_iter().filter_map(|(_, agent)| agent).collect())
         })
     }
@@ -55,6 +55,21 @@ fn close_turn(conn: &Connection, agent: i64, now_ms: i64) -> Result<()> {
     }
     log::insert(conn, agent, Body::Interrupted(INTERRUPTED.into()), now_ms)?;
     conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([agent])?;
+    Ok(())
+}
+
+/// Ends the runs that an earlier process left open, and kills their members unless the run keeps them.
+fn end_interrupted_runs(conn: &Connection, now_ms: i64) -> Result<()> {
+    let sql = "SELECT uuid FROM agents JOIN runs ON runs.id = agents.run
+               WHERE runs.ended_at IS NULL AND NOT keeps_members AND status = 'running'";
+    let mut statement = conn.prepare_cached(sql)?;
+    // A member with a damaged uuid cannot be addressed.
+    let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
+    let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
+    for member in members.into_iter().flatten() {
+        agents::kill(conn, member, now_ms)?;
+    }
+    conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
     Ok(())
 }
 

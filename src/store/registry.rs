@@ -9,7 +9,6 @@ use crate::base::id::{AgentId, MessageId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
-    /// Its id; never changes.
     pub id: AgentId,
     /// Its number in order of creation; 0 is the root.
     pub ordinal: i64,
@@ -19,7 +18,6 @@ pub struct AgentRow {
     pub parent: Option<AgentId>,
     /// The last of the parent's own messages that it inherits; 0 for none.
     pub fork_point: MessageId,
-    /// Whether it has not been killed.
     pub is_running: bool,
     /// Whether it was in the middle of a turn when the row was last written.
     pub was_busy: bool,

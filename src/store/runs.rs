@@ -1,10 +1,10 @@
 //! Runs: tasks that several agents work on. The members' messages are in their own logs; here are task and outcome.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use serde_json::Value;
 
 use super::database::Store;
-use super::{agents, row};
+use super::row;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
@@ -15,7 +15,6 @@ pub struct NewRun<'a> {
     pub task: &'a str,
     /// The order in which the members work.
     pub strategy: &'a str,
-    /// How the answers are combined.
     pub aggregation: &'a str,
     /// Whether its members keep running when it has ended; otherwise they are killed, also after a crash.
     pub keeps_members: bool,
@@ -70,15 +69,6 @@ impl Store {
         })
     }
 
-    /// Records that an agent works on a run.
-    ///
-    /// # Errors
-    /// The database cannot be written.
-    pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
-        let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
-        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
-    }
-
     /// Records the end and the outcome of a run.
     ///
     /// # Errors
@@ -113,22 +103,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         // A damaged outcome still means that the run ended by itself.
         outcome: outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::Null)),
     })
-}
-
-/// Ends the runs that an earlier process left open, and kills their members unless the run keeps them, within the
-/// caller's transaction.
-pub(super) fn end_interrupted(conn: &Connection, now_ms: i64) -> Result<()> {
-    let sql = "SELECT uuid FROM agents JOIN runs ON runs.id = agents.run
-               WHERE runs.ended_at IS NULL AND NOT keeps_members AND status = 'running'";
-    let mut statement = conn.prepare_cached(sql)?;
-    // A member with a damaged uuid cannot be addressed.
-    let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
-    let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
-    for member in members.into_iter().flatten() {
-        agents::kill(conn, member, now_ms)?;
-    }
-    conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -29,15 +29,12 @@ pub struct Environments {
     resolved: HashMap<String, ResolvedEnvironment>,
 }
 
-/// An environment with its system prompt.
 #[derive(Debug, Clone)]
 pub struct ResolvedEnvironment {
-    /// Tools and directory.
     pub environment: Arc<Environment>,
     pub system: Rc<str>,
 }
 
-/// The result of resolving a specification.
 #[derive(Debug, Clone)]
 pub enum Resolution {
     Ready(ResolvedEnvironment),

@@ -51,7 +51,7 @@ impl AgentFactory {
 
     /// Creates an agent from the store; its conversation is loaded when it is first needed. An endpoint or environment that
     /// no longer exists is replaced by the default; the user is told about the environment.
-    pub fn from_row(&mut self, row: &AgentRow) -> Agent {
+    pub fn restore(&mut self, row: &AgentRow) -> Agent {
         let (resolved, warning) = self.environments.restore(row.environment.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());

@@ -32,17 +32,9 @@ pub struct Limiter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
     /// Nobody sends before this moment; then one does.
-    Paused {
-        until: Moment,
-        /// What the provider said.
-        reason: String,
-    },
+    Paused { until: Moment, reason: String },
     /// One request is tried; the others follow when it is answered, or at this moment.
-    Trial {
-        /// Whose request.
-        agent_id: AgentId,
-        until: Moment,
-    },
+    Trial { agent_id: AgentId, until: Moment },
 }
 
 impl Gate {

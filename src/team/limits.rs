@@ -45,7 +45,6 @@ impl Limits {
         self.turns.get(&agent).is_some_and(|turn| turn.most.is_some_and(|most| turn.requests >= most))
     }
 
-    /// Whether this agent may make its next request.
     pub fn may_request(&self, agent: AgentId, is_first_try: bool) -> bool {
         !is_first_try || self.requests_left != Some(0) && !self.is_turn_spent(agent)
     }

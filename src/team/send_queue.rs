@@ -19,7 +19,6 @@ use crate::base::id::AgentId;
 pub struct SendQueue {
     provider_queues: BTreeMap<String, BTreeSet<Rank>>,
     places: HashMap<AgentId, (String, Rank)>,
-    /// How many have joined so far.
     joined: u64,
 }
 

@@ -20,18 +20,18 @@ use crate::team::Roster;
 /// A reading ends with the chunk that makes it exceed this many bytes, so that one viewer never delays a turn for long.
 const BYTES_PER_READING: usize = 256 * 1024;
 
-/// Names a viewer. Never reused, not even after the viewer has detached.
+/// Identifies a viewer. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewerId(u64);
 
-/// What a viewer has read.
+/// The chunks that a viewer read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ViewerOutput {
-    /// How many chunks were dropped before this viewer came to read them; they precede the first of `chunks`.
+    /// How many chunks before the first of `chunks` were dropped before this viewer read them.
     pub missed: u64,
-    /// The chunks, in order, each exactly once over all readings of a viewer.
+    /// In order; a viewer reads each chunk once.
     pub chunks: Vec<Numbered>,
-    /// The agent is dead or was closed and everything was read: nothing will follow.
+    /// The agent was killed or closed, and everything was read.
     pub is_over: bool,
 }
 
@@ -66,7 +66,7 @@ impl Viewers {
         &self.epoch
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.open.len()
     }
 

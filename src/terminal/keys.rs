@@ -70,7 +70,6 @@ impl Default for KeyDecoder {
 }
 
 impl KeyDecoder {
-    /// A decoder without input.
     pub fn new() -> Self {
         Self {
             state: State::Ground,
@@ -112,7 +111,6 @@ impl KeyDecoder {
         }
     }
 
-    /// The next key, if one is complete.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Key> {
         self.ready.pop_front()

@@ -14,7 +14,6 @@ use pen::Pen;
 /// What this terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
-    /// Colours.
     pub color: bool,
     /// Bold, faint, italic, underline, reverse.
     pub attributes: bool,
@@ -32,7 +31,6 @@ impl Palette {
         Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
     }
 
-    /// From the environment of this process.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var(name).ok();
         // The first one that is set counts (POSIX.1-2024, Base Definitions, 8.2).

@@ -57,7 +57,6 @@ pub fn run(
 }
 
 pub trait OutputReader {
-    /// The pipes to wait for.
     fn outputs(&self) -> impl Iterator<Item = &Pipe>;
     fn read(&mut self);
     /// Whether the command can be ended because no more output is wanted.

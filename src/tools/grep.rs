@@ -259,7 +259,6 @@ impl Results {
     }
 }
 
-/// Receives the matches in one file.
 struct FileSink<'a> {
     results: &'a mut Results,
     matches: u64,

@@ -180,9 +180,7 @@ impl Environment {
 /// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// The text for the model.
     pub content: String,
-    /// The call failed or was interrupted.
     pub is_error: bool,
 }
 
@@ -197,7 +195,6 @@ impl Output {
     }
 }
 
-/// A call that may run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     /// Fit the schema; without aliases and nulls.

@@ -86,7 +86,6 @@ fn supervise(program: &OsString, arguments: &[OsString], is_whole: bool) -> Resu
     Ok(processes.exit_code())
 }
 
-/// The command and its descendants.
 struct Processes {
     command: Pid,
     status: Option<WaitStatus>,
@@ -142,7 +141,6 @@ impl Processes {
     }
 }
 
-/// The signals that wake the supervisor.
 struct Signals {
     received: UnixStream,
     is_terminated: Arc<AtomicBool>,

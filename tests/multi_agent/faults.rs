@@ -30,7 +30,7 @@ fn invalid_arguments_are_refused_before_anything_runs() {
         ("run-workflow", "WORKFLOW"),
         ("run-workflow nothing", "unknown workflow \"nothing\""),
         ("list more", "unexpected argument 'more'"),
-        ("show", "WORKFLOW"),
+        ("show", "NAME"),
         ("show testin", "did you mean testing?"),
         ("status more", "unexpected argument 'more'"),
         ("stat", "unrecognized subcommand 'stat'"),

@@ -47,7 +47,7 @@ fn the_registry_is_stored_and_lists_running_agents_in_order_of_creation() {
 #[test]
 fn there_is_one_root_and_it_cannot_be_killed() {
     let (store, root) = fresh();
-    assert!(store.create_root(AgentId::random(), None, None, 1).unwrap_err().message.contains("root already"));
+    assert!(store.create_root(AgentId::random(), None, None, 1).unwrap_err().message.contains("root agent already"));
     let child = fork(&store, root);
     assert_eq!(store.kill(&[child, root], 2).unwrap_err().kind, ErrorKind::Usage);
     assert!(store.agent(child).unwrap().unwrap().is_running, "all or none");

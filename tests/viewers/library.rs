@@ -101,7 +101,7 @@ fn viewers_learn_that_an_agent_was_closed_and_it_is_there_again_after_a_restart(
     app.turn_until_idle();
     let viewer = app.repl.attach_to_last(one, 0).unwrap();
     app.switch(1);
-    assert!(app.repl.close(one).unwrap_err().message.ends_with("it is on a screen"));
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it is shown on a terminal"));
     app.fork_named(1, "child");
     app.switch(0);
     assert!(app.repl.close(one).unwrap_err().message.ends_with("it has children"));

@@ -52,7 +52,6 @@ fn command(file: &FoundFile) -> Result<CustomCommand, String> {
     Ok(CustomCommand { name, description, body, source: file.path.clone() })
 }
 
-/// The description, if there is one, and the text.
 fn parts(text: &str) -> Result<(Option<&str>, &str), String> {
     let Some(front) = text.strip_prefix("---\n") else { return Ok((None, text)) };
     let end = front.match_indices("---").find(|(at, _)| {

@@ -57,7 +57,6 @@ pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path, Links::Followed))
 }
 
-/// A file of a directory, with its contents.
 #[derive(Debug, Clone)]
 pub struct FoundFile {
     pub path: PathBuf,
@@ -130,14 +129,12 @@ pub struct FileReader<'a> {
     pub diagnostics: Diagnostics,
 }
 
-/// A key of a table with its value.
 pub struct Entry<'t> {
     /// The full key: `providers.work.kind`.
     pub key: String,
     /// The last part of it.
     pub name: &'t str,
     pub value: &'t Spanned<DeValue<'t>>,
-    /// The position of the key.
     pub span: Range<usize>,
 }
 
@@ -209,7 +206,6 @@ impl FileReader<'_> {
         }
     }
 
-    /// The strings of a list.
     pub fn texts(&mut self, entry: &Entry<'_>) -> Vec<String> {
         let list = entry.value.get_ref().as_array();
         let texts = list.map(|list| list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect());

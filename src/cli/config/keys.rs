@@ -22,7 +22,6 @@ pub struct Layer {
 const TABLES: [&str; 4] = ["providers", "environments", "limits", "team"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
-/// The keys of an environment, with their descriptions.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("tools", "Tools and other environments whose tools it has"),
     ("directory", "Working directory"),

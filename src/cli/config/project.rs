@@ -27,7 +27,6 @@ pub struct Project {
     /// The bytes of its configuration file, if there is one.
     pub config: Option<std::result::Result<Vec<u8>, String>>,
     pub commands: Vec<FoundFile>,
-    /// Templates and workflows.
     pub teams: Vec<FoundFile>,
 }
 

@@ -52,7 +52,6 @@ pub enum Kind {
     Size(fn(&mut Config) -> &mut usize, u32),
     /// Seconds, fractions included.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
-    /// One of a few names.
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
     /// A number from 0 to 1.
     Fraction(fn(&mut Config) -> &mut f64),

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Default,
-    /// The user's file.
     User(Location),
     /// The file of a trusted project.
     Project(Location),

@@ -85,7 +85,6 @@ impl Definitions {
         self.sources[1].get(name).map(PathBuf::as_path)
     }
 
-    /// The errors of invalid files.
     pub fn errors(&self) -> impl Iterator<Item = &Error> {
         self.errors.iter().map(|(_, error)| error)
     }

@@ -83,7 +83,6 @@ struct Session {
     run: RunId,
     report: Report,
     signals: Signals,
-    /// The exit code, if it is not that of the outcome.
     exit_code: Option<u8>,
 }
 
@@ -131,7 +130,6 @@ impl Session {
         }
     }
 
-    /// One turn of the event loop.
     fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         let watched: Vec<(RawFd, bool)> = self.report.streams.watched().collect();
         for (fd, writable) in watched {

@@ -16,7 +16,6 @@ pub enum Ending {
     /// All turns are over; the summary knows how they went.
     Done,
     Failed(Failure),
-    /// A limit was reached, with a message.
     Limit(String),
     Signal(i32),
     /// The reader of standard output has gone.

@@ -61,7 +61,6 @@ pub trait Host {
 
     fn agent(&self) -> String;
 
-    /// The number of requests that were made to models.
     fn requests(&self) -> u32;
 }
 
@@ -123,7 +122,6 @@ impl Run<'_> {
         })
     }
 
-    /// One turn of the event loop.
     fn turn(&mut self) -> Result<Option<Ending>> {
         self.watch()?;
         let is_always_ready =

@@ -28,7 +28,6 @@ const NOT_FATAL: [&str; 3] = ["internal", "tool", "stored"];
 pub struct Summary {
     text: TurnText,
     usage: Usage,
-    /// The last turn was interrupted.
     is_interrupted: bool,
     /// The previous chunk, if it was an error: the turn has failed if the agent is at rest right after it.
     last_error: Option<Failure>,
@@ -58,12 +57,10 @@ impl Summary {
         self.failure.as_ref()
     }
 
-    /// Whether the last turn was interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.is_interrupted
     }
 
-    /// The text of the last turn.
     pub fn text(&self) -> &str {
         &self.text.text
     }

@@ -97,7 +97,6 @@ impl Printer {
         print_note(&format!("{count} older chunks are not available any more"));
     }
 
-    /// Ends an open line.
     pub fn end(&mut self) {
         if self.open.take().is_some() {
             self.put("\n");

@@ -132,16 +132,12 @@ fn failed(error: Errno) -> Error {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum InputLine {
-    /// Starts a turn.
     User { text: String },
-    /// Ends the current turn.
     Interrupt,
 }
 
-/// Standard input as lines of JSON.
 pub struct InputLines {
     pub input: Input,
-    /// The number of the last line.
     number: u64,
     /// How much of the buffer was searched for the end of a line.
     searched: usize,

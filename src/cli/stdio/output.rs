@@ -20,7 +20,6 @@ pub struct Output {
     /// The most that is passed to one call of write(2).
     max_write: usize,
     backlog: Vec<u8>,
-    /// How much of the backlog is written.
     written: usize,
     state: OutputState,
 }

@@ -74,7 +74,6 @@ impl Pen {
         }
     }
 
-    /// The position of the next grapheme.
     fn position(&mut self) -> (u16, usize) {
         if self.column >= self.columns {
             self.break_row();

@@ -6,7 +6,6 @@ const DEPTH: usize = 100;
 /// The kind of a change. Consecutive changes of one kind are one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Edit {
-    /// Text was typed.
     Insert,
     /// Spaces were typed: they belong to the word before them.
     Space,

@@ -20,7 +20,6 @@ pub struct VisibleRow {
     /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
     pub is_first_of_block: bool,
-    /// Whether a logical line begins here.
     pub is_first_of_line: bool,
     /// Whether this is the blank row between two blocks, which belongs to no line.
     pub is_gap: bool,
@@ -109,7 +108,6 @@ impl Scrollback {
         self.tops.retain(|(other, _)| *other != reader);
     }
 
-    /// Scrolls to the beginning.
     pub fn to_top(&mut self, reader: Reader) {
         if !self.lines.is_empty() {
             self.go(reader, Position { line: self.first, offset: Offset::Byte(0) });

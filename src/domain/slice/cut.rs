@@ -21,13 +21,11 @@ pub struct Cut {
     pub widened: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// A part of the conversation of a child.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CutPart {
     Messages(Vec<Body>),
     /// A summary that a model has to write.
     Summary {
-        /// The prompt for the model.
         request: String,
         /// The line above the summary.
         heading: String,

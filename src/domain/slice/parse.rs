@@ -68,7 +68,6 @@ impl Parser {
         Ok(span)
     }
 
-    /// The bound at this position, if there is one.
     fn bound(&mut self) -> Result<Option<Bound>, Fault> {
         let at = self.at;
         let is_negative = self.take('-');

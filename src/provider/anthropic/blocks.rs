@@ -73,7 +73,6 @@ pub(super) fn may_think(turns: &[Turn<'_>]) -> bool {
     }
 }
 
-/// The names of all tools that were called.
 pub(super) fn called<'a>(turns: &'a [Turn<'_>]) -> BTreeSet<&'a str> {
     let calls = turns.iter().flat_map(|turn| match turn {
         Turn::Assistant { calls, .. } => calls.as_slice(),

@@ -19,7 +19,6 @@ mod request;
 mod thinking;
 mod wire;
 
-/// Messages.
 pub const ANTHROPIC: ProviderSpec = ProviderSpec {
     kind: "anthropic",
     about: "Messages: Anthropic and compatible servers, with signed thinking and cached prefixes",

@@ -8,7 +8,6 @@ use crate::provider::failure;
 /// The longest wait of `!slow`: an hour.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
-/// One line of a segment.
 #[derive(Debug, PartialEq)]
 pub(super) enum Directive {
     Text(String),
@@ -31,7 +30,6 @@ pub(super) enum Ending {
 /// A segment, or an error message for its first invalid directive.
 pub(super) type Segment = Result<Vec<Directive>, String>;
 
-/// The form of each directive.
 const FORMS: &[(&str, &str)] = &[
     ("slow", "!slow MS"),
     ("repeat", "!repeat N"),

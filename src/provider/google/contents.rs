@@ -23,7 +23,6 @@ pub(super) struct Content<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// A text, a call or a result.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
@@ -126,7 +125,6 @@ fn name_of(name: &str) -> String {
     }
 }
 
-/// Writes the parts of one reply.
 struct Writer<'a> {
     text: &'a str,
     calls: &'a [Call<'a>],

@@ -26,7 +26,6 @@ mod signature;
 mod thinking;
 mod wire;
 
-/// Gemini.
 pub const GOOGLE: ProviderSpec = ProviderSpec {
     kind: "google",
     about: "Gemini: streamGenerateContent of Google's Gemini API",

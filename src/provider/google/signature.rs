@@ -13,7 +13,6 @@ use crate::provider::request::json;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThoughtSignature {
-    /// As the model gave it.
     pub thought_signature: String,
     /// It belongs to this many bytes of the text that follows; 0 for an empty part.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,6 @@ pub(super) struct Feedback {
     pub block_reason_message: Option<String>,
 }
 
-/// More of the reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Content {

@@ -36,7 +36,6 @@ pub(super) struct Choice<'a> {
     pub finish_reason: Text<'a>,
 }
 
-/// More of the reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta<'a> {
@@ -54,7 +53,6 @@ pub(super) struct Delta<'a> {
     pub tool_calls: Option<Vec<CallDelta<'a>>>,
 }
 
-/// More of one tool call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CallDelta<'a> {

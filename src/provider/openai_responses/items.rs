@@ -56,7 +56,6 @@ impl Items {
         }
     }
 
-    /// All items, separated by commas.
     pub fn join(&self) -> String {
         self.texts.join(",")
     }

@@ -21,7 +21,6 @@ mod reply;
 mod request;
 mod wire;
 
-/// Responses.
 pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
     kind: "openai-responses",
     about: "Responses: OpenAI and compatible servers, with reasoning that is kept between requests",

@@ -30,7 +30,6 @@ pub(super) struct Reply {
     usage: Option<Usage>,
 }
 
-/// The state of one item.
 #[derive(Debug, Default)]
 struct Progress {
     /// Whether text or reasoning came in deltas.

@@ -21,7 +21,6 @@ pub(super) struct Event<'a> {
     pub item: Option<Item<'a>>,
     #[serde(borrow)]
     pub delta: Text<'a>,
-    /// The complete arguments, at the end of a call.
     #[serde(borrow)]
     pub arguments: Arguments<'a>,
     /// The response, at its beginning and its end.
@@ -46,7 +45,6 @@ pub(super) struct Response<'a> {
     pub error: Option<Value>,
 }
 
-/// Why a response is incomplete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Incomplete<'a> {

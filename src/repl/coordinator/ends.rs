@@ -90,8 +90,11 @@ impl Coordinator {
         result: Option<&MemberResult>,
         commands: &mut Vec<Command>,
     ) {
-        let Some(released) = self.release(run, member) else { return };
-        self.publish_progress(core, released.origin);
+        let released = self.release(run, member);
+        if let Some(origin) = self.run(run).map(|run| run.origin) {
+            self.publish_progress(core, origin);
+        }
+        let Some(released) = released else { return };
         let (agent, ending) = (released.agent, result.map(|result| &result.outcome));
         core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
         // An agent that answered or failed is idle already, or works for the user.

@@ -93,7 +93,6 @@ impl Coordinator {
         self.interrupt_runs_of(agent, now);
     }
 
-    /// Ends the open runs of this agent.
     pub(super) fn interrupt_runs_of(&mut self, origin: AgentId, now: Moment) {
         let open: Vec<RunId> = self.open_runs().filter(|run| run.origin == origin).map(|run| run.id.clone()).collect();
         open.iter().for_each(|run| self.interrupt(run, now));

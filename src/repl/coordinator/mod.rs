@@ -65,9 +65,7 @@ impl fmt::Display for RunId {
 /// All runs and the health of their members.
 #[derive(Default)]
 pub(super) struct Coordinator {
-    /// In order of their start.
     runs: Vec<Run>,
-    /// The agents that work on a run.
     assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
 }
@@ -75,7 +73,6 @@ pub(super) struct Coordinator {
 struct Run {
     id: RunId,
     task: Task,
-    /// The parent of the members.
     origin: AgentId,
     /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
     /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
@@ -168,6 +165,7 @@ impl Component for Coordinator {
 impl Coordinator {
     /// Carries out a limited number of steps; the rest follows in the next turn.
     fn step_run(&mut self, core: &mut Core, run: &RunId, commands: &mut Vec<Command>) {
+        let before = commands.len();
         for _ in 0..STEPS_PER_TURN {
             let now = core.clock.now();
             let Some(step) = self.with_task(run, now, Task::step) else { return };
@@ -182,6 +180,8 @@ impl Coordinator {
                     }
                     return;
                 }
+                // The members that are done are killed first; the task says this again in the next turn.
+                Step::Finished(_) if commands.len() > before => return,
                 Step::Finished(outcome) => return self.end_run(core, run, outcome),
             }
         }

@@ -40,7 +40,6 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
-    /// Pauses of providers.
     pub(super) limiter: Limiter,
     pub(super) limits: Limits,
     /// Effects that were not applied yet.

@@ -1,7 +1,7 @@
 //! Ends agents. A kill is final: one transaction marks them in the store, then their work is stopped and they are removed
 //! from memory.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Role};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -52,7 +52,7 @@ impl Core {
         self.draining.extend(running);
         self.outbox.forget(id);
         let removed = self.roster.remove(id)?;
-        let worktree = removed.talk.environment.worktree.clone();
+        let worktree = removed.talk.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
         self.events.push_back(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }

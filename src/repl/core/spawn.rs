@@ -25,11 +25,11 @@ use crate::team::{AgentFactory, ResolvedEnvironment};
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::repl) enum Inherit {
-    /// Everything that is stored.
     All,
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not repeat the work of its parent.
     BeforeTurn,
+    #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
     Nothing,
@@ -85,7 +85,6 @@ impl Spawn {
 pub(in crate::repl) struct StagedChild {
     spec: Spawn,
     forked: Forked,
-    /// The stored prompt.
     first: Option<Message>,
     endpoint: Rc<Endpoint>,
     thinking: Thinking,
@@ -101,7 +100,6 @@ impl Core {
         self.install_child(staged)
     }
 
-    /// Writes a child to the store.
     pub(in crate::repl) fn stage_child(&mut self, mut spec: Spawn) -> Result<StagedChild> {
         if spec.prompt.is_some() {
             // The child answers at once: it must know what its parent knows.

@@ -28,7 +28,6 @@ pub(super) struct Credentials {
 
 #[derive(Default)]
 struct ProviderKey {
-    /// How often the command was run.
     runs: u64,
     key: Option<Credential>,
     run: Option<KeyRun>,
@@ -41,7 +40,6 @@ impl Credentials {
         self.keys.get(provider)?.key.as_ref()
     }
 
-    /// Whether a command runs.
     pub(super) fn is_running(&self) -> bool {
         self.keys.values().any(|entry| entry.run.is_some())
     }

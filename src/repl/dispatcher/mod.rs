@@ -25,7 +25,6 @@ pub(super) struct Dispatcher {
     credentials: Credentials,
     /// Hosts that are being looked up, by provider.
     lookups: BTreeMap<String, Lookup>,
-    /// How many agents may be at work.
     slots: usize,
     /// Idle agents that still have a connection, the longest idle first.
     idle_connections: VecDeque<AgentId>,

@@ -167,7 +167,7 @@ impl Jobs {
     pub(super) fn drop_slice(&mut self, core: &mut Core, agent: AgentId) -> Option<SliceJob> {
         let index = self.slices.iter().position(|slice| slice.agent == agent)?;
         let slice = self.slices.remove(index);
-        for summary in slice.missing() {
+        for summary in &slice.summaries {
             core.remove(summary.writer, None);
         }
         self.publish_progress(core, agent);

@@ -111,7 +111,6 @@ impl Client {
         }
     }
 
-    /// Sends the last response.
     pub(super) fn close(&mut self, response: &Response) {
         self.send(response);
         self.is_closing = true;

@@ -124,7 +124,7 @@ impl Server {
         let Some(client) = self.clients.get_mut(&id) else { return };
         match std::mem::replace(&mut client.state, state) {
             ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
-            ClientState::Turn(turn) => turn.release(core),
+            ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
             ClientState::Idle | ClientState::Wait { .. } => {}
         }

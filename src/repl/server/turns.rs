@@ -59,7 +59,14 @@ impl ClientTurn {
         json!({"requests": self.requests, "limited": self.is_limited})
     }
 
-    pub(super) fn release(&self, core: &mut Core) {
+    /// The client is not interested in it any more. Text that is still queued belongs to no client from now on.
+    pub(super) fn release(&self, core: &mut Core, id: ClientId) {
+        if matches!(self.stage, Stage::Queued { .. }) {
+            core.roster.with(self.agent, |agent| {
+                let own = agent.queue.iter_mut().filter(|entry| entry.origin == Origin::Client(id));
+                own.for_each(|entry| entry.origin = Origin::Internal);
+            });
+        }
         if let Some((viewer, _)) = self.stream() {
             core.viewers.close(viewer);
         }
@@ -77,7 +84,6 @@ impl ClientTurn {
         }
     }
 
-    /// Whether there is something to send.
     pub(super) fn has_news(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,
@@ -125,13 +131,14 @@ impl Server {
             }
         }
         let Origin::Client(id) = origin else { return };
-        if let Some(turn) = self.turn_mut(id).filter(|turn| turn.agent == agent) {
+        let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
+        if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
             core.limits.begin_turn(agent, turn.most);
         }
     }
 
-    /// A turn ended before this chunk, or its agent was removed: then its viewer reads what is left and ends by itself.
+    /// A turn ended before this chunk, or its agent is gone: then its viewer reads what is left and ends by itself.
     pub(super) fn on_turn_ended(&mut self, core: &mut Core, agent: AgentId, chunk: Option<u64>) {
         let is_shutting_down = self.is_shutting_down;
         for turn in self.turns_of(agent) {
@@ -143,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Resumes the queue, refuses questions and enforces the limit for a client's turn.
+    /// Does for a client's turn what a person would have to do.
     ///
     /// # Errors
     /// The turn will never begin.
@@ -204,7 +211,7 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
     let message = if !is_queued(core, agent, id) {
         format!("the text was removed from the queue of {label} before its turn began")
     } else if is_resumed {
-        format!("the queue of {label} is stuck: see /queue in `polylogue attach`")
+        format!("the queue of {label} is stuck: /queue in `polylogue attach` shows it")
     } else {
         return Ok(true);
     };

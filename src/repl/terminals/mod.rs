@@ -34,7 +34,6 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 #[derive(Default)]
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
-    /// How many have ever been attached.
     count: u64,
 }
 

@@ -160,6 +160,9 @@ impl Terminal {
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.begin_turn();
+        if !self.is_local() {
+            return Ok(());
+        }
         if self.is_resized() {
             self.measure();
         }
@@ -173,9 +176,7 @@ impl Terminal {
         let is_due = self.key_deadline().is_some_and(|at| at <= now);
         if is_ready || is_due || self.has_input() {
             self.read_keys(now)?;
-            if is_local {
-                reactor.rearm(Source::Terminal)?;
-            }
+            reactor.rearm(Source::Terminal)?;
         }
         Ok(())
     }
@@ -185,7 +186,8 @@ impl Terminal {
         if self.is_resized() {
             self.measure();
         }
-        if self.has_input() { self.read_keys(now) } else { Ok(()) }
+        let is_due = self.key_deadline().is_some_and(|at| at <= now);
+        if is_due || self.has_input() { self.read_keys(now) } else { Ok(()) }
     }
 
     /// Reads and decodes a bounded number of bytes, unless decoded keys are left.

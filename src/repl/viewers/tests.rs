@@ -192,7 +192,7 @@ impl Scene {
             let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
             assert_eq!(self.repl.core.viewers.kept().contains(&said.agent_id), is_wanted);
         }
-        assert_eq!(self.repl.core.viewers.len(), self.looking.len());
+        assert_eq!(self.repl.core.viewers.count(), self.looking.len());
     }
 }
 
@@ -309,7 +309,7 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
             repl.detach(viewer);
         }
     }
-    assert!(repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty() && !repl.has_unread_callback());
+    assert!(repl.core.viewers.count() == 0 && repl.core.viewers.kept().is_empty() && !repl.has_unread_callback());
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
     assert!(repl.core.viewers.kept().is_empty(), "nobody looked");
@@ -338,5 +338,5 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
     assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
-    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.len() == 0 && repl.core.viewers.kept().is_empty());
+    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.count() == 0 && repl.core.viewers.kept().is_empty());
 }

@@ -8,7 +8,6 @@ use super::result::MemberResult;
 use super::settings::Aggregation;
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// Separates concatenated answers.
 const SEPARATOR: &str = "\n---\n";
 /// Upper bounds for two parts of a score: see [`score`].
 const MAX_LENGTH_POINTS: usize = 40;

@@ -21,7 +21,6 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attempts {
     pub phase: Phase,
-    /// The prompt of every attempt.
     pub prompt: Rc<str>,
     pub count: u32,
     /// When the first attempt got a slot.

@@ -25,7 +25,6 @@ enum Value {
     Other,
 }
 
-/// A parsed file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Document {
     file: String,

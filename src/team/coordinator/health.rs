@@ -46,10 +46,8 @@ impl Breaker {
 pub struct MemberHealth {
     /// Failed tasks since the last success.
     pub failures_in_row: u32,
-    /// Tasks that it answered.
     pub successes: u64,
     pub failures: u64,
-    /// The state of its circuit breaker.
     pub breaker: Breaker,
 }
 

@@ -31,7 +31,7 @@ impl Member {
     /// `count` members without roles: `agent-1`, `agent-2` and so on.
     ///
     /// # Errors
-    /// `count` is 0 or more than [`MAX_MEMBERS`].
+    /// `count` is 0 or more than `MAX_MEMBERS`.
     pub fn numbered(count: usize) -> Result<Vec<Self>> {
         match count {
             0 => Err(usage_error("a task needs at least one member")),
@@ -43,7 +43,7 @@ impl Member {
     /// Parses `name[:provider/model][,...]`. Only the first colon ends the name: a model may contain colons.
     ///
     /// # Errors
-    /// A name or a model is missing, or [`check`] fails.
+    /// A name or a model is missing, there are too many members, or two have the same name.
     pub fn list(text: &str) -> Result<Vec<Self>> {
         let members = text.split(',').map(Self::parse).collect::<Result<Vec<_>>>()?;
         check(&members)?;
@@ -66,7 +66,7 @@ impl Member {
 /// Checks that these members can work on one task.
 ///
 /// # Errors
-/// There are more than [`MAX_MEMBERS`], or a name is invalid or used twice.
+/// There are more than `MAX_MEMBERS`, or a name is invalid or used twice.
 pub fn check(members: &[Member]) -> Result<()> {
     if members.len() > MAX_MEMBERS {
         return Err(too_many(members.len()));

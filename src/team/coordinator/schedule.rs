@@ -45,9 +45,7 @@ pub(super) enum MemberStatus<'a> {
 /// What happens next in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Start this member with this prompt.
     Start(usize, Rc<str>),
-    /// Skip this member for this reason.
     Skip(usize, String),
     /// Wait until a member is done.
     Wait,

@@ -62,10 +62,11 @@ pub enum Step {
         attempt: u32,
     },
     /// Stop this member at once, whether it works, waits for a slot or for its next attempt. It is done already.
-    Cancel { member_id: MemberId },
+    Cancel {
+        member_id: MemberId,
+    },
     /// Do nothing until this moment or the next report; `None`: until the next report.
     Wait(Option<Moment>),
-    /// The run is over.
     Finished(Rc<Outcome>),
 }
 

@@ -19,14 +19,18 @@ use super::member::{self, Member, NAME_RULE, is_name};
 use super::settings::{Aggregation, Strategy, unknown};
 use crate::base::error::Result;
 
+/// A team of members with roles, for tasks and for the steps of a [`Workflow`](super::workflow::Workflow).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
+    /// The name on the command line.
     pub name: String,
+    /// Its purpose in one line.
     pub description: String,
     /// Used unless the command line names another.
     pub strategy: Option<Strategy>,
     /// Used unless the command line names another.
     pub aggregation: Option<Aggregation>,
+    /// In the order of the file.
     pub members: Vec<Member>,
 }
 

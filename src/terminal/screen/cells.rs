@@ -8,7 +8,6 @@ use super::Palette;
 use crate::base::text;
 use crate::domain::frame::{Row, Style};
 
-/// One grapheme on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
     pub text: &'a str,

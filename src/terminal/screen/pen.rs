@@ -50,7 +50,6 @@ impl Pen {
         self.position = self.position.map(|(x, y)| (x + columns, y)).filter(|&(x, _)| x < width);
     }
 
-    /// Erases the rest of the row.
     pub fn erase_right(&mut self) {
         self.set_style(Style::default());
         self.send("\x1b[K");
