@@ -143,11 +143,11 @@ fn a_bad_value_keeps_the_chat_from_starting_and_names_file_and_line() {
 fn a_trace_that_cannot_be_written_is_reported_once() {
     let home = Home::new();
     let mut pty = home.chat("--ephemeral --trace /dev/full");
-    pty.wait_for_text("/help tells the rest");
+    pty.wait_for_text("/help lists the commands");
     pty.send("a word\r");
-    pty.wait_for_text("the trace ends here: No space left on device");
+    pty.wait_for_text("cannot write the trace: No space left on device");
     pty.wait_until(|pty| pty.screen_text().matches("a word").count() > 1, "the answer");
-    assert_eq!(pty.screen_text().matches("the trace ends here").count(), 1);
+    assert_eq!(pty.screen_text().matches("cannot write the trace").count(), 1);
     pty.leave();
 }
 

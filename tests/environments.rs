@@ -103,7 +103,7 @@ fn setting_the_same_environment_changes_nothing_and_reports_that() {
     let mut app = echo();
     for line in ["/env coding", "/env coding@."] {
         app.enter(line);
-        assert_shows(&mut app, "this agent is in coding already");
+        assert_shows(&mut app, "this agent is already in coding");
     }
     assert_eq!(app.repl.roster().len(), 1);
 }

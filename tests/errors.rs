@@ -143,7 +143,7 @@ fn a_request_is_retried_when_the_server_allows_it_and_not_before() {
     let exchange = app.accept(&peer);
     exchange.head(429, &[("retry-after", "7"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert!(app.screen_text().contains("again in 7 s"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("retrying in 7 s"), "{}", app.screen_text());
     app.advance(Duration::from_micros(6_999_999));
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
     app.advance(Duration::from_micros(1));

@@ -228,7 +228,7 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
     app.switch(1);
     app.turn_until_asked(0);
     let screen = app.screen_text();
-    assert!(screen.contains("agent 0 asks") && !screen.contains("may this run"), "{screen}");
+    assert!(screen.contains("agent 0 asks") && !screen.contains("Run this?"), "{screen}");
     app.type_bytes(b"y");
     assert_eq!(app.agent(1).view.draft.text(), "y", "a y is text where nothing is asked");
     assert_eq!(app.state(0), State::AwaitingApproval);

@@ -69,7 +69,7 @@ fn twenty_agents_wait_for_one_run_and_share_its_key() {
     (0..20).for_each(|n| app.say(n, "a question"));
     turn_a_while(&mut app);
     assert!((0..20).all(|n| waits_for_key(&app, n)) && app.repl.roster().at_work().is_empty());
-    assert_shows(&mut app, "the key command of openai runs");
+    assert_shows(&mut app, "running the key command of openai");
     go(directory.path());
     for _ in 0..20 {
         let exchange = app.accept(&peer);

@@ -66,9 +66,9 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     app.turn_until("the stream goes on", |app| app.state(3) == State::Idle);
     assert_eq!(app.replies(3), ["half and half"]);
 
-    assert_shows(&mut app, "openai is paused, again in 30 s (Enter tries now, Esc cancels) - rate limit");
+    assert_shows(&mut app, "openai is paused, retrying in 30 s (Enter retries, Esc cancels): rate limit");
     app.advance(s(1));
-    assert_shows(&mut app, "again in 29 s");
+    assert_shows(&mut app, "retrying in 29 s");
     app.advance(s(29) - Duration::from_millis(19));
     assert!((0..20).filter(|n| !matches!(n, 3 | 7)).all(|n| is_in_line(&app, n)));
     app.advance(Duration::from_millis(1));
@@ -77,7 +77,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "one request goes alone until it is answered");
     app.switch(1);
-    assert_shows(&mut app, "waits until another agent is answered");
+    assert_shows(&mut app, "waiting for the answer to another agent");
     answer(&first);
     let mut others: Vec<String> = (0..18)
         .map(|_| app.accept(&peer))
@@ -168,7 +168,7 @@ fn a_probe_that_is_limited_again_renews_the_pause_for_all() {
     assert_eq!(origin(&first), "from 0");
     first.head(429, &[("retry-after", "50"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert_shows(&mut app, "again in 50 s, retry 1");
+    assert_shows(&mut app, "retrying in 50 s, attempt 2");
     app.advance(s(50) - Duration::from_micros(1));
     turn_a_while(&mut app);
     assert!(is_in_line(&app, 1) && is_in_line(&app, 2) && peer.try_accept().is_none());
@@ -222,7 +222,7 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
     let peer = Peer::start();
     let mut app = paused(&peer, 4, &[0, 1, 2]);
     app.switch(2);
-    assert_shows(&mut app, "openai is paused, again in 30 s");
+    assert_shows(&mut app, "openai is paused, retrying in 30 s");
     app.enter("/agents");
     assert_shows(&mut app, "waiting for its turn");
     app.advance(s(30));
@@ -282,7 +282,7 @@ fn a_limit_in_the_middle_of_a_reply_pauses_the_others_too() {
 
 #[test]
 fn a_wait_of_hours_is_shown_as_such_and_one_of_years_is_a_day() {
-    for (asked, shown) in [("7380", "again in 2 h 3 min"), ("99999999999", "again in 24 h 0 min")] {
+    for (asked, shown) in [("7380", "retrying in 2 h 3 min"), ("99999999999", "retrying in 24 h 0 min")] {
         let peer = Peer::start();
         let mut app = app_with_agents(2, Plan::peer(&peer.url()));
         limit(&mut app, &peer, 1, asked);
@@ -301,7 +301,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     limit(&mut app, &peer, 2, "99999999999");
     app.say(0, "from 0");
     app.say(1, "from 1");
-    assert_shows(&mut app, "again in 24 h 0 min (Enter tries now, Esc cancels)");
+    assert_shows(&mut app, "retrying in 24 h 0 min (Enter retries, Esc cancels)");
     app.enter("");
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
@@ -309,7 +309,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     assert!(is_in_line(&app, 1) && peer.try_accept().is_none(), "one request is tried for all");
     first.head(429, &[("retry-after", "7200"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
-    assert_shows(&mut app, "again in 2 h 0 min, retry 1 (Enter tries now, Esc cancels)");
+    assert_shows(&mut app, "retrying in 2 h 0 min, attempt 2 (Enter retries, Esc cancels)");
     app.enter("");
     let second = app.accept(&peer);
     assert_eq!(origin(&second), "from 0");

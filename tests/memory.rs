@@ -46,7 +46,7 @@ fn a_rewind_goes_to_the_newest_mark_of_its_label_and_forgets_the_marks_behind_it
     }
     app.enter("/rewind here");
     assert_eq!(ask(&mut app, &peer, "a"), ["one", "yes", "two", "yes", "a"]);
-    assert_refused(&mut app, "/rewind a long label", "no mark \"a long label\" to go back to");
+    assert_refused(&mut app, "/rewind a long label", "no mark \"a long label\" to rewind to");
     app.enter("/rewind there");
     assert_eq!(ask(&mut app, &peer, "b"), ["one", "yes", "b"]);
     app.enter("/rewind here");
@@ -58,11 +58,11 @@ fn without_a_mark_there_is_nothing_to_go_back_to() {
     let peer = Peer::start();
     let mut app = app(&peer);
     ask(&mut app, &peer, "one");
-    assert_refused(&mut app, "/rewind", "no mark to go back to: /mark sets one");
+    assert_refused(&mut app, "/rewind", "no mark to rewind to: /mark sets one");
     app.enter("/mark here");
-    assert_refused(&mut app, "/rewind there", "no mark \"there\" to go back to");
+    assert_refused(&mut app, "/rewind there", "no mark \"there\" to rewind to");
     app.enter("/clear");
-    assert_refused(&mut app, "/rewind here", "no mark \"here\" to go back to");
+    assert_refused(&mut app, "/rewind here", "no mark \"here\" to rewind to");
     assert_eq!(ask(&mut app, &peer, "two"), ["two"]);
 }
 
@@ -166,14 +166,14 @@ fn assert_busy(app: &mut Harness) {
     let (id, before) = (app.id(0), app.kinds(0));
     for line in ["/mark there", "/rewind here", "/rewind", "/clear"] {
         app.enter(line);
-        assert_shows(app, &format!("{line} waits its turn: queued as 1"));
+        assert_shows(app, &format!("{line}: queued at position 1"));
         app.type_bytes(b"\x1b[A");
         assert_eq!(app.agent(0).view.draft.text(), line);
         app.type_bytes(b"\x15");
     }
     for change in [Change::Mark("there".into()), Change::Rewind(None), Change::Clear] {
         let refused = app.repl.apply(id, change).expect_err("it is busy");
-        assert!(refused.message.contains("agent 0 is busy: wait for it, or stop it with Esc first"), "{refused}");
+        assert!(refused.message.contains("agent 0 is busy: wait, or press Esc to interrupt it"), "{refused}");
     }
     assert_eq!(app.kinds(0), before);
 }

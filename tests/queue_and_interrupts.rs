@@ -77,7 +77,7 @@ fn after_an_interrupt_the_queue_waits_until_enter() {
         app.turn();
     }
     assert_eq!((app.state(0), stored_queue(&app, 0).len()), (State::Idle, 2));
-    assert!(app.screen_text().contains("the queue waits"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("the queue is paused"), "{}", app.screen_text());
     app.type_bytes(b"\r");
     let exchange = app.accept(&peer);
     assert_eq!(user_messages(&app, 0), ["first", "second"]);

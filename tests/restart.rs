@@ -61,7 +61,7 @@ fn a_crash_in_every_state_at_once_loses_nothing_that_was_acknowledged() {
     assert_eq!(own(streams), ["user", "assistant", "interrupted"]);
     assert_eq!(own(asks), ["user", "assistant", "tool_call", "tool_result", "interrupted"]);
     assert_eq!(own(is_running), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
-    assert!(app.screen_text().contains("in the middle of 4 turns"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("4 turns were interrupted"), "{}", app.screen_text());
     for n in 0..6 {
         let body = exchange(&mut app, &peer, n, "go on", "gladly");
         assert_valid(&body);
@@ -155,7 +155,7 @@ fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     assert_eq!(app.partial_replies(2), ["half"]);
     let queued: Vec<&str> = app.agent(2).queue.iter().map(|queued| queued.text.as_str()).collect();
     assert_eq!(queued, ["queued"]);
-    assert!(!app.screen_text().contains("in the middle of"), "leaving in order is no crash");
+    assert!(!app.screen_text().contains("interrupted when the program ended"), "leaving in order is no crash");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_range_between_a_call_and_its_result_includes_both_with_a_note() {
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
     app.enter("/slice 4:6");
-    assert_shows(&mut app, "4:6 became 3:6: calls and their results stay together");
+    assert_shows(&mut app, "4:6 became 3:6 to keep calls and results together");
     app.say(1, "go on");
     let exchange = app.accept(&peer);
     assert_eq!(results_in(&exchange.request().json()).len(), 1);

@@ -59,7 +59,7 @@ fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_thei
     assert_eq!(app.replies(0), ["one two"]);
     small.assert_sees(&mut app, "  one two");
     small.resize(&mut app, (90, 33));
-    small.assert_sees(&mut app, "one person, many agents");
+    small.assert_sees(&mut app, "many agents in one terminal");
     app.say(0, "!repeat 40\nagain");
     app.turn_until_idle();
     assert_all_true(&mut app, &mut [small]);
@@ -94,8 +94,8 @@ fn notices_stand_only_where_they_were_asked_for() {
     app.say(0, "!hang");
     other.type_bytes(&mut app, b"\x15");
     other.enter(&mut app, "/mark later");
-    other.assert_sees(&mut app, "/mark later waits its turn: queued as 1");
-    assert!(!app.screen_text().contains("waits its turn"));
+    other.assert_sees(&mut app, "/mark later: queued at position 1");
+    assert!(!app.screen_text().contains("queued at position"));
     other.type_bytes(&mut app, b"\x1b[1;5A");
     other.assert_sees(&mut app, "no agent in that direction");
     assert!(!app.screen_text().contains("in that direction"));
@@ -182,12 +182,12 @@ fn a_small_terminal_keeps_its_position_while_a_large_one_shows_the_end() {
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");
     let before = small.text(&mut app);
-    assert!(before.contains("there is more below") && !before.contains("line 099"), "{before}");
+    assert!(before.contains("more below") && !before.contains("line 099"), "{before}");
     // Drawing at another size, which shows the end, moves nothing.
     for _ in 0..3 {
         app.type_bytes(b"x");
         assert_shows(&mut app, "line 099");
-        small.assert_sees(&mut app, "there is more below");
+        small.assert_sees(&mut app, "more below");
     }
     small.type_bytes(&mut app, b"\x15");
     assert_eq!(small.text(&mut app), before);
@@ -205,12 +205,12 @@ fn a_view_that_all_terminals_have_at_its_end_follows_the_text_again() {
     let mut app = app_with_lines(12);
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     small.type_bytes(&mut app, b"\x1b[5~");
-    small.assert_sees(&mut app, "there is more below");
+    small.assert_sees(&mut app, "more below");
     small.resize(&mut app, (40, 40));
     app.say(0, "!repeat 60\nmore");
     app.turn_until_idle();
-    small.assert_does_not_see(&mut app, "there is more below");
-    assert!(!app.screen_text().contains("there is more below"));
+    small.assert_does_not_see(&mut app, "more below");
+    assert!(!app.screen_text().contains("more below"));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     app.say(0, "!tool bash {\"command\":\"echo asked\"}");
     app.turn_until_asked(0);
     app.turn();
-    other.assert_sees(&mut app, "? may this run");
+    other.assert_sees(&mut app, "Run this?");
     tiny.assert_sees(&mut app, "enlarge to answer");
     // A question cannot be answered where it is not shown.
     tiny.type_bytes(&mut app, b"y");
@@ -284,8 +284,8 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     tiny.type_bytes(&mut app, b"\x7f");
     other.type_bytes(&mut app, b"y");
     app.turn_until_idle();
-    other.assert_does_not_see(&mut app, "may this run");
-    assert!(!app.screen_text().contains("may this run"));
+    other.assert_does_not_see(&mut app, "Run this?");
+    assert!(!app.screen_text().contains("Run this?"));
     assert!(app.tool_results(0)[0].content.contains("asked"));
 }
 
@@ -300,7 +300,7 @@ fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
     // In the turn in which it was asked: nothing would wake the loop for another frame.
     let first = app.screen_text();
     assert!(first.contains("| echo part-0\n"), "spelled out here too:\n{first}");
-    small.assert_sees(&mut app, "rows more: PgUp shows them");
+    small.assert_sees(&mut app, "more rows: PgUp shows them");
     small.type_bytes(&mut app, b"y");
     assert_eq!(app.state(0), State::AwaitingApproval, "not seen whole here");
     assert_all_true(&mut app, &mut [small]);

@@ -254,7 +254,7 @@ fn an_interrupt_cancels_a_waiting_fork() {
     app.escape();
     app.turn_until_idle();
     assert_eq!(app.repl.roster().len(), 1);
-    assert!(app.screen_text().contains("the waiting /fork is cancelled"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("cancelled /fork"), "{}", app.screen_text());
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_command_longer_than_the_screen_can_be_scrolled_and_needs_explicit_approval(
     app.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
     app.turn_until_asked(0);
     app.turn();
-    assert!(app.screen_text().contains("rows more: PgUp shows them"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("more rows: PgUp shows them"), "{}", app.screen_text());
     app.type_bytes(b"y");
     assert_eq!(app.state(0), State::AwaitingApproval, "not all of it was shown");
     let mut shown = app.screen_text();

@@ -1,7 +1,8 @@
-//! Opens files whose path comes from a project or a model, without blocking or side effects.
+//! Opens files whose path comes from a project or a model, without blocking or side effects, and creates private files.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -28,6 +29,14 @@ pub fn open_regular(path: &Path, links: Links) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     require_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Creates a file that only its owner can read.
+///
+/// # Errors
+/// The file exists or cannot be written.
+pub fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }
 
 fn require_regular(found: &fs::Metadata) -> io::Result<()> {

@@ -1,5 +1,5 @@
-//! The interface for programs that embed the loop. Each method follows the rules of the slash command that does the
-//! same. Agents make progress only in [`Repl::turn`].
+//! The methods for programs that embed the loop. Each does what a command does, under the same rules. Agents work only
+//! during [`Repl::turn`].
 
 use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -7,10 +7,11 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::flow::{Change, Origin};
+use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::load::slots;
 use crate::repl::server::MOST_CLIENTS;
+use crate::repl::start::slots;
 use crate::repl::{Device, Repl, Terminal, TerminalMode};
 use crate::socket::Listener;
 use crate::store::Store;
@@ -120,10 +121,10 @@ impl Repl {
         self.core.require_writable()?;
         if let Some(why) = self.why_not_close(agent_id)? {
             let label = self.core.roster.get(agent_id).map(|agent| agent.identity.label()).unwrap_or_default();
-            return Err(Error::new(ErrorKind::Usage, format!("{label} cannot be closed: {why}")));
+            return Err(Error::new(ErrorKind::Usage, format!("cannot close {label}: {why}")));
         }
         if let Some(closed) = self.core.remove(agent_id, None) {
-            self.core.keep_last_chunks(closed, &[Chunk::Note("closed until the next start".into())]);
+            self.core.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
         }
         self.apply_effects();
         Ok(())
@@ -132,23 +133,23 @@ impl Repl {
     fn why_not_close(&self, agent_id: AgentId) -> Result<Option<&'static str>> {
         let agent =
             self.core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
-        let is_waited_for = self.is_waited_on(agent_id);
+        let has_pending_work = self.has_pending_work(agent_id);
         let reasons = [
             (self.core.roster.parent(agent_id).is_none(), "it is the root"),
             (agent.state() != State::Idle, "it is busy"),
-            (!agent.queue.is_empty(), "it has queued messages"),
-            (is_waited_for, "a command of it is pending"),
-            (self.core.roster.children(agent_id).next().is_some(), "it has living children"),
-            (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is shown on a terminal"),
+            (!agent.queue.is_empty(), "texts are queued for it"),
+            (has_pending_work, "a command is waiting for it"),
+            (self.core.roster.children(agent_id).next().is_some(), "it has children"),
+            (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))
     }
 
-    /// Whether a change of this agent waits for something.
-    fn is_waited_on(&self, agent_id: AgentId) -> bool {
-        let helps = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
-        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(helps)
+    /// Whether a command is waiting for it, or other agents work for it.
+    fn has_pending_work(&self, agent_id: AgentId) -> bool {
+        let is_needed = |agent: &Agent| agent.role == Role::Member || agent.has_background_work();
+        self.jobs.is_pending(agent_id) || self.core.roster.get(agent_id).is_some_and(is_needed)
     }
 
     /// Applies a change to an agent, as a command that is entered at the first terminal that is not read-only.
@@ -156,7 +157,7 @@ impl Repl {
     /// # Errors
     /// The change cannot be applied; then nothing has changed.
     pub fn apply(&mut self, agent_id: AgentId, change: Change) -> Result<()> {
-        let origin = self.terminals.first_taking_part().map_or(Origin::Library, Origin::Terminal);
+        let origin = self.terminals.first_writable().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
         self.terminals.render(&mut self.core);
@@ -197,5 +198,68 @@ impl Repl {
 
     pub(crate) fn terminal_ids(&self) -> Vec<TerminalId> {
         self.terminals.ids()
+    }
+
+    /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
+    /// what, in one line.
+    pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
+        let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
+        let mut refused = Vec::new();
+        for agent_id in asking {
+            refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
+        }
+        if !refused.is_empty() {
+            self.apply_effects();
+        }
+        refused
+    }
+
+    /// From now on no more than so many requests are made, by all agents together. A request that is sent again because it
+    /// failed is the same one.
+    pub(crate) fn limit_requests(&mut self, most: u32) {
+        self.core.limits.limit_requests(most);
+    }
+
+    /// How many requests were made so far, those that were sent again not counted.
+    pub(crate) fn requests(&self) -> u32 {
+        self.core.limits.requests()
+    }
+
+    /// Whether somebody waits to make a request that the limit does not allow: it will never be made.
+    pub(crate) fn is_out_of_requests(&self) -> bool {
+        self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
+    }
+
+    /// The living agent that a person means by this.
+    ///
+    /// # Errors
+    /// Nobody or more than one is meant.
+    pub(crate) fn find(&self, text: &str) -> Result<AgentId> {
+        commands::agent_called(&self.core.roster, text)
+    }
+
+    /// Who was spoken to last; agent 0, if nobody was.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn last_spoken_to(&self) -> Result<AgentId> {
+        let last = self.core.store.last_addressed()?;
+        last.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
+    }
+
+    /// What this agent is called; where it does not live any more, its id.
+    pub(crate) fn label_of(&self, agent_id: AgentId) -> String {
+        self.core.label_of(agent_id)
+    }
+
+    /// All agents as `/agents` lists them.
+    pub(crate) fn agents(&self, current: AgentId) -> String {
+        commands::agent_tree(&self.core.command_context(current, Vec::new()))
+    }
+
+    /// Tells whoever looks at this agent something; no model is told.
+    pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
+        self.core.note(agent_id, LineKind::Note, text);
+        self.terminals.render(&mut self.core);
     }
 }

@@ -1,9 +1,12 @@
-//! The only writer of the roster and the store: carries out what agents, commands and tools asked for.
+//! Applies changes: what commands, keys, clients and components want to be different.
 
-use crate::agent::{Agent, Effect, Role, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use std::path::Path;
+
+use crate::agent::{Agent, State};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
+use crate::base::file;
 use crate::base::id::AgentId;
-use crate::domain::flow::{AgentOutcome, Change, InputResult, Origin};
+use crate::domain::flow::{Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
@@ -11,84 +14,106 @@ use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
 use crate::repl::{Repl, Turn};
-use crate::store::{Store, input_line};
 
 impl Repl {
-    /// Leaves nothing: what is asked for next, by a key perhaps, comes behind all of it.
-    pub(super) fn apply_effects(&mut self) {
-        loop {
-            self.deliver_events();
-            let Some((agent_id, effect)) = self.core.outbox.pop() else { return };
-            self.trace.effect(agent_id, &effect);
-            self.apply_effect(agent_id, effect);
-        }
-    }
-
-    fn deliver_events(&mut self) {
-        while let Some(event) = self.core.events.pop_front() {
-            let (core, components) = self.split();
-            components.into_iter().for_each(|component| component.on_event(&event, core));
-        }
-    }
-
-    fn apply_effect(&mut self, agent_id: AgentId, effect: Effect) {
-        if matches!(effect, Effect::Settled(_)) {
-            self.core.end_turn(agent_id);
-        }
-        let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
-        let effect = match role {
-            Role::Normal => Some(effect),
-            Role::Summary => self.apply_summary_effect(agent_id, effect),
-            #[cfg(feature = "coordinator")]
-            Role::Member => self.coordinator.on_effect(&self.core, agent_id, effect),
-            #[cfg(not(feature = "coordinator"))]
-            Role::Member => Some(effect),
+    /// Applies the result of a command that was entered at a terminal or queued.
+    ///
+    /// # Errors
+    /// The change cannot be applied; then nothing has changed.
+    pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
+        let note = match result {
+            InputResult::Exit => return Ok(self.terminals.leave(origin)),
+            InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
+            InputResult::Continue(note) => note,
+            InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
+            InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
-        let Some(effect) = effect else { return };
-        match effect {
-            Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
-            Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
-            Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
-            Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
-            Effect::Request => self.core.roster.queue_for_slot(agent_id),
-            Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
-            Effect::KeyRefused { provider, run } => {
-                self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
+        if let Some(note) = note {
+            self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
+        }
+        Ok(Turn::Continue)
+    }
+
+    /// Applies a change. Shows the error if that fails, and returns whether it succeeded.
+    pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
+        let outcome = self.carry_out(origin, agent_id, change);
+        if let Err(error) = &outcome {
+            self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Error, &error.message);
+        }
+        outcome.is_ok()
+    }
+
+    /// Applies a change and all effects that follow from it.
+    ///
+    /// # Errors
+    /// The change cannot be applied; then nothing has changed.
+    pub(super) fn apply_change(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
+        let outcome = self.carry_out(origin, agent_id, change);
+        self.apply_effects();
+        outcome
+    }
+
+    /// Applies a change to one agent; the effects that follow from it stay in the outbox.
+    ///
+    /// # Errors
+    /// The change cannot be applied; then nothing has changed.
+    pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
+        self.trace.change(origin, agent_id, &change);
+        self.check_permission(origin, &change)?;
+        let core = &mut self.core;
+        match change {
+            Change::Fork { prompt, name, model } => self.fork(origin, agent_id, prompt, name, model),
+            Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
+            Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
+            Change::Name(name) => core.set_name(agent_id, name),
+            change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
+                let staged = stage(core, origin, agent_id, &change)?;
+                self.install(agent_id, staged)
             }
-            // The question is part of the agent, and its change of state has been noticed already.
-            Effect::Question => {}
-            Effect::ToolRequest(call, request) => self.on_request(agent_id, call, request),
-            Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
-            Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
-            Effect::StateChanged(_, to) => self.on_moved(agent_id, to),
-            Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
-        }
-    }
-
-    /// What a summary agent would store goes to its slice; other effects are carried out as for every agent.
-    fn apply_summary_effect(&mut self, writer: AgentId, effect: Effect) -> Option<Effect> {
-        match effect {
-            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
-                self.jobs.on_summary_text(writer, bodies);
+            #[cfg(feature = "coordinator")]
+            Change::Team(line) => self.coordinator.begin_from_chat(core, agent_id, &line),
+            #[cfg(feature = "coordinator")]
+            Change::ShowTeam => self.show_team(origin, agent_id),
+            #[cfg(not(feature = "coordinator"))]
+            Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
+            Change::Send { to, body } => core.send_mail(agent_id, to, &body).map(drop),
+            Change::ReadMail(id) => self.show_mail(agent_id, id),
+            Change::DeleteMail(id) => core.delete_mail(agent_id, id),
+            Change::Switch(to) => self.switch(origin, to),
+            Change::Submit(text) => self.submit(origin, agent_id, text),
+            Change::Interrupt => self.interrupt_work(agent_id),
+            Change::Answer { question, allowed } => {
+                core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
+                    .ok_or_else(agent_gone)?;
+                Ok(())
             }
-            Effect::Settled(outcome) => self.jobs.on_summary_ended(&mut self.core, writer, outcome),
-            Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
-            other => return Some(other),
+            Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
+            Change::Unqueue => core.take_back_newest(agent_id),
+            Change::EditQueue(edit) => core.edit_queue(agent_id, edit),
+            Change::Resume => {
+                self.resume_queue(agent_id);
+                Ok(())
+            }
+            Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
+            Change::Model(full_name) => core.set_model(agent_id, &full_name),
+            Change::Thinking(thinking) => core.set_thinking(agent_id, thinking),
+            Change::System(system) => core.set_system(agent_id, system),
+            Change::Copy(text) => self.copy(origin, &text),
+            Change::Export { path, text } => self.export(agent_id, &path, &text),
         }
-        None
     }
 
-    /// The tools of this agent are done: what was parked until then happens, before the next queued text.
-    fn carry_out_parked(&mut self, agent_id: AgentId) {
-        if let Some(parked) = self.jobs.take_parked(agent_id)
-            && !self.apply_or_notify(parked.origin, agent_id, parked.change.clone())
-        {
-            self.jobs.on_parked_failed(&mut self.core, &parked);
+    fn check_permission(&self, origin: Origin, change: &Change) -> Result<()> {
+        if !change.is_read_only_change() {
+            self.core.require_writable()?;
         }
+        if origin.terminal().is_some_and(|id| self.terminals.is_read_only(id)) && !change.is_local_to_terminal() {
+            return Err(usage("this terminal is read-only: nothing can be sent or changed here"));
+        }
+        Ok(())
     }
 
-    /// `/fork`: a busy agent is forked when its tools are done.
+    /// `/fork`: an agent whose tools are running is forked when they are done.
     fn fork(
         &mut self,
         origin: Origin,
@@ -105,156 +130,49 @@ impl Repl {
         self.core.spawn(spec).map(drop)
     }
 
-    /// Keeps a piece of a reply, and in the same transaction those of other agents that come right behind it.
-    fn record_checkpoints(&mut self, first: (AgentId, String, String)) {
-        let mut pieces = vec![first];
-        while let Some((agent_id, effect)) = self.core.outbox.pop_checkpoint() {
-            self.trace.effect(agent_id, &effect);
-            if let Effect::Checkpoint { text, thinking } = effect {
-                pieces.push((agent_id, text, thinking));
-            }
-        }
-        let is_stored = |id: &AgentId| self.core.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
-        pieces.retain(|(agent_id, ..)| is_stored(agent_id));
-        let store = &self.core.store;
-        let all = pieces.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
-        if store.append_partials(all).is_err() {
-            // One that cannot be kept must not take the others with it.
-            for (agent_id, text, thinking) in pieces {
-                self.core.record_checkpoint(agent_id, &text, &thinking);
-            }
-        }
-    }
-
-    fn on_moved(&mut self, agent_id: AgentId, to: State) {
-        if to == State::Idle {
-            self.core.roster.leave_send_queue(agent_id);
-        }
-        if matches!(to, State::Idle | State::WaitingForLlm) {
-            self.carry_out_parked(agent_id);
-        }
-    }
-
-    fn on_settled(&mut self, agent_id: AgentId, outcome: &AgentOutcome) {
-        self.dispatcher.keep_connection(&mut self.core, agent_id);
-        // After a cut or an error the person decides whether the queue goes on.
-        if *outcome == AgentOutcome::Completed {
-            self.resume(agent_id);
-        }
-    }
-
-    /// What a line came to that was entered at this terminal.
-    ///
-    /// # Errors
-    /// It cannot be carried out; the house is as it was, and the line is the person's again.
-    pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
-        let note = match result {
-            InputResult::Exit => return Ok(self.terminals.leave(origin)),
-            InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
-            InputResult::Continue(note) => note,
-            InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
-            InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
-        };
-        if let Some(note) = note {
-            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
-        }
-        Ok(Turn::Continue)
-    }
-
-    pub(super) fn apply_or_notify(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> bool {
-        let outcome = self.carry_out(origin, agent_id, change);
-        if let Err(error) = &outcome {
-            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Error, &error.message);
-        }
-        outcome.is_ok()
-    }
-
-    /// Carries a change out, then everything that follows from it, so that whatever is asked for next comes after.
-    ///
-    /// # Errors
-    /// The change cannot be carried out; nothing has changed then.
-    pub(super) fn apply_change(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
-        let done = self.carry_out(origin, agent_id, change);
-        self.apply_effects();
-        done
-    }
-
-    /// Carries a change out, or leaves everything as it was and says why. It concerns one agent, and of the terminals only
-    /// the one from which it was asked for, if that is still there.
-    pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
-        self.trace.change(origin, agent_id, &change);
-        if !change.is_read_only_change() {
-            self.core.require_writable()?;
-        }
-        if origin.terminal().is_some_and(|at| self.terminals.is_read_only(at)) && !change.is_local_to_terminal() {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "this terminal is read-only: nothing can be sent or changed here",
-            ));
-        }
-        match change {
-            Change::Fork { prompt, name, model } => self.fork(origin, agent_id, prompt, name, model),
-            Change::Environment(spec) => self.jobs.enter_environment(&mut self.core, origin, agent_id, spec),
-            Change::Kill { agent_id: victim, cascade } => self.core.kill(victim, cascade),
-            Change::Name(name) => self.core.set_name(agent_id, name),
-            change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
-                let staged = stage(&mut self.core, origin, agent_id, &change)?;
-                self.install(agent_id, staged)
-            }
-            #[cfg(feature = "coordinator")]
-            Change::Team(line) => self.coordinator.begin_from_chat(&mut self.core, agent_id, &line),
-            #[cfg(feature = "coordinator")]
-            Change::ShowTeam => {
-                let summary = self.coordinator.summary(&self.core)?;
-                self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &summary);
-                Ok(())
-            }
-            #[cfg(not(feature = "coordinator"))]
-            Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
-            Change::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
-            Change::ReadMail(id) => self.show_mail(agent_id, id),
-            Change::DeleteMail(id) => self.core.delete_mail(agent_id, id),
-            Change::Switch(to) => self.switch(origin, to),
-            Change::Submit(text) => self.submit(origin, agent_id, text),
-            Change::Interrupt => {
-                let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
-                let is_idle = agent.state() == State::Idle;
-                self.jobs.cancel(&mut self.core, agent_id, is_idle);
-                self.core.events.push_back(Event::Interrupted { agent: agent_id, was_idle: is_idle });
-                self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
-            }
-            Change::Answer { question, allowed } => {
-                self.core
-                    .with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
-                    .ok_or_else(agent_gone)?;
-                Ok(())
-            }
-            Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
-            Change::Unqueue => self.core.take_back_newest(agent_id),
-            Change::EditQueue(edit) => self.core.edit_queue(agent_id, edit),
-            Change::Resume => {
-                self.resume(agent_id);
-                Ok(())
-            }
-            Change::TryNow => {
-                let worker = self.core.worker(agent_id);
-                Dispatcher::retry_now(&mut self.core, worker).ok_or_else(agent_gone)
-            }
-            Change::Model(full_name) => self.core.set_model(agent_id, &full_name),
-            Change::Thinking(thinking) => self.core.set_thinking(agent_id, thinking),
-            Change::System(system) => self.core.set_system(agent_id, system),
-            Change::Copy(text) => self.copy(origin, &text),
-            Change::Export { path, text } => self.export(agent_id, &path, &text),
-        }
+    #[cfg(feature = "coordinator")]
+    fn show_team(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        let summary = self.coordinator.summary(&self.core)?;
+        self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &summary);
+        Ok(())
     }
 
     fn switch(&mut self, origin: Origin, to: AgentId) -> Result<()> {
         if self.core.roster.get(to).is_none() {
             return Err(agent_gone());
         }
-        if let Some(at) = origin.terminal() {
-            self.terminals.show(&mut self.core, at, to);
+        if let Some(id) = origin.terminal() {
+            self.terminals.show(&mut self.core, id, to);
         }
         Ok(())
     }
+
+    /// Stops what the agent does, and what is done for it.
+    fn interrupt_work(&mut self, agent_id: AgentId) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let was_idle = agent.state() == State::Idle;
+        self.jobs.cancel(&mut self.core, agent_id, was_idle);
+        self.core.events.push_back(Event::Interrupted { agent: agent_id, was_idle });
+        self.core.with_agent(agent_id, Agent::interrupt).ok_or_else(agent_gone)
+    }
+
+    /// Puts a text into the clipboard of the terminal at which the command was entered.
+    fn copy(&mut self, origin: Origin, text: &str) -> Result<()> {
+        let terminal = origin.terminal().and_then(|id| self.terminals.get_mut(id));
+        terminal.ok_or_else(|| usage("/copy needs a terminal: /export writes a file instead"))?.copy(text)
+    }
+
+    /// Writes a new file that only the user can read.
+    fn export(&mut self, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let path = agent.talk.environment.working_directory.join(path);
+        file::create_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => usage(&format!("{} exists: choose another file", path.display())),
+            _ => usage(&format!("cannot write {}: {}", path.display(), system_message(&error))),
+        })
+    }
+}
+
+fn usage(message: &str) -> Error {
+    Error::new(ErrorKind::Usage, message)
 }

@@ -1,4 +1,4 @@
-//! Terminals of clients: keys and frames pass between a client's connection and the terminal that was attached for it.
+//! Terminals of clients (`polylogue attach`): keys and frames pass between a client's connection and its terminal.
 
 use crate::base::error::Result;
 use crate::base::id::{ClientId, TerminalId};
@@ -8,13 +8,13 @@ use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
 
-/// Bytes of keys that are buffered for a terminal before more are left in its connection.
+/// Bytes of keys that are buffered for a terminal; more stay in its connection.
 const MOST_KEYS: usize = 64 * 1024;
-/// The largest terminal that is drawn, in columns and rows: a larger one shows this much in its corner.
+/// Columns and rows. On a larger terminal only the upper left part is used.
 const LARGEST: (u16, u16) = (2_000, 1_000);
 
 impl Repl {
-    /// Attaches a terminal for a client: at the agent that it names, else where the last one was detached.
+    /// Attaches a terminal for a client. It shows the named agent, otherwise the one that the last terminal showed.
     pub(super) fn attach_client(
         &mut self,
         id: ClientId,
@@ -70,7 +70,7 @@ impl Repl {
     /// While the client has not taken the last frame, none is drawn.
     fn send_frame(&mut self, id: ClientId, terminal: TerminalId) {
         let Some(client) = self.server.get_mut(id) else { return };
-        // The host of the loop may have detached the terminal.
+        // The embedding program may have detached the terminal.
         let Some(terminal) = self.terminals.get_mut(terminal).filter(|terminal| !terminal.is_detached()) else {
             let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
             let response = Response::End(format!("detached: {agents} running"));
@@ -78,23 +78,23 @@ impl Repl {
         };
         if let Some(remote) = terminal.remote() {
             if client.connection.is_ready() && !remote.output.is_empty() {
-                // Never a part of a character: frames are taken whole.
+                // Frames are taken whole, so no character is cut.
                 let frame = String::from_utf8_lossy(&std::mem::take(&mut remote.output)).into_owned();
                 client.send(&Response::Frame(frame));
             }
             remote.takes_more = client.connection.is_ready();
         }
-        // After the frame, and only when that was taken.
-        if client.connection.is_ready() && terminal.take_wishes().contains(&TerminalRequest::Suspend) {
+        // Only after the frame was taken.
+        if client.connection.is_ready() && terminal.take_requests().contains(&TerminalRequest::Suspend) {
             client.send(&Response::Suspend {});
         }
-        client.set_key_bytes(terminal.kept());
+        client.set_key_bytes(terminal.buffered_bytes());
         if client.has_left() && !terminal.has_keys() {
             self.server.remove(&mut self.core, id);
         }
     }
 
-    /// Detaches the terminals whose client is gone; the next one is attached where the last of them was.
+    /// Detaches the terminals whose client is gone, and remembers which agent the last of them showed.
     pub(super) fn detach_released(&mut self) {
         for id in self.server.take_released_terminals() {
             if let Some(terminal) = self.terminals.get(id) {

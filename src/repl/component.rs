@@ -40,7 +40,6 @@ pub(super) trait Component {
         Ok(())
     }
 
-    /// `Core` did something.
     fn on_event(&mut self, _: &Event, _: &mut Core) {}
 
     /// A bounded amount of the component's own work, once a turn.
@@ -51,7 +50,7 @@ pub(super) trait Component {
         false
     }
 
-    /// The latest moment at which the next wait has to end, and for what.
+    /// When the next wait must end at the latest, and why.
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
         None
     }

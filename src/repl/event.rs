@@ -1,4 +1,4 @@
-//! What `Core` did, told to every component afterwards.
+//! What `Core` did, delivered to every component afterwards.
 //!
 //! An event asks for nothing and expects no answer. Positions in an agent's output travel with it, so that it does not
 //! matter when it is delivered.
@@ -23,7 +23,7 @@ pub(super) enum Event {
         adopter: Option<AgentId>,
         worktree: Option<PathBuf>,
     },
-    /// A person or the program stopped what the agent does, or what is done for it if it is idle.
+    /// The agent's work was interrupted, or, if it was idle, the work that is done for it.
     Interrupted {
         agent: AgentId,
         was_idle: bool,

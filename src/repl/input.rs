@@ -1,4 +1,4 @@
-//! Carries out what keys ask for, one act after the other.
+//! Performs what keys ask for, one act after the other.
 
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
@@ -8,7 +8,7 @@ use crate::repl::terminals::Act;
 use crate::repl::{Repl, Turn};
 
 impl Repl {
-    /// Everything that one key asks for has happened before the next one is looked at.
+    /// Finishes the act of one key before it reads the next: what a key means depends on it.
     pub(super) fn handle_input(&mut self) -> Result<Turn> {
         for id in self.terminals.ids() {
             if self.terminals.get(id).is_some_and(|terminal| terminal.is_gone()) {
@@ -37,7 +37,7 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
-    /// Carries out a command or sends a message. Nothing of it is lost if that fails.
+    /// Runs a command or sends a message. If that fails, the line returns to the draft.
     fn enter_line(&mut self, id: TerminalId, agent: AgentId, text: &str) -> Turn {
         let context = self.core.command_context(agent, self.terminals.infos(id));
         let result = commands::read(text, &context);

@@ -11,7 +11,7 @@ use crate::repl::event::Event;
 struct MailWait {
     agent: AgentId,
     call: String,
-    /// Until each of these has written, gone idle or died; empty: until any mail arrives.
+    /// Until each of these has sent mail, is idle or has ended; empty: until any mail arrives.
     from: Vec<AgentId>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct MailWaits {
 impl MailWaits {
     /// Parks a call of the `wait` tool, or answers it at once if what it waits for is there.
     pub(super) fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, timeout: Duration, from: &[AgentId]) {
-        // An agent that waits is never idle: waiting for itself would not end.
+        // A waiting agent is never idle: waiting for itself would not end.
         let mut others = Vec::new();
         for id in from.iter().filter(|id| **id != agent) {
             if !others.contains(id) {
@@ -82,7 +82,7 @@ impl MailWait {
         if self.from.is_empty() {
             return core.roster.get(self.agent).is_none_or(|agent| agent.unread > 0);
         }
-        // A store that cannot be read would let it wait for ever.
+        // With a store that cannot be read it would wait for ever.
         let Ok(senders) = core.store.unread_senders(self.agent) else { return true };
         self.from.iter().all(|from| senders.contains(from) || core.is_at_rest(*from))
     }
@@ -91,8 +91,8 @@ impl MailWait {
         let unread = core.roster.get(self.agent).map_or(0, |agent| agent.unread);
         let mut answer = format!("{before}{}.", text::counted(unread, "unread message", "unread messages"));
         for id in &self.from {
-            let state = core.roster.get(*id).map_or("dead", |agent| agent.state().name());
-            answer.push_str(&format!("\n{}: {state}", core.name_of(*id)));
+            let state = core.roster.get(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
+            answer.push_str(&format!("\n{}{state}", core.name_of(*id)));
         }
         core.with_agent(self.agent, |agent, context| agent.answer_call(&self.call, Ok(answer), context));
     }

@@ -1,12 +1,12 @@
-//! What a person has entered and the agent has no time for yet: texts and commands, in one order. Each turn of a text and
-//! each command is carried out whole before the next begins.
+//! The queue of an agent: messages and commands that were entered while it was busy. Each is finished before the next
+//! begins.
 //!
 //! ```text
-//!   entered --> [ 1 text, 2 /mark here, 3 text ] --> a text begins a turn; when that has ended, the next
-//!                                                --> a command is carried out; at once, the next
+//!   entered --> [ 1 text, 2 /mark here, 3 text ] --> a message begins a turn; the next entry follows at its end
+//!                                                --> a command runs; the next entry follows at once
 //! ```
-//! The queue waits after an interrupt and after an error, until the person resumes it. A command that cannot be carried
-//! out stays where it is, and the queue waits there: what stands behind it may rely on it.
+//! After an interrupt or an error the queue is paused until the user resumes it. A command that fails stays in the queue,
+//! which is paused there: later entries may depend on it.
 
 use crate::agent::{Queued, State};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
 
 impl Repl {
-    /// Stores a person's text, then sends it: at once, or behind what the agent is doing.
+    /// Sends a message to an agent, or queues it if the agent is busy.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
@@ -30,23 +30,23 @@ impl Repl {
         self.core.begin_turn(origin, agent_id, text)
     }
 
-    /// Stores a text or a command behind what is queued, tells the place, and goes on if the agent is idle.
+    /// Adds a message or a command to the queue, shows its position, and resumes the queue if the agent is idle.
     ///
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
     pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
         let position = self.core.enqueue(origin, agent_id, &text, is_command)?;
         match self.terminals.still_at(origin, agent_id) {
-            Some(at) if is_command => self.terminals.notify(at, format!("{text} waits its turn: queued as {position}")),
-            Some(at) if position > QUEUE_ROWS => self.terminals.notify(at, format!("queued as {position}")),
+            Some(at) if is_command => self.terminals.notify(at, format!("{text}: queued at position {position}")),
+            Some(at) if position > QUEUE_ROWS => self.terminals.notify(at, format!("queued at position {position}")),
             _ => {}
         }
-        self.resume(agent_id);
+        self.resume_queue(agent_id);
         Ok(())
     }
 
-    /// Goes on with the queue of an idle agent: commands as they come, up to the first text, whose turn begins.
-    pub(super) fn resume(&mut self, agent_id: AgentId) {
+    /// Runs the queued commands of an idle agent up to the first message, whose turn begins.
+    pub(super) fn resume_queue(&mut self, agent_id: AgentId) {
         while let Some(next) = self.next_queued(agent_id) {
             let outcome = if next.is_command {
                 self.run_queued_command(agent_id, &next)
@@ -55,9 +55,9 @@ impl Repl {
             };
             if let Err(error) = outcome {
                 let at = first_line(&next);
-                let words =
-                    format!("{error} - the queue waits at {at} (/queue drop 1, then Enter, goes on without it)");
-                return self.core.note(agent_id, LineKind::Error, &words);
+                let message =
+                    format!("{error}; the queue is paused at {at}: /queue drop 1, then Enter continues without it");
+                return self.core.note(agent_id, LineKind::Error, &message);
             }
         }
         self.core.events.push_back(Event::QueueChanged { agent: agent_id });
@@ -67,14 +67,14 @@ impl Repl {
         self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
     }
 
-    /// A command leaves the queue and is carried out, in one transaction: a crash finds both or neither.
+    /// Runs a command and removes it from the queue in one transaction: a crash leaves both or neither.
     fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         let (result, origin) =
             (commands::read_queued(&next.text, &self.core.command_context(agent_id, Vec::new()))?, next.origin);
         let (change, note) = match result {
             InputResult::NewState(change, note) => (Some(change), note),
             InputResult::Continue(note) => (None, note),
-            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot wait in a queue", next.text))),
+            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot be queued", next.text))),
         };
         if let Some(change) = &change {
             self.trace.change(origin, agent_id, change);
@@ -87,7 +87,7 @@ impl Repl {
             self.install(agent_id, staged)?;
         }
         if let Some(note) = note {
-            self.terminals.tell(&mut self.core, origin, agent_id, LineKind::Note, &note);
+            self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         self.core.roster.with(agent_id, |agent| {
             agent.queue.pop_front();

@@ -17,18 +17,18 @@ use crate::repl::{Repl, Turn};
 
 enum Answer {
     Now(Value),
-    /// By what follows, or not at all.
+    /// With later responses, or not at all.
     Later,
     /// At once; then the program ends.
     Exit,
 }
 
 impl Repl {
-    /// Carries out the requests of all clients, a bounded number of each.
+    /// Handles the requests of all clients, a bounded number of each.
     pub(super) fn handle_requests(&mut self) -> Turn {
         while let Some((client, request)) = self.server.next_request(&mut self.core) {
             let answer = self.apply_request(client, request);
-            // What a request leads to has happened before the next one is taken.
+            // The next request finds all effects of this one applied.
             self.apply_effects();
             let (response, turn) = match answer {
                 Ok(Answer::Later) => continue,
@@ -117,7 +117,7 @@ impl Repl {
         Ok(json!({"queued": queued}))
     }
 
-    /// As [`Repl::submit_named`], and the client is sent the chunks of the turn.
+    /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn.
     fn begin_client_turn(
         &mut self,
         client: ClientId,
@@ -203,7 +203,7 @@ impl Repl {
         })
     }
 
-    /// What the agent is doing, as its screen shows it; none if it does nothing.
+    /// What the agent is doing, as a terminal shows it; none if it is idle.
     fn activity_as_json(&self, agent: &Agent) -> Option<String> {
         match agent.question() {
             Some(pending) => Some(format!("asks: {}", pending.question.title)),

@@ -23,7 +23,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, change: &Ch
         Change::Rewind(label) => Body::Rewind(rewind_target(core, agent, label.as_deref())?),
         Change::Slice(spec) => return StagedSlice::stage(core, origin, agent, spec).map(Staged::Slice),
         other => {
-            let message = format!("/{} cannot wait in a queue", other.name());
+            let message = format!("/{} cannot be queued", other.name());
             return Err(Error::new(ErrorKind::Usage, message));
         }
     };
@@ -37,8 +37,8 @@ fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result
     let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
     history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {
         let message = match label {
-            Some(label) => format!("no mark {label:?} to go back to"),
-            None => "no mark to go back to: /mark sets one".into(),
+            Some(label) => format!("no mark {label:?} to rewind to"),
+            None => "no mark to rewind to: /mark sets one".into(),
         };
         Error::new(ErrorKind::Usage, message)
     })

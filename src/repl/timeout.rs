@@ -1,4 +1,4 @@
-//! How long one wait may last: until the soonest need of any agent, on the screen or not.
+//! Computes how long the loop may wait: until the earliest deadline of any agent or component.
 
 use std::time::Duration;
 
@@ -8,41 +8,41 @@ use crate::repl::Repl;
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
 
-/// How long a wait lasts, and whose need ends it.
+/// How long a wait lasts at most, and why it ends then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeout {
     /// `None`: for ever.
     pub after: Option<Duration>,
-    /// The need.
+    /// What is due then.
     pub why: WakeReason,
 }
 
-/// The need that ends a wait.
+/// Why a wait ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// Nobody needs anything: only news ends the wait.
+    /// Nothing is due: only an event ends the wait.
     Nothing,
-    /// Work is left over from the bounded work of the last turn.
+    /// The last turn left work over, because the work of a turn is bounded.
     Leftover,
-    /// The soonest deadline of an agent, by its name: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`, `wait`.
+    /// The deadline of an agent: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`, `wait`.
     Agent(AgentId, &'static str),
-    /// The pause of a provider ends for which somebody waits.
+    /// The pause of a provider ends.
     Limiter,
-    /// A thread works for the house (a tool, a key command, a lookup), and its wake could be lost.
+    /// A thread is running (a tool, a key command, a look-up) whose wake could be lost.
     Tools,
-    /// The sign of work on the screen moves on.
+    /// The spinner moves.
     Spinner,
-    /// The seconds on the screen count down.
+    /// A number of seconds on a screen changes.
     Countdown,
     /// Bytes of a key may be incomplete.
     Keys,
-    /// A script waits for an agent, and not for ever.
+    /// The time limit of a client's wait for an agent.
     Client,
-    /// A member of a task has no more time, or is to be asked again.
+    /// The time limit or the retry of a member of a run.
     Team,
 }
 
-/// How long one picture of the sign of work stands.
+/// How often the spinner moves.
 pub const SPINNER_STEP: Duration = Duration::from_millis(80);
 
 impl Timeout {
@@ -53,7 +53,7 @@ impl Timeout {
 }
 
 impl Repl {
-    /// The minimum over all agents and all terminals. An agent on a screen counts like any other, but for its spinner.
+    /// The minimum over all agents and components.
     pub(crate) fn compute_timeout(&self) -> Timeout {
         let now = self.core.clock.now();
         let is_leftover = !self.core.roster.with_leftover().is_empty()
@@ -76,7 +76,7 @@ impl Repl {
         }
     }
 
-    /// Whether a thread works for the house, whose wake could be lost.
+    /// Whether a tool thread is running whose wake could be lost.
     fn has_threads(&self) -> bool {
         !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty()
     }

@@ -1,5 +1,4 @@
-//! What models ask of the house through their tools: carried out here, in the order in which it was asked, and answered to
-//! the agent that asked.
+//! Tools that concern other agents: their calls are executed here, in order, and the result is returned to the caller.
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -11,27 +10,27 @@ use crate::repl::Repl;
 use crate::repl::core::spawn::{Inherit, Spawn};
 
 impl Repl {
-    /// Carries a call out. A wait is answered when it is over; everything else at once.
-    pub(super) fn on_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
+    /// Executes a call and returns its result, except for a wait, which returns later.
+    pub(super) fn on_tool_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
         if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
         let answer = match request {
-            ToolRequest::Wait { timeout, from } => match self.agents_waited_for(agent_id, &from) {
+            ToolRequest::Wait { timeout, from } => match self.awaited_agents(agent_id, &from) {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
-            other => self.carry_out_request(agent_id, other),
+            other => self.execute_request(agent_id, other),
         };
         let answer = answer.map_err(|error| error.message);
         self.core.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
     }
 
-    fn agents_waited_for(&self, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+    fn awaited_agents(&self, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
         names.iter().map(|name| self.core.agent_once_named(agent_id, name)).collect()
     }
 
-    fn carry_out_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
+    fn execute_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
         match request {
             ToolRequest::Fork { prompt, name, model } => {
                 let child = self.fork_for(agent_id, prompt, name, model)?;
@@ -39,7 +38,8 @@ impl Repl {
             }
             ToolRequest::Kill { agent_id: victim, cascade } => {
                 let victim = self.core.agent_named(agent_id, &victim)?;
-                self.core.kill_for(agent_id, victim, cascade).map(|()| "killed".into())
+                let label = self.label_of(victim);
+                self.core.kill_for(agent_id, victim, cascade).map(|()| format!("killed {label}"))
             }
             ToolRequest::SendMail { to, body } => {
                 let to = self.core.agent_named(agent_id, &to)?;
@@ -52,7 +52,6 @@ impl Repl {
         }
     }
 
-    /// `/read-mail`.
     pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
         let text = self.read_mail(agent_id, id)?;
         self.core.note(agent_id, LineKind::Note, &text);
@@ -75,7 +74,7 @@ impl Repl {
         Ok(commands::mail_lines(&self.core.command_context(agent_id, Vec::new()), &mail))
     }
 
-    /// The `fork` tool: the child starts at once, and no terminal moves.
+    /// Forks an agent for its model: the child starts at once, and no terminal follows it.
     fn fork_for(
         &mut self,
         agent_id: AgentId,

@@ -44,6 +44,7 @@ impl Trace {
         Ok(Self { file: Some(BufWriter::new(file)), stable, ..Self::default() })
     }
 
+    /// Begins the trace of a turn after its wait.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         self.turn += 1;
         if self.file.is_none() || self.stable.is_some() {
@@ -65,8 +66,8 @@ impl Trace {
         self.file.is_some()
     }
 
-    pub fn heard(&mut self, heard: Vec<TracedEvent>) {
-        for (agent, callback, bytes) in heard {
+    pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
+        for (agent, callback, bytes) in callbacks {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
         }
     }

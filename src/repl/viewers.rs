@@ -1,4 +1,4 @@
-//! Viewers for programs that embed the loop: they read chunks, or register a callback.
+//! Viewers for programs that embed the loop: they read chunks, or are called back after a turn with new ones.
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -79,7 +79,7 @@ impl Repl {
     }
 
     /// Calls back the viewers with something new, each with a bounded number of chunks.
-    pub(super) fn call_back(&mut self) {
+    pub(super) fn run_callbacks(&mut self) {
         let mut callbacks = std::mem::take(&mut self.callbacks);
         callbacks.retain_mut(|(viewer, callback)| {
             let Some(agent) = self.core.viewers.agent(*viewer).filter(|_| self.has_unread(*viewer)) else {

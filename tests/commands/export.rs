@@ -34,9 +34,9 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");
-    assert_refused(&mut app, "/export md out.md", "is there already: /export md FILE");
+    assert_refused(&mut app, "/export md out.md", "out.md exists: choose another file");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
-    assert_refused(&mut app, "/export md no/such/place.md", "cannot be written");
+    assert_refused(&mut app, "/export md no/such/place.md", "cannot write");
 }
 
 #[test]
@@ -85,5 +85,5 @@ fn a_reply_too_large_for_the_terminal_is_refused_with_advice() {
     let mut app = Harness::new(Plan::default());
     app.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
     app.turn_until_idle();
-    assert_refused(&mut app, "/copy", "more than terminals take");
+    assert_refused(&mut app, "/copy", "too long for the clipboard");
 }

@@ -203,7 +203,7 @@ fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
             assert_eq!((last.text.as_str(), last.is_command), (row.line, true), "{what}");
             let stored = app.repl.store().queued(app.id(0)).expect("a queue");
             assert_eq!(stored.last().map(|row| (row.id, row.text.as_str())), Some((last.id, row.line)), "{what}");
-            assert!(shows(&mut app, &format!("{} waits its turn: queued as ", row.line)), "{}", app.screen_text());
+            assert!(shows(&mut app, &format!("{}: queued at position ", row.line)), "{}", app.screen_text());
             assert_eq!((logged(&app, "mark"), logged(&app, "rewind")), (1, 0), "{what}");
         }
         WhenBusy::Parks if activity == Activity::HasParkedFork => {

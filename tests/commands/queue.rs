@@ -27,7 +27,7 @@ fn queued_commands_run_in_order_between_texts() {
         app.enter(line);
     }
     assert_eq!(waiting(&app, 0), ["second", "/mark a", "/mark b", "//mark is a command", "/mark c"]);
-    assert_shows(&mut app, "/mark c waits its turn: queued as 5");
+    assert_shows(&mut app, "/mark c: queued at position 5");
     assert_shows(&mut app, "queued 2: /mark a");
     assert_shows(&mut app, "and 2 more");
     app.escape();
@@ -46,9 +46,9 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
     app.escape();
     app.type_bytes(b"\r");
     assert_shows(&mut app, "no mark \"nowhere\"");
-    assert_shows(&mut app, "the queue waits at /rewind nowhere");
+    assert_shows(&mut app, "the queue is paused at /rewind nowhere");
     assert_eq!((app.state(0), waiting(&app, 0)), (State::Idle, vec!["/rewind nowhere".into(), "behind it".into()]));
-    assert_shows(&mut app, "(/queue drop 1, then Enter,");
+    assert_shows(&mut app, ": /queue drop 1, then Enter");
     let mut app = app.crash_and_restart();
     app.enter("/queue drop 1");
     app.type_bytes(b"\r");
@@ -77,7 +77,7 @@ fn a_queued_command_that_cannot_be_committed_has_no_effect() {
         app.ask(0, Change::Resume);
         assert_eq!((seen(&app), histories(&app)), (before, (converse.clone(), converse)), "{line}");
         assert_eq!(waiting(&app, 0), [line]);
-        assert_shows(&mut app, &format!("the queue waits at {line}"));
+        assert_shows(&mut app, &format!("the queue is paused at {line}"));
 
         app.is_disk_full.store(false, Ordering::Relaxed);
         app.ask(0, Change::Resume);

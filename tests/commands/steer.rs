@@ -104,7 +104,7 @@ fn a_thinking_level_that_the_new_model_does_not_accept_is_dropped_with_a_note() 
     app.enter("/thinking 2000");
     assert_eq!(app.agent(0).talk.thinking, Thinking::Budget(2000));
     app.enter("/model second/small");
-    assert_shows(&mut app, "does not take thinking 2000, which is back to default");
+    assert_shows(&mut app, "with thinking default: it does not support thinking 2000");
     app.enter("go");
     let exchange = app.accept(&second);
     assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));

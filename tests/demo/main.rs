@@ -52,7 +52,7 @@ impl Drop for Tour {
 
 impl Tour {
     fn play(&mut self) {
-        self.until("/help tells the rest");
+        self.until("/help lists the commands");
         self.line("Hello, many!");
         self.pause(LOOK);
         self.have_many();
@@ -69,7 +69,7 @@ impl Tour {
         self.line("/switch 0");
         self.line("/fork --name builder");
         self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe build passes.");
-        self.until("may this run");
+        self.until("Run this?");
         self.pause(LOOK);
         self.picture("approval");
         self.keys("y");

@@ -95,7 +95,7 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     assert_eq!(app.agent(1).talk.environment.working_directory, directory);
     app.switch(1);
     app.enter("/env worktree");
-    assert_shows(&mut app, "this agent is in worktree@");
+    assert_shows(&mut app, "this agent is already in worktree@");
     app.enter("/env readonly");
     assert_eq!(app.agent(2).talk.environment.working_directory, directory);
     assert!(spec(&app, 2).starts_with("readonly@"));
@@ -192,10 +192,10 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     app.turn_until("git checks out", |_| marker.exists());
     assert_eq!(worktrees(&app).len(), 1);
     app.enter("/env worktree@repo");
-    assert_shows(&mut app, "a worktree is being made already");
+    assert_shows(&mut app, "a worktree is already being created");
     app.type_bytes(b"\x15");
     app.escape();
-    assert_shows(&mut app, "no worktree is made: cancelled");
+    assert_shows(&mut app, "cancelled the worktree");
     app.turn_until("everything is undone", |app| worktrees(app).is_empty() && branches(app).is_empty());
     turn_a_while(&mut app);
     assert_eq!(app.repl.roster().len(), 1);

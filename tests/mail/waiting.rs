@@ -117,7 +117,7 @@ fn a_killed_agent_is_no_longer_waited_for() {
     keep_busy(&mut app, "ann");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     app.ask(0, Change::Kill { agent_id: ann, cascade: false });
-    assert_over(&mut app, 0, "0 unread messages.\nann (dead): dead");
+    assert_over(&mut app, 0, "0 unread messages.\nann (dead)");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn the_activity_in_ps_mentions_no_keys() {
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
     let activity = list[0]["activity"].as_str().expect("text");
-    assert!(activity.starts_with("echo writes") && !activity.contains("Esc"), "{list}");
+    assert!(activity.starts_with("echo is replying") && !activity.contains("Esc"), "{list}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::support::pty::TerminalLeft;
 fn the_chat_attaches_to_a_running_server_and_sends_its_prompt_to_agent_0() {
     let app = App::served();
     let mut bare = app.terminal(&[], (80, 24));
-    bare.wait_for_text("one person, many agents");
+    bare.wait_for_text("many agents in one terminal");
     bare.send("/fork --name bea\r");
     bare.wait_for_text("── bea ");
     let mut prompted = app.terminal(&["to", "the", "root"], (80, 24));

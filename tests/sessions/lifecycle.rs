@@ -88,7 +88,7 @@ fn errors_at_the_start_of_a_server_are_printed_by_the_command() {
 fn a_directory_used_by_a_chat_is_refused_with_what_to_do() {
     let app = App::new();
     let mut chat = app.terminal(&[], (80, 24));
-    chat.wait_for_text("one person, many agents");
+    chat.wait_for_text("many agents in one terminal");
     for args in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
         let output = app.run(args);
         assert_eq!(output.code, Some(1), "{output:?}");

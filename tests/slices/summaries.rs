@@ -55,7 +55,7 @@ fn a_summary_is_at_its_position_in_the_child_and_counts_for_its_usage() {
     let asked = last_user_text(&request);
     assert!(asked.contains("the plot") && asked.contains("read_file") && asked.contains("r1"), "{asked}");
     assert!(!asked.contains("r2") && !asked.contains("before\n"), "{asked}");
-    assert_shows(&mut app, "a summary: waiting for test");
+    assert_shows(&mut app, "summary: waiting for test");
     assert_eq!((app.repl.roster().len(), app.state(0)), (1, State::Idle));
     exchange.stream().text("They ").text("met.").finish("stop").usage(100, 7).done();
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
@@ -94,7 +94,7 @@ fn several_summaries_arrive_in_any_order_and_are_inserted_in_place() {
     let mut app = without_retries(&peer);
     let one = asked_for(&mut app, &peer, "summarize:0:2,2:3,summarize:4:6");
     let other = app.accept(&peer);
-    assert_refused(&mut app, "/slice summarize::", "a slice is waiting for its summaries");
+    assert_refused(&mut app, "/slice summarize::", "another slice is waiting for its summaries");
     for exchange in [other, one] {
         assert_eq!(app.repl.roster().len(), 1);
         let asked = last_user_text(&exchange.request().json());
@@ -152,7 +152,7 @@ fn an_overloaded_server_is_retried_and_the_wait_is_shown() {
     converse(&mut app, &peer, 0, "q1", "r1");
     let exchange = asked_for(&mut app, &peer, "summarize::");
     exchange.error(503, "overloaded", "too many");
-    app.turn_until("the wait", |app| app.screen_text().contains("a summary: again in"));
+    app.turn_until("the wait", |app| app.screen_text().contains("summary: retrying in"));
     app.advance(Duration::from_secs(2));
     app.accept(&peer).stream().text("short").finish("stop").done();
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
@@ -230,7 +230,7 @@ fn a_summary_waits_for_a_slot_and_its_agent_is_hidden() {
     let long = app.accept(&peer);
     app.switch(0);
     app.enter("/slice summarize::");
-    assert_shows(&mut app, "waits for a place: 0 before it");
+    assert_shows(&mut app, "waiting for a slot: 0 ahead");
     app.enter("/agents");
     assert_shows(&mut app, "waiting for a summary");
     assert_refused(&mut app, "/switch summary for agent 0", "no agent");

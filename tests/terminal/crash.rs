@@ -47,7 +47,7 @@ fn after_kill_9_all_agents_are_there_with_what_had_come_and_a_note() {
     chat.pty.kill(Signal::KILL);
     assert!(died_of(chat.pty.wait_exit(), Signal::KILL));
     chat.start_again();
-    chat.sees("the program ended in the middle of 3 turns");
+    chat.sees("3 turns were interrupted");
     chat.sees("the process ended during this turn");
     for (key, name, word) in [("1", "agent 0", "ant"), ("2", "bea", "bee"), ("3", "cal", "cow")] {
         chat.pty.send(format!("\x1b{key}"));

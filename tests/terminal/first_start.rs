@@ -5,7 +5,7 @@ use super::{Chat, Start};
 #[test]
 fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
     let mut chat = Chat::new();
-    for expected in ["one person, many agents", "no model is configured", "-m openai/MODEL", "/help"] {
+    for expected in ["many agents in one terminal", "no model is configured", "-m openai/MODEL", "/help"] {
         chat.sees(expected);
     }
     chat.pty.send("hello there\r");
@@ -16,11 +16,11 @@ fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
 #[test]
 fn a_banner_greets_only_once() {
     let mut chat = Chat::new();
-    chat.sees("one person, many agents");
+    chat.sees("many agents in one terminal");
     chat.pty.send("\x04");
     chat.ends_well();
     chat.start_again();
-    assert!(!chat.pty.screen_text().contains("one person, many agents"));
+    assert!(!chat.pty.screen_text().contains("many agents in one terminal"));
 }
 
 #[test]

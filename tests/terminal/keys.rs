@@ -148,7 +148,7 @@ fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
     chat.pty.send("\x1b[A");
     chat.sees_draft("two");
     chat.pty.send("\x15\x1b");
-    chat.sees("the queue waits");
+    chat.sees("the queue is paused");
     chat.pty.send("\r");
     chat.sees("> one\n\n  one\n");
 }
@@ -160,5 +160,5 @@ fn ctrl_l_draws_everything_again() {
     let before = chat.pty.bytes_written();
     chat.pty.send("\x0c");
     chat.pty.wait_until(|pty| pty.output_so_far() > before + 200, "a whole frame");
-    chat.sees("one person, many agents");
+    chat.sees("many agents in one terminal");
 }

@@ -81,12 +81,12 @@ fn a_paste_that_begins_with_a_command_runs_it_only_when_it_is_sent() {
 fn a_paste_does_not_answer_a_question() {
     let mut chat = Chat::new();
     chat.say("!tool bash {\"command\":\"echo ran\"}");
-    chat.sees("may this run");
+    chat.sees("Run this?");
     chat.paste("y\n");
     chat.sees_draft("y");
-    assert!(chat.pty.screen_text().contains("may this run"));
+    assert!(chat.pty.screen_text().contains("Run this?"));
     chat.pty.send("\x1bn");
-    chat.pty.wait_for(|screen| !screen.contents().contains("may this run"), "the question to be answered");
+    chat.pty.wait_for(|screen| !screen.contents().contains("Run this?"), "the question to be answered");
     chat.sees_draft("y");
     assert!(!chat.pty.screen_text().contains("| ran"));
 }

@@ -66,7 +66,7 @@ fn reading_does_not_recover_after_a_crash() {
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     chat.start_again();
-    chat.sees("in the middle of a turn");
+    chat.sees("1 turn was interrupted");
     chat.pty.send("\x04");
     chat.ends_well();
     assert!(matches!(chat.logs()[0].last().map(|message| &message.body), Some(Body::Interrupted(_))));

@@ -29,12 +29,12 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.sees("today?\n");
     chat.sees_draft("");
     chat.say("!tool bash {\"command\":\"echo ran\"}");
-    chat.sees("? enlarge to answer");
+    chat.sees("enlarge to answer");
     chat.pty.send("y");
     chat.sees_draft("y");
     chat.pty.send("\x15");
     chat.pty.resize(20, 12);
-    chat.sees("y runs it");
+    chat.sees("y to run it");
     chat.pty.send("y");
     chat.sees("bash: ran");
     // Only a wider screen has room to say that the turn is over.

@@ -22,7 +22,7 @@ fn a_scrolled_view_stays_put_while_new_text_comes_and_is_marked() {
     exchange.stream().text(&lines(0, 100));
     chat.sees("line 99\n");
     chat.pty.send("\x1b[5~");
-    chat.sees("there is more below (Ctrl+End)");
+    chat.sees("more below (Ctrl+End)");
     chat.pty.send("\x1b[5~");
     chat.pty.wait_for(|screen| !screen.contents().contains("line 75\n"), "a second page");
     let before = text_rows(chat.pty.screen(), 18);
@@ -31,7 +31,7 @@ fn a_scrolled_view_stays_put_while_new_text_comes_and_is_marked() {
     assert_eq!(text_rows(chat.pty.screen(), 18), before);
     chat.pty.send("\x1b[1;5F");
     chat.sees("the last word");
-    assert!(!chat.pty.screen_text().contains("there is more below"));
+    assert!(!chat.pty.screen_text().contains("more below"));
     chat.pty.send("\x1b[1;5H");
     chat.sees("> go\n\n  line 0\n");
 }
@@ -44,7 +44,7 @@ fn the_wheel_moves_three_rows_and_page_down_comes_back() {
     let last_row = |screen: &vt100::Screen| text_rows(screen, 20)[18].trim().to_owned();
     let before = last_row(chat.pty.screen());
     chat.pty.send("\x1b[<64;10;10M");
-    chat.sees("there is more below");
+    chat.sees("more below");
     let number = |row: &str| row.trim_start_matches("line ").parse::<i32>().unwrap_or(-1);
     chat.pty.wait_for(|screen| number(&last_row(screen)) == number(&before) - 3, "three rows up");
     chat.pty.send("\x1b[6~");
@@ -57,7 +57,7 @@ fn sending_goes_to_the_bottom() {
     chat.say(&lines(0, 100));
     chat.is_answered();
     chat.pty.send("\x1b[5~");
-    chat.sees("there is more below");
+    chat.sees("more below");
     chat.pty.send("here\r");
     chat.sees("> here\n\n  here\n");
 }

@@ -17,7 +17,7 @@ fn comes_back(chat: &mut Chat) {
     assert_eq!(chat.pty.terminal_left(), TerminalLeft::CLEAN);
     chat.pty.kill(Signal::CONT);
     chat.pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
-    chat.sees("one person, many agents");
+    chat.sees("many agents in one terminal");
     chat.sees_draft("typed before");
     chat.pty.send(" and after");
     chat.sees_draft("typed before and after");

@@ -20,8 +20,8 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
             let turn = other.type_bytes(&mut app, way);
             let what = String::from_utf8_lossy(way);
             assert_eq!((turn, app.state(0)), (Turn::Continue, State::WaitingForLlm), "{what:?}");
-            assert_eq!(other.terminal(&mut app).take_wishes(), [TerminalRequest::Detach], "{what:?}");
-            assert_eq!(other.terminal(&mut app).take_wishes(), [], "each request is returned once");
+            assert_eq!(other.terminal(&mut app).take_requests(), [TerminalRequest::Detach], "{what:?}");
+            assert_eq!(other.terminal(&mut app).take_requests(), [], "each request is taken once");
             app.repl.detach_device(other.at);
             assert_eq!(app.repl.terminal_ids().len(), 1);
             app.type_bytes(b"\x1b2");
@@ -68,7 +68,7 @@ fn ctrl_z_at_an_attached_terminal_asks_its_owner_and_redraw_draws_it_whole() {
     let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     let whole = other.drawn(&mut app);
     other.type_bytes(&mut app, b"\x1a");
-    assert_eq!(other.terminal(&mut app).take_wishes(), [TerminalRequest::Suspend]);
+    assert_eq!(other.terminal(&mut app).take_requests(), [TerminalRequest::Suspend]);
     assert_eq!(other.drawn(&mut app), 0);
     other.terminal(&mut app).redraw();
     app.turn();

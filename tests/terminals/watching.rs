@@ -70,7 +70,7 @@ fn it_neither_stops_nor_answers_nor_takes_the_queue() {
     app.turn_until_asked(0);
     app.say(0, "queued");
     let (mut watcher, before) = watched(&mut app);
-    watcher.assert_sees(&mut app, "it is answered at another terminal");
+    watcher.assert_sees(&mut app, "answer at another terminal");
     for key in [&b"y"[..], b"n", b"\x1by", b"\x1bn", b"\x1b[A"] {
         watcher.type_bytes(&mut app, key);
         watcher.assert_sees(&mut app, REFUSED);
@@ -113,5 +113,5 @@ fn it_scrolls_alone_and_its_position_survives_what_is_written_above_and_below() 
     assert_eq!(watcher.text(&mut app).lines().next().map(str::to_owned), first_row);
     watcher.type_bytes(&mut app, b"\x1b[1;5F");
     watcher.assert_sees(&mut app, "more");
-    assert!(app.screen_text().contains("there is more below"), "the others stay at the top");
+    assert!(app.screen_text().contains("more below"), "the others stay at the top");
 }

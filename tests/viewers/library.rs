@@ -104,7 +104,7 @@ fn viewers_learn_that_an_agent_was_closed_and_it_is_there_again_after_a_restart(
     assert!(app.repl.close(one).unwrap_err().message.ends_with("it is shown on a terminal"));
     app.fork_named(1, "child");
     app.switch(0);
-    assert!(app.repl.close(one).unwrap_err().message.ends_with("it has living children"));
+    assert!(app.repl.close(one).unwrap_err().message.ends_with("it has children"));
     app.repl.close(app.id(2)).unwrap();
     app.repl.close(one).unwrap();
     let seen = read_all(&mut app.repl, viewer);

@@ -43,9 +43,9 @@ impl Coordinator {
     /// A member is done: its agent no longer works on the run.
     fn release(&mut self, run: &RunId, member: &str) -> Option<Released> {
         let run = self.run_mut(run)?;
-        let place = run.task.members().iter().position(|one| one.name == member);
-        run.done += usize::from(place.is_some());
-        let member_id = if member == JUDGE { MemberId::Judge } else { MemberId::Member(place?) };
+        let index = run.task.members().iter().position(|other| other.name == member);
+        run.done += usize::from(index.is_some());
+        let member_id = if member == JUDGE { MemberId::Judge } else { MemberId::Member(index?) };
         let agent = run.agents.remove(&member_id)?;
         let is_in_chat = run.fork_point.is_some() && member_id != MemberId::Judge;
         let released = Released { agent, origin: run.origin, is_in_chat, is_interrupted: run.is_interrupted };
@@ -170,7 +170,7 @@ fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
     }
 }
 
-/// The outcome for the user: what there is to say about it, then the answer.
+/// The outcome for the user: statistics and problems, then the answer.
 fn outcome_text(outcome: &Outcome) -> String {
     let answered = outcome.results.iter().filter(|result| result.is_success()).count();
     let mut text = format!(

@@ -90,11 +90,11 @@ impl Coordinator {
         attempt: u32,
     ) {
         let known = self.run(run).and_then(|run| run.agents.get(&member_id).copied());
-        let asked = match known {
+        let outcome = match known {
             Some(agent) => self.retry_member(core, agent, prompt),
             None => self.start_first_attempt(core, run, member_id, prompt),
         };
-        if let Err(error) = asked {
+        if let Err(error) = outcome {
             // The user may be talking with the agent for a moment; other errors do not go away.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
             let now = core.clock.now();
@@ -158,8 +158,8 @@ impl Coordinator {
 
 /// A free agent name: that of the member, adapted, with a number if it is taken.
 fn free_name(core: &Core, member: &str) -> Result<String> {
-    let letters = member.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' });
-    let plain: String = letters.take(NAME_CHARACTERS).collect();
+    let allowed = member.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' });
+    let plain: String = allowed.take(NAME_CHARACTERS).collect();
     let plain = plain.trim_start_matches(|c: char| !c.is_alphabetic());
     let stem = if plain.is_empty() { "member" } else { plain };
     let names = (1_u64..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });

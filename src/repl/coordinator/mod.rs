@@ -46,8 +46,8 @@ pub struct RunId(Rc<str>);
 impl RunId {
     fn random() -> Self {
         let id = AgentId::random().to_string();
-        let letters: String = id.chars().filter(char::is_ascii_alphanumeric).take(6).collect();
-        Self(letters.into())
+        let name: String = id.chars().filter(char::is_ascii_alphanumeric).take(6).collect();
+        Self(name.into())
     }
 
     /// The name in events and in the store.

@@ -1,4 +1,4 @@
-//! What an agent is doing, in one line that may count down: for screens and for lists.
+//! Describes in one line what an agent is doing, for terminals and lists.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::repl::core::Core;
 use crate::team::Gate;
 
 impl Core {
-    /// The agent whose work is shown for `focus`: its own, or that of the agent that writes a summary for it.
+    /// The agent whose work is shown for `focus`: itself, or the agent that writes a summary for it.
     pub(in crate::repl) fn worker(&self, focus: AgentId) -> AgentId {
         let agent = self.roster.get(focus).filter(|agent| agent.state() == State::Idle);
         agent.and_then(|agent| agent.helper).unwrap_or(focus)
@@ -22,7 +22,7 @@ impl Core {
         self.limiter.gate(provider, self.clock.now())
     }
 
-    /// Whether an agent waits only for a moment: that of its retry, or the end of its provider's pause.
+    /// Whether an agent waits for its retry or for the end of its provider's pause.
     pub(in crate::repl) fn is_held_up(&self, agent: AgentId) -> bool {
         let waiting = self.roster.get(agent).filter(|agent| agent.state() == State::WaitingForLlm);
         match waiting.map(Agent::wait) {
@@ -32,7 +32,7 @@ impl Core {
         }
     }
 
-    /// What is done for an agent, in words. `has_keys`: the reader can press the keys that the words name.
+    /// What is being done for an agent. `has_keys`: the reader can press keys, so the text names them.
     pub(in crate::repl) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
         let worker = self.worker(focus);
         let Some(agent) = self.roster.get(worker) else { return String::new() };
@@ -48,31 +48,30 @@ impl Core {
             has_keys,
         };
         let text = describe(agent, &context);
-        if worker == focus { text } else { format!("a summary: {text}") }
+        if worker == focus { text } else { format!("summary: {text}") }
     }
 }
 
-/// What the row depends on besides the agent.
+/// What the description depends on besides the agent.
 struct ActivityContext<'a> {
     pub now: Moment,
-    /// How many stand before it in the line.
+    /// How many agents are ahead of it in the send queue.
     pub position: Option<usize>,
     /// How many agents may work at once.
     pub limit: usize,
-    /// What holds its provider up.
+    /// Whether its provider is paused.
     pub gate: Option<&'a Gate>,
-    /// Whoever reads it has keys: a list for scripts has none.
+    /// The reader is a person at a terminal.
     pub has_keys: bool,
 }
 
 impl ActivityContext<'_> {
-    /// What the keys do, for whom there are any.
-    fn keys(&self, what: &str) -> String {
-        if self.has_keys { format!(" ({what})") } else { String::new() }
+    fn keys(&self, help: &str) -> String {
+        if self.has_keys { format!(" ({help})") } else { String::new() }
     }
 }
 
-/// The moment to which the row counts down, if it does.
+/// The moment to which the description counts down, if it does.
 pub(in crate::repl) fn countdown(agent: &Agent, gate: Option<&Gate>) -> Option<Moment> {
     match (agent.state(), agent.wait(), gate) {
         (State::WaitingForLlm, Wait::Retry { at, .. }, _) => Some(*at),
@@ -81,12 +80,12 @@ pub(in crate::repl) fn countdown(agent: &Agent, gate: Option<&Gate>) -> Option<M
     }
 }
 
-/// The seconds that are left, as they are shown: a begun one counts.
+/// The seconds that are left, rounded up.
 pub(in crate::repl) fn seconds_left(at: Moment, now: Moment) -> u64 {
     u64::try_from((at - now).as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// When the seconds that are left are one less.
+/// When [`seconds_left`] changes.
 pub(in crate::repl) fn next_second(at: Moment, now: Moment) -> Moment {
     let rest = Duration::from_secs(seconds_left(at, now).saturating_sub(1));
     now + (at - now).saturating_sub(rest)
@@ -100,24 +99,24 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     let provider = &agent.talk.endpoint.provider;
     match (agent.state(), agent.wait()) {
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
-            format!("waiting for letters … {seconds} s{}", context.keys("Esc stops it"))
+            format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
         }
         (State::ExecutingTool, _) => format!("running a tool … {seconds} s{}", context.keys("Esc stops it")),
         (_, Wait::Key) => {
-            format!("the key command of {provider} runs … {seconds} s{}", context.keys("Esc cancels"))
+            format!("running the key command of {provider} … {seconds} s{}", context.keys("Esc cancels"))
         }
         (_, Wait::Slot) => waiting(agent, context),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, context.now));
             format!(
-                "again in {left}, retry {}{} - {}",
-                agent.retries(),
-                context.keys("Enter tries now, Esc cancels"),
+                "retrying in {left}, attempt {}{}: {}",
+                agent.retries() + 1,
+                context.keys("Enter retries, Esc cancels"),
                 one_line(&error.message)
             )
         }
         _ if agent.partial_text().is_empty() => format!("waiting for {} … {seconds} s", agent.request_endpoint().model),
-        _ => format!("{} writes … {seconds} s{}", agent.request_endpoint().model, context.keys("Esc stops it")),
+        _ => format!("{} is replying … {seconds} s{}", agent.request_endpoint().model, context.keys("Esc stops it")),
     }
 }
 
@@ -126,20 +125,19 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     match context.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, context.now));
-            let keys = context.keys("Enter tries now, Esc cancels");
-            format!("{provider} is paused, again in {left}{keys} - {}", one_line(reason))
+            let keys = context.keys("Enter retries, Esc cancels");
+            format!("{provider} is paused, retrying in {left}{keys}: {}", one_line(reason))
         }
         Some(Gate::Trial { .. }) => {
-            format!("{provider} was paused: waits until another agent is answered{}", context.keys("Esc cancels"))
+            format!("{provider} was paused: waiting for the answer to another agent{}", context.keys("Esc cancels"))
         }
         None if context.limit > 0 => {
-            format!("waits for a place: {before} before it, {} may work at once", context.limit)
+            format!("waiting for a slot: {before} ahead, {} may work at once", context.limit)
         }
-        None => format!("waits to send to {provider}: {before} before it{}", context.keys("Esc cancels")),
+        None => format!("waiting to send to {provider}: {before} ahead{}", context.keys("Esc cancels")),
     }
 }
 
-/// A wait as a person would say it.
 fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -148,7 +146,7 @@ fn span(seconds: u64) -> String {
     }
 }
 
-/// The first line of a text, fit to be shown.
+/// The first line of a text, without control characters.
 pub(in crate::repl) fn one_line(text: &str) -> String {
     text::sanitise(text.lines().next().unwrap_or_default()).into_owned()
 }
@@ -158,9 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_said_in_the_units_that_it_has() {
-        let said = [0, 7, 119, 125, 7199, 7200, 7380, 86_400].map(span);
-        assert_eq!(said, ["0 s", "7 s", "119 s", "2 min 5 s", "119 min 59 s", "2 h 0 min", "2 h 3 min", "24 h 0 min"]);
+    fn a_wait_is_shown_in_seconds_minutes_or_hours() {
+        let shown = [0, 7, 119, 125, 7199, 7200, 7380, 86_400].map(span);
+        assert_eq!(shown, ["0 s", "7 s", "119 s", "2 min 5 s", "119 min 59 s", "2 h 0 min", "2 h 3 min", "24 h 0 min"]);
     }
 
     #[test]

@@ -14,12 +14,13 @@ use crate::store::Store;
 pub(in crate::repl) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
 impl Core {
-    /// Writes to the log and tells the agent. What cannot be written stays in memory, and the person is told.
+    /// Appends messages to an agent's log and to its conversation. If they cannot be stored, they stay in memory, and a
+    /// note says so.
     pub(in crate::repl) fn record(&mut self, agent_id: AgentId, bodies: Vec<Body>, write: Write) {
         let now = self.clock.unix_ms();
         let messages = write(&self.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
             self.unsaved += bodies.len();
-            self.note(agent_id, LineKind::Error, &format!("not saved, only in memory: {error}"));
+            self.note(agent_id, LineKind::Error, &format!("not saved, kept in memory only: {error}"));
             let last = self.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
             let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
             bodies.into_iter().map(unsaved).collect()
@@ -34,7 +35,7 @@ impl Core {
         }
     }
 
-    /// What was entered into the log is shown, and part of the conversation.
+    /// Shows logged messages and adds them to the conversation.
     pub(in crate::repl) fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
         self.roster.with(agent_id, |agent| {
             messages.iter().for_each(|message| agent.emit_logged(&message.body));
@@ -42,22 +43,22 @@ impl Core {
         });
     }
 
-    /// Says no to what cannot be done in the middle of a turn.
+    /// Fails if the agent is in the middle of a turn.
     pub(in crate::repl) fn require_idle(&self, agent_id: AgentId) -> Result<()> {
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.state() == State::Idle {
             return Ok(());
         }
-        let words = format!("{} is busy: wait for it, or stop it with Esc first", agent.identity.label());
-        Err(Error::new(ErrorKind::Usage, words))
+        let message = format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label());
+        Err(Error::new(ErrorKind::Usage, message))
     }
 
-    /// Reads an agent's conversation from the store, if that was not done yet.
+    /// Reads an agent's conversation from the store unless it is in memory.
     pub(in crate::repl) fn load(&mut self, agent_id: AgentId) -> Result<()> {
         self.load_before(agent_id, MessageId(i64::MAX))
     }
 
-    /// The same without this message and what came after it: it is about to be told.
+    /// Like [`Core::load`], without this message and later ones: they are about to be added.
     pub(in crate::repl) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
         if self.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
             return Ok(());
@@ -66,14 +67,14 @@ impl Core {
         messages.retain(|message| message.id < first);
         self.roster.with(agent_id, |agent| {
             agent.talk.history = Some(History::from_messages(messages));
-            for words in damaged {
-                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message: words });
+            for message in damaged {
+                agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message });
             }
         });
         Ok(())
     }
 
-    /// Text is the person's again: in front of what they have typed meanwhile.
+    /// Puts a text into the draft, before what was typed meanwhile.
     pub(in crate::repl) fn return_text(&mut self, agent_id: AgentId, text: &str) {
         self.roster.with(agent_id, |agent| {
             let typed = agent.view.draft.take();
@@ -84,26 +85,24 @@ impl Core {
         self.save_draft(agent_id);
     }
 
-    /// What is typed to this agent and not sent will be there again.
+    /// Stores the draft of an agent, so that it is there after a restart.
     pub(in crate::repl) fn save_draft(&self, id: AgentId) {
         if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
         {
-            // A store that refuses says so when a message is sent; what is typed stays in memory.
+            // The same error is reported when a message is sent; the draft stays in memory.
             drop(self.store.set_draft(id, &agent.view.draft.expanded()));
         }
     }
 
-    /// What was typed and not sent is there again after a restart.
     pub(in crate::repl) fn save_drafts(&self) {
         for id in self.roster.ids() {
             self.save_draft(id);
         }
     }
 
-    /// Fails where the store belongs to somebody else.
     pub(in crate::repl) fn require_writable(&self) -> Result<()> {
         if self.store.is_read_only() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed here"));
+            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed"));
         }
         Ok(())
     }

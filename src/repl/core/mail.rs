@@ -1,17 +1,17 @@
 //! Mail between agents, and which agent a name means.
 
 use crate::agent::State;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::Chunk;
 use crate::domain::mail::{Mail, MailId};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::store::Found;
 
 impl Core {
-    /// Puts a letter into a box; who waits for it goes on.
+    /// Delivers a message to an agent.
     pub(in crate::repl) fn send_mail(&mut self, from: AgentId, to: AgentId, body: &str) -> Result<MailId> {
         let id = self.store.deliver(from, to, body, self.clock.unix_ms())?;
         self.roster.with(to, |agent| {
@@ -22,7 +22,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Takes a letter out to be read.
+    /// Marks a message as read and returns it.
     pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
         let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
         self.count_unread(agent_id)?;
@@ -43,7 +43,7 @@ impl Core {
         Ok(())
     }
 
-    /// What came before the program ended is still unread.
+    /// Counts the unread messages of all agents at the start.
     pub(in crate::repl) fn restore_unread(&mut self) -> Result<()> {
         for (agent_id, unread) in self.store.unread_mail()? {
             self.roster.with(agent_id, |agent| agent.unread = unread);
@@ -51,23 +51,26 @@ impl Core {
         Ok(())
     }
 
-    /// Dead, or idle with nothing queued.
+    /// Whether an agent has ended, or is idle with an empty queue.
     pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
 
-    /// The agent that is meant.
+    /// Finds an agent by name, id, number or `parent`.
     ///
     /// # Errors
-    /// Nobody or more than one is.
+    /// There is no such agent, or more than one.
     pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self.roster.parent(agent_id).ok_or_else(agent_gone);
+            return self
+                .roster
+                .parent(agent_id)
+                .ok_or_else(|| Error::new(ErrorKind::Usage, "the root agent has no parent"));
         }
         commands::agent_called(&self.roster, name)
     }
 
-    /// The same, and the dead too: who waits for one of them is told that it is dead.
+    /// Like [`Core::agent_named`], but also finds agents that have ended.
     pub(in crate::repl) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         self.agent_named(agent_id, name).or_else(|error| match self.store.find(name)? {
             Found::One(id) => Ok(id),

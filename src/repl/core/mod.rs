@@ -1,4 +1,4 @@
-//! The state that every part of the loop shares: what touching an agent needs, the agents, and what is still to be done.
+//! The state that all components share: the agents with store and network, and effects and events not yet handled.
 //!
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
 //! policy; fields are changed only by its own operations.
@@ -30,7 +30,6 @@ use crate::store::Store;
 use crate::team::{AgentFactory, Limiter, Limits, Roster, Viewers};
 use crate::tools::Running;
 
-/// What the components of the loop are lent.
 pub(super) struct Core {
     pub(super) config: Config,
     pub(super) clock: Clock,
@@ -43,13 +42,13 @@ pub(super) struct Core {
     pub(super) factory: AgentFactory,
     pub(super) limiter: Limiter,
     pub(super) limits: Limits,
-    /// What agents asked for and was not carried out yet.
+    /// Effects that were not applied yet.
     pub(super) outbox: Outbox,
-    /// What was done and not told to the components yet.
+    /// Events that were not delivered yet.
     pub(super) events: VecDeque<Event>,
-    /// Threads of agents that are gone, joined as they end.
+    /// Tool threads of removed agents, joined when they end.
     pub(super) draining: Vec<Running>,
-    /// Messages that could not be written and are only in memory.
+    /// The number of messages that could not be stored and are only in memory.
     pub(super) unsaved: usize,
 }
 
@@ -81,8 +80,8 @@ impl Core {
         }
     }
 
-    /// Hands one agent to `act`, then gives its connection's wishes to the reactor before anything else can happen:
-    /// the kernel reuses descriptors at once.
+    /// Calls `act` with one agent, then registers the sockets of its connection before anything else can happen: the
+    /// kernel reuses descriptors at once.
     pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
         let usual = self.config.settings;
         let retry = self.roster.get(id)?.retry.unwrap_or(usual.retry);
@@ -94,17 +93,17 @@ impl Core {
             wake: &self.waker,
             outbox: &mut self.outbox,
         };
-        let (outcome, wishes) = self.roster.with(id, |agent| {
+        let (outcome, requests) = self.roster.with(id, |agent| {
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.apply(id, wishes) {
-            self.note(id, LineKind::Error, &error.context("a connection cannot be watched").message);
+        if let Err(error) = self.reactor.apply(id, requests) {
+            self.note(id, LineKind::Error, &error.context("cannot watch a connection").message);
         }
         Some(outcome)
     }
 
-    /// Writes what `work` writes to the store, or, after an error, nothing. `work` leaves memory as it is.
+    /// Runs `work` in one transaction of the store, which is rolled back after an error. `work` must not change memory.
     pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.store.begin()?;
         let outcome = work(self);
@@ -112,7 +111,7 @@ impl Core {
         outcome
     }
 
-    /// What commands read. `terminals` are empty for one that is not typed at a terminal.
+    /// What commands may read. `terminals` is empty unless the command was typed at a terminal.
     pub(super) fn command_context(&self, current: AgentId, terminals: Vec<TerminalInfo>) -> CommandContext<'_> {
         CommandContext {
             roster: &self.roster,
@@ -124,7 +123,7 @@ impl Core {
         }
     }
 
-    /// The name of an agent, or its id; of one that is dead too.
+    /// The name of an agent, or its id; also of an agent that has ended.
     pub(super) fn name_of(&self, id: AgentId) -> String {
         match self.roster.get(id) {
             Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
@@ -135,12 +134,12 @@ impl Core {
         }
     }
 
-    /// The name of an agent, or its number; of one that is not in memory, its id.
+    /// The name of an agent, or its number; its id if it is not in memory.
     pub(super) fn label_of(&self, id: AgentId) -> String {
         self.roster.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
     }
 
-    /// What an agent is doing. One that was closed is idle.
+    /// The status of an agent; that of a closed one is idle.
     pub(super) fn status(&self, id: AgentId) -> Result<Status> {
         if let Some(agent) = self.roster.get(id) {
             return Ok(agent.status());
@@ -149,7 +148,7 @@ impl Core {
         Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
-    /// Shows a text to everyone who looks at this agent; no model is told.
+    /// Shows a text at an agent. It is not part of the conversation.
     pub(super) fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
         let text = text.to_owned();
         let chunk = match kind {
@@ -162,5 +161,5 @@ impl Core {
 }
 
 pub(in crate::repl) fn agent_gone() -> Error {
-    Error::new(ErrorKind::Usage, "this agent is gone: /agents lists those that are there")
+    Error::new(ErrorKind::Usage, "this agent no longer exists: /agents lists the agents")
 }

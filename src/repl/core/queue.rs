@@ -3,16 +3,17 @@
 use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::flow::{Origin, QueueEdit};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
-/// Entries that one agent's queue holds; a script that sends more is told to wait.
+/// The most entries in the queue of one agent.
 const MOST_QUEUED: usize = 1_000;
 
 impl Core {
-    /// Stores a text as the agent's next message and begins its turn. The agent is idle.
+    /// Stores a message to an idle agent and begins its turn.
     ///
     /// # Errors
     /// The conversation cannot be read, or the store refuses; nothing has changed then.
@@ -23,7 +24,7 @@ impl Core {
         Ok(())
     }
 
-    /// The turn of the first queued text begins.
+    /// Begins the turn of the first queued message.
     ///
     /// # Errors
     /// As for [`Core::begin_turn`].
@@ -43,7 +44,7 @@ impl Core {
         self.events.push_back(Event::TurnStarted { agent: id, origin, chunk });
     }
 
-    /// Stores a text or a command behind what is queued. Returns its position, counted from 1.
+    /// Adds a message or a command to the queue. Returns its position, counted from 1.
     ///
     /// # Errors
     /// The queue is full, or the store refuses; nothing has changed then.
@@ -68,18 +69,17 @@ impl Core {
         position.ok_or_else(agent_gone)
     }
 
-    /// The newest entry becomes the draft again.
+    /// Moves the newest entry back to the draft.
     pub(in crate::repl) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
         let entries = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
         entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
     }
 
-    /// Carries out what `/queue` asks for.
     pub(in crate::repl) fn edit_queue(&mut self, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
         match edit {
-            QueueEdit::TakeBack(place) => self.take_back(agent_id, place),
-            QueueEdit::Drop(place) => {
-                let dropped = self.queue_entry(agent_id, place)?;
+            QueueEdit::TakeBack(position) => self.take_back(agent_id, position),
+            QueueEdit::Drop(position) => {
+                let dropped = self.queue_entry(agent_id, position)?;
                 self.drop_queued(agent_id, &[dropped])
             }
             QueueEdit::Clear => {
@@ -93,7 +93,7 @@ impl Core {
                     if let Some(entry) = agent.queue.remove(from) {
                         agent.queue.insert(to, entry);
                     }
-                    // Ids are places in the order: they stay where they are when an entry moves.
+                    // Ids are positions in the order: an entry that moves gets another id.
                     agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
                     agent.view.touch();
                 });
@@ -102,11 +102,11 @@ impl Core {
         }
     }
 
-    pub(in crate::repl) fn take_back(&mut self, agent_id: AgentId, place: usize) -> Result<()> {
-        let taken = self.queue_entry(agent_id, place)?;
+    pub(in crate::repl) fn take_back(&mut self, agent_id: AgentId, position: usize) -> Result<()> {
+        let taken = self.queue_entry(agent_id, position)?;
         self.store.unqueue(agent_id, taken.id)?;
         self.roster.with(agent_id, |agent| {
-            agent.queue.remove(place);
+            agent.queue.remove(position);
             agent.view.draft.set(&taken.line());
             agent.view.touch();
         });
@@ -125,19 +125,21 @@ impl Core {
         Ok(())
     }
 
-    pub(in crate::repl) fn queue_entry(&self, agent_id: AgentId, place: usize) -> Result<Queued> {
+    pub(in crate::repl) fn queue_entry(&self, agent_id: AgentId, position: usize) -> Result<Queued> {
         let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
-        let words = || format!("nothing is queued as {}: {} entries are", place + 1, queue.len());
-        queue.get(place).cloned().ok_or_else(|| Error::new(ErrorKind::Usage, words()))
+        queue.get(position).cloned().ok_or_else(|| {
+            let entries = text::counted(queue.len(), "entry", "entries");
+            Error::new(ErrorKind::Usage, format!("no entry {} in the queue: it has {entries}", position + 1))
+        })
     }
 
-    /// What was queued before the program ended is queued again.
+    /// Reads the stored queues at the start.
     pub(in crate::repl) fn restore_queues(&mut self) -> Result<()> {
         for id in self.store.agents_with_queue()? {
             match self.store.queued(id) {
                 Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from))),
                 Err(error) => {
-                    self.note(id, LineKind::Error, &format!("the queued texts cannot be read: {error}"));
+                    self.note(id, LineKind::Error, &format!("cannot read the queue: {error}"));
                     None
                 }
             };

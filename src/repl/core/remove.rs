@@ -1,5 +1,5 @@
-//! Ending agents. A kill is final: one transaction marks exactly the named ones; then what they do is ended, and nothing
-//! late reaches them.
+//! Ends agents. A kill is final: one transaction marks them in the store, then their work is stopped and they are removed
+//! from memory.
 
 use crate::agent::{Agent, Role};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -15,7 +15,7 @@ impl Core {
     /// Kills an agent, with all its descendants if `cascade`; otherwise its nearest living ancestor adopts its children.
     ///
     /// # Errors
-    /// It is the root or gone, or the store refuses; nothing has changed then.
+    /// It is the root or does not exist, or the store refuses; then nothing has changed.
     pub(in crate::repl) fn kill(&mut self, id: AgentId, cascade: bool) -> Result<()> {
         let agent = self.roster.get(id).ok_or_else(agent_gone)?;
         let label = agent.identity.label();
@@ -25,8 +25,8 @@ impl Core {
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
         self.store.kill(&victims, self.clock.unix_ms())?;
         for victim in &victims {
-            if let Some(dead) = self.remove(*victim, Some(adopter)) {
-                self.keep_last_chunks(dead, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            if let Some(removed) = self.remove(*victim, Some(adopter)) {
+                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
             }
         }
         let others = match victims.len() - 1 {
@@ -37,7 +37,7 @@ impl Core {
         Ok(())
     }
 
-    /// The `kill` tool: an agent cannot kill its own ancestors.
+    /// Kills an agent for a model, which cannot kill its own ancestors.
     pub(in crate::repl) fn kill_for(&mut self, killer: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
         if self.roster.is_ancestor(victim, killer) {
             return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
@@ -45,7 +45,7 @@ impl Core {
         self.kill(victim, cascade)
     }
 
-    /// Takes an agent out of memory; what it still runs was told to stop and is joined as it ends.
+    /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
         let now = self.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();

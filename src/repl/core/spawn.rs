@@ -1,4 +1,4 @@
-//! Creating agents: the only place where one comes to be while the program runs.
+//! Creates agents; every new agent comes from here, except those that are loaded at the start.
 //!
 //! A child is staged first: one transaction writes its row, both fork events and whatever belongs to it. Then it is
 //! installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the length of
@@ -27,7 +27,7 @@ use crate::team::{AgentFactory, ResolvedEnvironment};
 pub(in crate::repl) enum Inherit {
     All,
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
-    /// child does not carry out its parent's order again.
+    /// child does not repeat the work of its parent.
     BeforeTurn,
     #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
@@ -48,14 +48,14 @@ pub(in crate::repl) struct Spawn {
     pub system: Option<String>,
     /// Messages of its own; only where it inherits nothing.
     pub rows: Vec<Body>,
-    /// Its first message from a person, which it answers at once.
+    /// Its first message, which it answers at once.
     pub prompt: Option<String>,
     pub role: Role,
     pub retry: Option<RetryPolicy>,
     pub has_tools: bool,
     /// The stored run whose member it is.
     pub run: Option<String>,
-    /// Its parent is told of it where no terminal moves to it.
+    /// A note at its parent announces it unless a terminal follows it.
     pub is_announced: bool,
 }
 
@@ -187,7 +187,7 @@ impl Core {
             is_announced: spec.is_announced,
         });
         if let Some(first) = first {
-            // Where the parent's open turn is shared already, the child's past could not be told apart from it in memory.
+            // The child's history must not include the prompt, which begins its turn.
             self.load_before(id, first.id)?;
             self.start_turn(spec.origin, id, |child, context| child.begin(first, context));
         }
@@ -213,7 +213,7 @@ impl Core {
         })
     }
 
-    /// Counts what was used for an agent before it was created, or what came of nothing.
+    /// Adds tokens to an agent's usage that summary agents used for it.
     pub(in crate::repl) fn count_usage(&mut self, agent: AgentId, costs: &[Usage]) {
         self.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
     }

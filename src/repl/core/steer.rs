@@ -1,6 +1,5 @@
-//! Another model, another amount of thinking, other instructions. A request that is under way is not touched; the next one
-//! uses what holds then. A key, a base URL or a header never goes from one provider to another: the endpoint is replaced as
-//! a whole.
+//! Changes an agent's model, thinking, instructions and name. A running request is not affected; the next one uses the new
+//! values. The endpoint is replaced as a whole, so that no key, base URL or header goes to another provider.
 
 use std::rc::Rc;
 
@@ -11,19 +10,18 @@ use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::repl::core::{Core, agent_gone};
 
-/// The most bytes of instructions that an agent may be given.
 const SYSTEM_BYTES: usize = 256 * 1024;
 
 impl Core {
-    /// Another model. What the new one does not accept of thinking is left to it again, and that is said.
+    /// Sets the model. Thinking that the new model does not support is reset to default.
     pub(in crate::repl) fn set_model(&mut self, agent_id: AgentId, full_name: &str) -> Result<()> {
         let endpoint = self.factory.endpoint(full_name)?;
         let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.thinking;
         let is_kept = check_thinking(&endpoint, before).is_ok();
         let thinking = if is_kept { before } else { Thinking::default() };
-        let mut words = format!("/model {}", endpoint.full_name());
+        let mut line = format!("/model {}", endpoint.full_name());
         if !is_kept {
-            words.push_str(&format!(": it does not take thinking {before}, which is back to default"));
+            line.push_str(&format!(" with thinking default: it does not support thinking {before}"));
         }
         let now = self.clock.unix_ms();
         let messages = self.store.transaction(|store| {
@@ -31,7 +29,7 @@ impl Core {
             if !is_kept {
                 store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             }
-            store.append(agent_id, vec![Body::Command(words)], now)
+            store.append(agent_id, vec![Body::Command(line)], now)
         })?;
         self.with_agent(agent_id, |agent, context| {
             agent.set_endpoint(endpoint, context);
@@ -41,26 +39,28 @@ impl Core {
         Ok(())
     }
 
-    /// Another amount of thinking; what the model would reject is refused.
+    /// Sets the amount of thinking.
+    ///
+    /// # Errors
+    /// The model does not support it, or the store refuses.
     pub(in crate::repl) fn set_thinking(&mut self, agent_id: AgentId, thinking: Thinking) -> Result<()> {
         check_thinking(&self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint, thinking)?;
         let now = self.clock.unix_ms();
         let messages = self.store.transaction(|store| {
             // `default` too: where nothing is stored, the configuration decides.
             store.set_thinking(agent_id, Some(&thinking.to_string()))?;
-            let words = format!("/thinking {thinking}");
-            store.append(agent_id, vec![Body::Command(words)], now)
+            store.append(agent_id, vec![Body::Command(format!("/thinking {thinking}"))], now)
         })?;
         self.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
         self.remember(agent_id, messages);
         Ok(())
     }
 
-    /// Instructions of the agent's own, which its forks inherit; `None`: those of its environment.
+    /// Sets the instructions, which forks inherit; `None`: those of the environment.
     pub(in crate::repl) fn set_system(&mut self, agent_id: AgentId, system: Option<String>) -> Result<()> {
-        if let Some(text) = system.as_ref().filter(|text| text.len() > SYSTEM_BYTES) {
-            let words = format!("instructions of {} KiB are too long: 256 KiB at most", text.len() / 1024);
-            return Err(Error::new(ErrorKind::Usage, words));
+        if system.as_ref().is_some_and(|text| text.len() > SYSTEM_BYTES) {
+            let message = "the instructions are too long: 256 KiB at most";
+            return Err(Error::new(ErrorKind::Usage, message));
         }
         self.store.set_system(agent_id, system.as_deref())?;
         self.roster.with(agent_id, |agent| {
@@ -70,7 +70,7 @@ impl Core {
         Ok(())
     }
 
-    /// Another name, unique among running agents; `None`: none.
+    /// Sets the name, which is unique among living agents, or removes it.
     pub(in crate::repl) fn set_name(&mut self, agent_id: AgentId, name: Option<String>) -> Result<()> {
         self.store.set_name(agent_id, name.as_deref())?;
         self.roster.with(agent_id, |agent| {

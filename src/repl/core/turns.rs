@@ -1,16 +1,15 @@
-//! The end of turns, the requests that they may make, and questions in turns that no person attends.
+//! The end of turns, the limits on their requests, and questions in turns without a user.
 
 use crate::agent::{Agent, PendingQuestion, State, Wait};
 use crate::base::id::AgentId;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 
-/// What a model is told of a call that needs approval.
+/// The result of a call that needs approval in a turn without a user.
 const UNATTENDED: &str = "refused: the call needs approval, and this runs unattended";
 
 impl Core {
-    /// Tells the components that a turn has ended. An earlier end may be told when the next turn is under way already:
-    /// then the chunks of the two cannot be told apart any more.
+    /// Reports the end of a turn, unless the next one has begun already: then the chunks of the two cannot be separated.
     pub(in crate::repl) fn end_turn(&mut self, agent: AgentId) {
         if self.roster.get(agent).is_some_and(|agent| agent.state() == State::Idle) {
             let chunk = self.next_chunk(agent);
@@ -27,7 +26,7 @@ impl Core {
         self.limits.may_request(agent, self.is_first_try(agent))
     }
 
-    /// This agent makes a request. One that is made again counts once.
+    /// Counts a request of this agent; retries do not count.
     pub(in crate::repl) fn count_request(&mut self, agent: AgentId) {
         if self.is_first_try(agent) {
             self.limits.count_request(agent);
@@ -46,7 +45,7 @@ impl Core {
         self.roster.get(agent).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
-    /// Refuses the call about which this agent asks, if it does. Returns the call in one line.
+    /// Refuses the call that waits for approval, if there is one. Returns its title.
     pub(in crate::repl) fn refuse_question(&mut self, agent: AgentId) -> Option<String> {
         let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
         self.with_agent(agent, |agent, context| agent.decide(number, Err(UNATTENDED), context));

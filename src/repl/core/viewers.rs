@@ -1,4 +1,4 @@
-//! Attaching viewers to agents: where they begin, and what only the store still has.
+//! Attaches viewers to agents, and reads older chunks from the store for them.
 
 use crate::agent::{Agent, Role};
 use crate::base::error::Result;
@@ -40,19 +40,19 @@ impl Core {
         self.viewers.has_unread(&self.roster, viewer)
     }
 
-    /// An agent is gone from memory: its viewers can read up to these last chunks.
+    /// Keeps the output of a removed agent, with these last chunks, for its viewers.
     pub(in crate::repl) fn keep_last_chunks(&mut self, mut agent: Agent, last: &[Chunk]) {
         last.iter().for_each(|chunk| agent.emit_aside(chunk));
         self.viewers.keep(agent.id(), agent.output);
     }
 
-    /// The numbers of the first chunk that this agent's ring has ever held and of the next one that it will hold.
+    /// The numbers of the first chunk that the agent's ring ever held and of its next chunk.
     pub(in crate::repl) fn bounds(&self, agent: AgentId) -> Result<(u64, u64)> {
         let agent = self.roster.get(agent).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         Ok((agent.output.begin(), agent.output.next()))
     }
 
-    /// The same, after the stored messages that fit were put in front.
+    /// Like [`Core::bounds`], after stored messages were added at the front as far as they fit.
     pub(in crate::repl) fn filled_bounds(&mut self, agent: AgentId) -> Result<(u64, u64)> {
         while let Some(before) = self.roster.get(agent).and_then(|agent| agent.output.wants_older_than()) {
             let page = self.store.tail(agent, before, PAGE)?;

@@ -2,10 +2,10 @@
 //! Keys are kept in memory and nowhere else.
 //!
 //! ```text
-//!   nothing ── somebody wants to send ──▶ the command runs ── it printed a key ──▶ known
+//!   unknown ── an agent wants to send ──▶ the command runs ── it printed a key ──▶ known
 //!      ▲                                       │                                    │
-//!      └────────── it failed, or nobody ───────┘             refused (401): the run that printed it
-//!                  waits any more                            is the newest one: runs once more
+//!      └────────── it failed, or no agent ─────┘             refused (401) and no newer key is known:
+//!                  waits any more                            the command runs again
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::team::Roster;
 use crate::tools::Running;
 use crate::tools::key_command::KeyRun;
 
-/// The keys of all providers that have a command for theirs.
+/// The keys of all providers with a key command.
 #[derive(Default)]
 pub(super) struct Credentials {
     keys: BTreeMap<String, ProviderKey>,
@@ -53,19 +53,19 @@ impl Credentials {
         }
     }
 
-    /// The commands that have ended: whose, what came of it, and who waited for it.
+    /// The commands that have ended: the provider, the outcome, and the agents that wait for it.
     fn take_ended(&mut self) -> Vec<(String, Result<()>, BTreeSet<AgentId>)> {
         let mut ended = Vec::new();
         for (provider, entry) in &mut self.keys {
             let Some(run) = entry.run.take_if(|run| run.is_complete()) else { continue };
-            let outcome = run.collect().map_err(|words| failure(provider, &words));
+            let outcome = run.collect().map_err(|reason| failure(provider, &reason));
             let outcome = outcome.map(|secret| entry.key = Some(Credential { secret, run: entry.runs }));
             ended.push((provider.clone(), outcome, std::mem::take(&mut entry.waiting)));
         }
         ended
     }
 
-    /// Ends the commands for which nobody waits any more, and hands over what is to be joined.
+    /// Stops the commands for which no agent waits any more, and returns their threads.
     fn stop_unwanted(&mut self, waits: impl Fn(AgentId, &str) -> bool) -> Vec<Running> {
         let stop = |(provider, key): (&String, &mut ProviderKey)| {
             key.waiting.retain(|agent_id| waits(*agent_id, provider));
@@ -135,7 +135,7 @@ fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
     roster.get(agent_id).is_some_and(waits)
 }
 
-/// Names the command by where it is written down, and never what it printed.
-fn failure(provider: &str, words: &str) -> Error {
-    Error::new(ErrorKind::Auth, format!("no key for {provider}: api_key_command of [providers.{provider}] {words}"))
+/// Names the setting, and never what the command printed.
+fn failure(provider: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::Auth, format!("no key for {provider}: api_key_command of [providers.{provider}] {reason}"))
 }

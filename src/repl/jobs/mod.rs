@@ -39,12 +39,12 @@ impl Jobs {
             || self.slices.iter().any(|slice| slice.agent == agent)
     }
 
-    /// Whether git is at work, or has something to do.
+    /// Whether git is running or is to be run.
     pub(super) fn is_git_busy(&self) -> bool {
         !self.worktrees.is_empty() || !self.unused_worktrees.is_empty()
     }
 
-    /// Esc: what was parked for this agent is not done, and its slice neither if it does nothing else.
+    /// Esc: cancels what is parked for an agent, and its slice if it is idle.
     pub(super) fn cancel(&mut self, core: &mut Core, agent: AgentId, is_idle: bool) {
         self.cancel_parked(core, agent);
         if is_idle {
@@ -81,9 +81,9 @@ impl Component for Jobs {
     }
 }
 
-/// Notes at an agent that a line was given back where it was typed.
+/// Returns a command line to an agent's draft.
 fn return_line(core: &mut Core, agent: AgentId, line: &str) {
-    // Only into an empty draft: it would be mixed with what was typed meanwhile.
+    // Only if the draft is empty, so that it is not mixed with what was typed meanwhile.
     if core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {
         core.return_text(agent, line);
     }

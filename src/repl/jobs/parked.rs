@@ -11,7 +11,7 @@ pub(in crate::repl) struct Parked {
     pub agent: AgentId,
     pub origin: Origin,
     pub change: Change,
-    /// What the person typed, if that was more than the command.
+    /// The line that was typed, if it had arguments.
     pub line: Option<String>,
 }
 
@@ -30,13 +30,17 @@ impl Jobs {
         if self.parked.iter().any(|parked| parked.agent == agent) {
             return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
         }
-        core.note(agent, LineKind::Note, &format!("/{} waits until the tools are done", change.name()));
+        core.note(
+            agent,
+            LineKind::Note,
+            &format!("/{} waits until the tools are done (Esc cancels it)", change.name()),
+        );
         let line = line_of(&change);
         self.parked.push(Parked { agent, origin, change, line });
         Ok(())
     }
 
-    /// The tools of this agent are done: what waited for them.
+    /// Takes the change that is parked for this agent.
     pub(in crate::repl) fn take_parked(&mut self, agent: AgentId) -> Option<Parked> {
         let index = self.parked.iter().position(|parked| parked.agent == agent)?;
         Some(self.parked.remove(index))
@@ -50,23 +54,23 @@ impl Jobs {
         }
     }
 
-    /// The person typed this line for a change that was parked on their behalf.
+    /// Sets the line that was typed for a parked change.
     pub(super) fn set_parked_line(&mut self, agent: AgentId, line: String) {
         if let Some(parked) = self.parked.iter_mut().find(|parked| parked.agent == agent) {
             parked.line = Some(line);
         }
     }
 
-    /// Drops what waits for the tools; its text is in the draft again.
+    /// Cancels the parked change, and returns its line to the draft.
     pub(super) fn cancel_parked(&mut self, core: &mut Core, agent: AgentId) {
         self.cancel_worktree(core, agent);
         let Some(parked) = self.take_parked(agent) else { return };
-        core.note(agent, LineKind::Note, &format!("the waiting /{} is cancelled", parked.change.name()));
+        core.note(agent, LineKind::Note, &format!("cancelled /{}", parked.change.name()));
         self.on_parked_failed(core, &parked);
     }
 }
 
-/// What a person typed to ask for this child; none if there was nothing but the command.
+/// The line that was typed for this change; none if it had no arguments.
 fn line_of(change: &Change) -> Option<String> {
     if let Change::Environment(spec) = change {
         return Some(format!("/env {spec}"));

@@ -1,8 +1,8 @@
-//! `/slice`: a child whose conversation is a cut of its parent's, in rows of its own.
+//! `/slice`: a child whose conversation is made of parts of its parent's.
 //!
-//! Where summaries are wanted the cut waits until models have written them; its agent goes on meanwhile. Each summary is
-//! written by an agent of its own that is in no list and no store, and otherwise like every agent: it waits for a slot, its
-//! request is tried again, it stalls, and it can be interrupted.
+//! A slice with summaries waits until models have written them; its agent can go on meanwhile. Each summary is written by
+//! a summary agent, which is neither listed nor stored, and otherwise an agent like any other: it waits for a slot and its
+//! request is retried.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -25,7 +25,7 @@ pub(super) struct SliceJob {
     cut: Cut,
     /// In the order of the cut.
     summaries: Vec<Summary>,
-    /// What the summaries have cost so far.
+    /// The usage of the summaries so far.
     costs: Vec<Usage>,
 }
 
@@ -34,7 +34,7 @@ struct Summary {
     text: Option<String>,
 }
 
-/// A slice of which the store knows what it has to: the child, or nothing yet where summaries are wanted.
+/// A slice whose child is stored, or one that needs summaries first.
 pub(in crate::repl) enum StagedSlice {
     Child(Box<StagedChild>, String),
     Summaries { origin: Origin, line: String, cut: Box<Cut>, requests: Vec<String> },
@@ -57,7 +57,7 @@ impl StagedSlice {
             return Ok(Self::Child(Box::new(child), message));
         }
         if agent_ref.summaries() > 0 {
-            let message = "a slice is waiting for its summaries already: Esc cancels it";
+            let message = "another slice is waiting for its summaries: Esc cancels it";
             return Err(Error::new(ErrorKind::Usage, message));
         }
         let line = format!("/slice {}", spec.source());
@@ -84,7 +84,7 @@ impl Jobs {
             }
             StagedSlice::Summaries { origin, line, cut, requests } => {
                 let count = text::counted(requests.len(), "summary", "summaries");
-                let message = format!("the slice waits for {count} (Esc cancels it; you can go on)");
+                let message = format!("the slice is waiting for {count} (Esc cancels it)");
                 core.note(agent, LineKind::Note, &message);
                 let summaries: Vec<Summary> = requests
                     .into_iter()
@@ -98,7 +98,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// An agent shows how many summaries are being written for it, and by whom.
+    /// Shows at an agent how many summaries are being written for it, and by which agent.
     fn publish_progress(&self, core: &mut Core, agent: AgentId) {
         let slice = self.slices.iter().find(|slice| slice.agent == agent);
         let missing = slice.map_or(0, |slice| slice.missing().count());
@@ -109,7 +109,7 @@ impl Jobs {
         });
     }
 
-    /// What a summary agent would store. A reply that was cut is no summary.
+    /// Takes the output of a summary agent. A reply that was cut is not a summary.
     pub(in crate::repl) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
         let Some(slice) = self.slices.iter_mut().find(|slice| slice.summaries.iter().any(|s| s.writer == writer))
         else {
@@ -147,24 +147,23 @@ impl Jobs {
         }
     }
 
-    /// The summaries do not come: there is no child, and the line is in the draft again.
+    /// Ends a slice without a child, and returns its line to the draft.
     fn abort_slice(&mut self, core: &mut Core, agent: AgentId, kind: LineKind, reason: &str) {
         let Some(SliceJob { line, costs, .. }) = self.drop_slice(core, agent) else { return };
         core.note(agent, kind, &format!("no slice was made: {reason}"));
         return_line(core, agent, &line);
         if !costs.is_empty() {
-            // What was paid for is counted, although nothing came of it.
+            // These tokens are paid for all the same.
             core.count_usage(agent, &costs);
             core.record(agent, costs.into_iter().map(Body::Usage).collect(), Store::append);
         }
     }
 
-    /// Esc on an agent that does nothing else, or the end of the program.
     pub(in crate::repl) fn cancel_slice(&mut self, core: &mut Core, agent: AgentId) {
         self.abort_slice(core, agent, LineKind::Mark, "cancelled");
     }
 
-    /// Forgets a slice that waits, and ends its summary agents.
+    /// Removes a waiting slice and its summary agents.
     pub(super) fn drop_slice(&mut self, core: &mut Core, agent: AgentId) -> Option<SliceJob> {
         let index = self.slices.iter().position(|slice| slice.agent == agent)?;
         let slice = self.slices.remove(index);
@@ -191,7 +190,7 @@ fn finish(core: &mut Core, slice: SliceJob) {
     }
 }
 
-/// The child in the store, and what is noted there.
+/// Stores the child. Returns it with the note that it gets.
 fn stage_cut(
     core: &mut Core,
     origin: Origin,
@@ -216,8 +215,8 @@ fn describe_widened(cut: &Cut) -> String {
     match cut.widened.as_slice() {
         [] => String::new(),
         [first, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more grew", rest.len()) };
-            format!("; {}{more}: calls and their results stay together", describe(first))
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more ranges", rest.len()) };
+            format!("; {}{more} to keep calls and results together", describe(first))
         }
     }
 }

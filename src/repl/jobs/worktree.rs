@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
@@ -16,26 +17,26 @@ use crate::repl::jobs::Jobs;
 use crate::team::{Resolution, ResolvedEnvironment};
 use crate::tools::{Running, worktree};
 
-/// A run of git on a thread.
+/// A git command that runs on a thread.
 pub(super) struct WorktreeJob {
     running: Running,
     root: PathBuf,
     agent: AgentId,
     origin: Origin,
-    /// What the worktree is made for; none if it is removed.
+    /// The environment for which the worktree is created; none if it is removed.
     spec: Option<EnvironmentSpec>,
 }
 
 /// A worktree in which no agent works any more.
 pub(super) struct UnusedWorktree {
     root: PathBuf,
-    /// The agent at which it is noted what becomes of it.
+    /// The agent that gets the note about its removal.
     adopter: AgentId,
 }
 
 impl Jobs {
-    /// Creates a child in the environment of this specification. While the agent's tools run this is parked; where git
-    /// has to make a worktree first, the child comes later.
+    /// Creates a child in another environment: at once, when the agent's tools are done, or when git has created the
+    /// worktree.
     pub(in crate::repl) fn enter_environment(
         &mut self,
         core: &mut Core,
@@ -50,7 +51,7 @@ impl Jobs {
         let current = parent.talk.environment.clone();
         match core.factory.environments.find(&spec, &current)? {
             Resolution::Ready(resolved) if resolved.environment.spec == current.spec => {
-                core.note(agent, LineKind::Note, &format!("this agent is in {} already", current.spec));
+                core.note(agent, LineKind::Note, &format!("this agent is already in {}", current.spec));
                 Ok(())
             }
             Resolution::Ready(resolved) => spawn_in(core, origin, agent, resolved),
@@ -67,11 +68,11 @@ impl Jobs {
         directory: PathBuf,
     ) -> Result<()> {
         if self.is_making_worktree(agent) {
-            return Err(Error::new(ErrorKind::Usage, "a worktree is being made already: Esc cancels it"));
+            return Err(Error::new(ErrorKind::Usage, "a worktree is already being created: Esc cancels it"));
         }
         let root = core.factory.environments.new_worktree_path(AgentId::random())?;
         let environment = core.factory.environments.usual().environment;
-        core.note(agent, LineKind::Note, &format!("git makes a worktree of {}", directory.display()));
+        core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", directory.display()));
         let running = worktree::add(directory, root.clone(), environment, Arc::clone(&core.waker))?;
         self.worktrees.push(WorktreeJob { running, root, agent, origin, spec: Some(spec) });
         core.roster.with(agent, |agent| agent.makes_worktree = true);
@@ -83,17 +84,16 @@ impl Jobs {
         self.worktrees.iter().any(|job| job.agent == agent && is_wanted(job))
     }
 
-    /// No child of this agent is wanted any more.
     pub(super) fn cancel_worktree(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_making_worktree(agent) {
             let jobs = self.worktrees.iter().filter(|job| job.agent == agent && job.spec.is_some());
             jobs.for_each(|job| job.running.cancel());
             core.roster.with(agent, |agent| agent.makes_worktree = false);
-            core.note(agent, LineKind::Note, "no worktree is made: cancelled");
+            core.note(agent, LineKind::Note, "cancelled the worktree");
         }
     }
 
-    /// Goes on with what git has done, and has it remove unused worktrees.
+    /// Handles the git commands that have ended, and starts the removal of unused worktrees.
     pub(super) fn poll_git(&mut self, core: &mut Core) {
         let done: Vec<WorktreeJob> = self.worktrees.extract_if(.., |job| job.running.is_complete()).collect();
         for WorktreeJob { running, root, agent, origin, spec } in done {
@@ -106,7 +106,7 @@ impl Jobs {
                 None => core.note(agent, LineKind::Note, &result.content),
             }
         }
-        // Until then, what removed agents still run may write there.
+        // Before that, tools of removed agents may still write there.
         if core.draining.is_empty() {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(core, root, adopter);
@@ -125,19 +125,19 @@ impl Jobs {
     ) {
         core.roster.with(agent, |agent| agent.makes_worktree = false);
         if made.is_error {
-            return core.note(agent, LineKind::Error, &format!("no worktree: {}", made.content));
+            return core.note(agent, LineKind::Error, &format!("cannot create a worktree: {}", made.content));
         }
         let there = spec.in_directory(Some(made.content.as_ref()));
         if let Err(error) = self.enter_environment(core, origin, agent, there.to_string()) {
             core.note(agent, LineKind::Error, &error.message);
             return self.release_worktree(root, agent);
         }
-        // Where it has to wait for tools after all, the person has not typed the directory that was made meanwhile.
+        // If the change is parked now, its line is what the user typed, without the new directory.
         self.set_parked_line(agent, format!("/env {spec}"));
     }
 
-    /// At the start: a worktree of an agent that the store does not know was made right before the program died. One that
-    /// only reads leaves it to the process that may be making it.
+    /// Finds worktrees of agents that were never stored because the program crashed. A read-only process leaves them alone:
+    /// another process may be creating them.
     pub(in crate::repl) fn find_unused_worktrees(&mut self, core: &mut Core, adopter: AgentId) {
         if core.store.is_read_only() {
             return;
@@ -150,14 +150,14 @@ impl Jobs {
         self.poll_git(core);
     }
 
-    /// An agent that worked there, or was to, is gone. Of several that go together one is enough: git is asked once.
+    /// Marks a worktree as unused; it is removed once no agent works in it.
     pub(super) fn release_worktree(&mut self, root: PathBuf, adopter: AgentId) {
         if self.unused_worktrees.iter().all(|unused| unused.root != root) {
             self.unused_worktrees.push(UnusedWorktree { root, adopter });
         }
     }
 
-    /// A parked change is not wanted any more: nor is the worktree that was made for it.
+    /// Releases the worktree that was created for a parked change.
     pub(super) fn release_for(&mut self, core: &Core, change: &Change, adopter: AgentId) {
         let Change::Environment(text) = change else { return };
         let directory = text.parse::<EnvironmentSpec>().ok().and_then(|spec| spec.directory);
@@ -176,7 +176,9 @@ impl Jobs {
             Ok(running) => {
                 self.worktrees.push(WorktreeJob { running, root, agent, origin: Origin::Internal, spec: None });
             }
-            Err(error) => core.note(agent, LineKind::Error, &format!("{} is kept: {error}", root.display())),
+            Err(error) => {
+                core.note(agent, LineKind::Error, &format!("cannot remove the worktree {}: {error}", root.display()))
+            }
         }
     }
 }
@@ -184,13 +186,13 @@ impl Jobs {
 fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
     let environment = resolved.environment.clone();
     let mut message = format!(
-        "environment {}: {} tools in {}",
+        "environment {}: {} in {}",
         environment.spec,
-        environment.tools.len(),
+        text::counted(environment.tools.len(), "tool", "tools"),
         environment.working_directory.display()
     );
     if let Some(root) = &environment.worktree {
-        message.push_str(&format!(", on the branch {}", worktree::branch_of(root)));
+        message.push_str(&format!(", branch {}", worktree::branch_of(root)));
     }
     let id = id_of_worktree(core, environment.worktree.as_ref())?;
     let child = core.spawn(Spawn { id, environment: Some(resolved), ..Spawn::new(parent, origin, Inherit::All) })?;

@@ -1,4 +1,4 @@
-//! Responses that take their time: the chunks of an agent as they come, and that an agent is at rest.
+//! Requests that are answered later: the chunks of an agent as they come, and waiting for an agent to be at rest.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::domain::wire::Response;
 use crate::repl::core::Core;
 use crate::team::ViewerId;
 
-/// Chunks that are read at once, and bytes of lines after which the other clients come first.
+/// Chunks that are read at once, and bytes of lines per client and turn.
 const CHUNKS_AT_ONCE: usize = 64;
 const BYTES_PER_TURN: usize = 256 * 1024;
 
@@ -27,8 +27,8 @@ impl Server {
         self.set_state(core, id, ClientState::Wait { agent, until });
     }
 
-    /// Sends new chunks while the client takes them: one that does not read costs nothing, and is told later how many it
-    /// missed.
+    /// Sends new chunks while the client reads them. For a slow client nothing is buffered; it gets the number of chunks
+    /// that it missed.
     pub(super) fn send_chunks(&mut self, core: &mut Core, id: ClientId) {
         let Some((viewer, until)) = self.clients.get(&id).and_then(Client::stream) else { return };
         let mut bytes = 0;

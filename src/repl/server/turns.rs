@@ -211,7 +211,7 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
     let message = if !is_queued(core, agent, id) {
         format!("the text was removed from the queue of {label} before its turn began")
     } else if is_resumed {
-        format!("the queue of {label} does not go on: /queue in `polylogue attach` shows it")
+        format!("the queue of {label} is stuck: /queue in `polylogue attach` shows it")
     } else {
         return Ok(true);
     };

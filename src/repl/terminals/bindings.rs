@@ -1,24 +1,25 @@
-//! Which key means what. Pure: a key and the situation in, an action out.
+//! What a key means, as a pure function of the key and the situation.
 
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::key::{Key, KeyCode, Modifiers};
 
-/// What decides about the meaning of a key.
+/// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Situation {
-    pub is_asked: bool,
-    /// Nothing of the question is left out on the screen.
-    pub is_whole: bool,
-    /// The agent on the screen is not idle.
+    /// A question of the agent is shown.
+    pub has_question: bool,
+    /// The question is shown whole.
+    pub is_question_whole: bool,
+    /// The agent is not idle.
     pub is_busy: bool,
-    /// The agent on the screen waits for a moment at which it sends (again).
+    /// The agent waits for a retry or for the end of a pause.
     pub is_held_up: bool,
-    /// Others work for the agent on the screen: they write summaries for a slice of it, or play a task.
+    /// Other agents work for the agent: on summaries or on a task.
     pub has_background_work: bool,
     pub is_draft_empty: bool,
     pub has_queue: bool,
-    /// Endings to choose from, or other words of the house, stand above the input; any key takes them away.
+    /// A notice is shown above the input; any key removes it.
     pub has_notice: bool,
 }
 
@@ -41,13 +42,13 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it asks for something of the house; the others only edit what is typed or move what is seen.
+    /// Whether it may change more than the draft and the scroll position.
     pub const fn is_act(&self) -> bool {
         !matches!(self, Self::Nothing | Self::Edit(_) | Self::Type(_) | Self::Paste(_) | Self::Scroll(_) | Self::Redraw)
     }
 }
 
-/// How far the text moves; negative is towards older text.
+/// How far to scroll; negative is towards older text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {
     Rows(isize),
@@ -64,7 +65,7 @@ pub enum Direction {
     Nth(usize),
 }
 
-/// Rows that one notch of the wheel moves.
+/// Rows per notch of the wheel.
 const WHEEL_ROWS: isize = 3;
 
 pub fn action_of(key: &Key, situation: &Situation) -> Action {
@@ -72,23 +73,23 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
         Key::Paste(text) => Action::Paste(text.clone()),
         Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
         Key::Focus(_) => Action::Nothing,
-        Key::Press(code, held) => match (held.ctrl, held.alt) {
+        Key::Press(code, modifiers) => match (modifiers.ctrl, modifiers.alt) {
             (true, false) => with_ctrl(*code, situation),
             (false, true) => with_alt(*code, situation),
-            (false, false) => plain(*code, *held, situation),
+            (false, false) => plain(*code, *modifiers, situation),
             (true, true) => Action::Nothing,
         },
     }
 }
 
-fn plain(code: KeyCode, held: Modifiers, situation: &Situation) -> Action {
+fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
     match code {
-        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if situation.is_asked && situation.is_draft_empty => {
-            // A question that was not seen whole is answered only on purpose.
-            if situation.is_whole { Action::Answer(matches!(c, 'y' | 'Y')) } else { Action::Nothing }
+        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if situation.has_question && situation.is_draft_empty => {
+            // A question that is not shown whole needs Alt+Y or Alt+N.
+            if situation.is_question_whole { Action::Answer(matches!(c, 'y' | 'Y')) } else { Action::Nothing }
         }
         KeyCode::Char(c) => Action::Type(c.to_string()),
-        KeyCode::Enter if held.shift => Action::Edit(newline),
+        KeyCode::Enter if modifiers.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
         KeyCode::Enter if situation.is_held_up => Action::Change(Change::TryNow),
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
@@ -143,8 +144,8 @@ fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
 fn with_alt(code: KeyCode, situation: &Situation) -> Action {
     match code {
         KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
-        KeyCode::Char('y') if situation.is_asked => Action::Answer(true),
-        KeyCode::Char('n') if situation.is_asked => Action::Answer(false),
+        KeyCode::Char('y') if situation.has_question => Action::Answer(true),
+        KeyCode::Char('n') if situation.has_question => Action::Answer(false),
         KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
         KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
         KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
@@ -175,18 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn a_y_is_an_answer_only_where_a_question_stands_and_nothing_is_typed() {
-        let asked =
-            Situation { is_asked: true, is_whole: true, is_busy: true, is_draft_empty: true, ..Situation::default() };
+    fn y_answers_only_if_a_question_is_shown_and_the_draft_is_empty() {
+        let asked = Situation {
+            has_question: true,
+            is_question_whole: true,
+            is_busy: true,
+            is_draft_empty: true,
+            ..Situation::default()
+        };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &asked), Action::Answer(true)));
         let typing = Situation { is_draft_empty: false, ..asked };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &typing), Action::Type(_)));
-        let unasked = Situation { is_asked: false, ..asked };
+        let unasked = Situation { has_question: false, ..asked };
         assert!(matches!(action_of(&press(KeyCode::Char('y')), &unasked), Action::Type(_)));
     }
 
     #[test]
-    fn escape_stops_the_agent_before_it_touches_the_draft() {
+    fn escape_interrupts_the_agent_before_it_clears_the_draft() {
         let busy = Situation { is_busy: true, ..Situation::default() };
         assert!(matches!(action_of(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
         let summarised = Situation { has_background_work: true, ..Situation::default() };
@@ -201,8 +207,8 @@ mod tests {
     #[test]
     fn a_paste_never_answers_and_never_sends() {
         let asked = Situation {
-            is_asked: true,
-            is_whole: true,
+            has_question: true,
+            is_question_whole: true,
             is_busy: true,
             is_draft_empty: true,
             has_queue: true,

@@ -1,37 +1,35 @@
-//! What keys come from and frames go to: the terminal of this process, or one that somebody else holds.
+//! Where keys come from and frames go to: the terminal of this process, or a remote one.
 
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::Tty;
 
-/// What keys come from and frames go to.
+/// Where keys come from and frames go to.
 pub enum Device {
     /// The controlling terminal.
     Terminal(Box<Tty>),
-    /// One that is not here: whoever owns it carries bytes between it and the loop, between turns or in one.
+    /// A terminal of a client or an embedding program, which passes bytes on in both directions.
     Remote(RemoteTerminal),
 }
 
-/// A terminal that is not here: at the other end of a socket, or in the memory of whoever hosts the loop. Its owner
-/// writes all fields but `output`, which the loop fills and the owner empties.
+/// The buffers of a remote terminal. Its owner writes all fields but `output`, which the loop fills and the owner empties.
 #[derive(Debug)]
 pub struct RemoteTerminal {
     /// What was typed and not read yet.
     pub input: Vec<u8>,
     /// What was drawn and not taken yet.
     pub output: Vec<u8>,
-    /// Columns and rows. Another size is noticed in the next turn, and everything is drawn anew.
+    /// Columns and rows. After a change everything is redrawn in the next turn.
     pub size: (u16, u16),
-    /// What may be sent to it; looked at when it sits down.
+    /// What it can display; read when it is attached.
     pub palette: Palette,
-    /// It runs inside of tmux, which hands a text for the clipboard on only if it is told to.
+    /// It runs in tmux, which passes on a text for the clipboard only in a sequence of its own.
     pub is_in_tmux: bool,
-    /// Whether a frame may be drawn. While its owner has not got rid of what was drawn before, nothing is: a slow
-    /// terminal misses frames and then gets the newest one.
+    /// Whether a frame may be drawn. It is false while earlier output is not sent yet: a slow terminal skips frames.
     pub takes_more: bool,
 }
 
 impl Default for RemoteTerminal {
-    /// An ordinary terminal of 80 by 24.
+    /// A terminal of 80 columns and 24 rows with colors.
     fn default() -> Self {
         Self {
             input: Vec::new(),
@@ -45,7 +43,6 @@ impl Default for RemoteTerminal {
 }
 
 impl Device {
-    /// What of a style may be sent to it.
     pub(super) fn palette(&self) -> Palette {
         match self {
             Self::Terminal(_) => Palette::of_process(),
@@ -60,7 +57,7 @@ impl Device {
         }
     }
 
-    /// Whether it has taken what was drawn before; if not, drawing more would only queue up.
+    /// Whether all earlier output was sent.
     pub(super) fn takes_more(&self) -> bool {
         match self {
             Self::Terminal(tty) => !tty.has_backlog(),
@@ -68,7 +65,7 @@ impl Device {
         }
     }
 
-    /// Columns and rows; a terminal that has gone has the size that it had.
+    /// Columns and rows; the previous size if the terminal has hung up.
     pub(super) fn size(&self, before: (u16, u16)) -> (u16, u16) {
         match self {
             Self::Terminal(tty) => tty.size().unwrap_or(before),

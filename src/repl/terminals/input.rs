@@ -1,4 +1,4 @@
-//! From keys to acts: a pure step from a key to an action, then what concerns the terminal and its draft alone.
+//! Keys to acts: edits and scrolling happen here, everything else is an act for the loop.
 
 use crate::agent::State;
 use crate::base::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
+use crate::repl::terminals::draw::text_width;
 
 /// What the loop does because of a key.
 pub(in crate::repl) enum Act {
@@ -22,7 +23,7 @@ pub(in crate::repl) enum Act {
 }
 
 impl Terminals {
-    /// Decodes what a client has sent for its terminal since the components were ready.
+    /// Reads the keys that a client has sent.
     pub(in crate::repl) fn read_remote(&mut self, core: &Core, id: TerminalId) -> Result<()> {
         let now = core.clock.now();
         match self.get_mut(id).filter(|terminal| !terminal.is_local()) {
@@ -74,15 +75,14 @@ impl Terminals {
         None
     }
 
-    /// What decides about the meaning of a key that is pressed at this terminal.
     fn situation(&self, core: &Core, at: TerminalId, has_notice: bool) -> Option<Situation> {
         let terminal = self.get(at)?;
         let agent_id = terminal.focus;
         let agent = core.roster.get(agent_id)?;
         Some(Situation {
-            // Only a question that the person has seen can be answered.
-            is_asked: agent.question().is_some_and(|asked| terminal.has_shown(agent_id, asked.number)),
-            is_whole: terminal.shows_whole_question,
+            // Only a question that was shown can be answered.
+            has_question: agent.question().is_some_and(|pending| terminal.has_shown(agent_id, pending.number)),
+            is_question_whole: terminal.shows_whole_question,
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
             has_background_work: agent.has_background_work(),
@@ -92,7 +92,7 @@ impl Terminals {
         })
     }
 
-    /// What is typed at this terminal: to the agent that it looks at, or where it only watches, to nobody.
+    /// The draft at this terminal: that of its agent, or its own if it is read-only.
     fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
@@ -122,20 +122,20 @@ impl Terminals {
         core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
         let text = self.with_draft(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
         if !self.is_read_only(id) {
-            // The history is a convenience: a line that it cannot keep is sent all the same.
+            // A line is sent even if it cannot be added to the history.
             drop(core.store.remember_input(&text));
         }
         Some(text)
     }
 
-    /// A line was carried out: its draft is gone from the store too, unless a message has taken it.
+    /// Stores the draft, which is empty after a line was entered.
     pub(in crate::repl) fn on_line_done(&self, core: &Core, id: TerminalId, agent: AgentId) {
         if !self.is_read_only(id) {
             core.save_draft(agent);
         }
     }
 
-    /// A line could not be carried out: it is in the draft again.
+    /// Returns a line that failed to the draft, and shows the error.
     pub(in crate::repl) fn on_line_failed(
         &mut self,
         core: &mut Core,
@@ -152,12 +152,12 @@ impl Terminals {
         self.notify(id, error.message);
     }
 
-    /// Scrolls the text on the screen, and reads older text from the store when its beginning comes in sight.
+    /// Scrolls the text, and reads older text from the store at its beginning.
     fn scroll(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId, by: Scroll) {
         let reader = self.reader(at);
         let Some(terminal) = self.get_mut(at) else { return };
         terminal.revision += 1;
-        let (width, height) = (crate::repl::terminals::draw::text_width(terminal.size.0), terminal.text_rows);
+        let (width, height) = (text_width(terminal.size.0), terminal.text_rows);
         let page = isize::try_from(height.saturating_sub(2).max(1)).unwrap_or(1);
         let is_at_top = core.roster.with(agent_id, |agent| {
             let scrollback = &mut agent.view.scrollback;
@@ -178,7 +178,7 @@ impl Terminals {
         }
     }
 
-    /// Moves up or down in the draft; at its edge, brings an earlier (or later) input into it.
+    /// Moves up or down in the draft; at its edge, recalls an older or newer input.
     fn recall(&mut self, core: &mut Core, at: TerminalId, older: bool) {
         let moved = self.with_draft(core, at, |draft| if older { draft.up() } else { draft.down() });
         let Some(terminal) = self.get_mut(at).filter(|_| moved == Some(false)) else { return };
@@ -196,15 +196,15 @@ impl Terminals {
         self.with_draft(core, at, |draft| draft.set(&text.unwrap_or_default()));
     }
 
-    /// Puts in what all possible endings share; if that is nothing more, says which there are.
+    /// Completes the draft as far as all candidates agree; if that adds nothing, shows the candidates.
     fn complete(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
         let Some(typed) = self.draft_at(core, at).map(Draft::expanded) else { return };
-        let endings = commands::complete(&typed, &core.command_context(agent_id, self.infos(at)));
-        let shared = shared_beginning(&endings);
+        let candidates = commands::complete(&typed, &core.command_context(agent_id, self.infos(at)));
+        let shared = common_prefix(&candidates);
         if shared.len() > typed.len() {
             self.edit(core, at, |draft| draft.set(&shared));
-        } else if endings.len() > 1 {
-            self.notify(at, endings.join("  "));
+        } else if candidates.len() > 1 {
+            self.notify(at, candidates.join("  "));
         }
     }
 
@@ -223,7 +223,7 @@ impl Terminals {
     }
 }
 
-fn shared_beginning(texts: &[String]) -> String {
+fn common_prefix(texts: &[String]) -> String {
     let Some((first, rest)) = texts.split_first() else { return String::new() };
     let mut shared = first.as_str();
     for text in rest {

@@ -56,7 +56,7 @@ impl Terminals {
 
     /// Has the process of an attached terminal stopped. Returns whether this is one.
     pub(in crate::repl) fn suspend_remote(&mut self, id: TerminalId) -> bool {
-        self.attached(Origin::Terminal(id)).map(Terminal::wish_to_suspend).is_some()
+        self.attached(Origin::Terminal(id)).map(Terminal::request_suspend).is_some()
     }
 
     /// Leaves every terminal of this process as it was found.

@@ -65,16 +65,16 @@ impl Terminals {
         self.terminals.keys().copied().collect()
     }
 
-    /// The one that has been there longest of those that do more than watch.
-    pub(super) fn first_taking_part(&self) -> Option<TerminalId> {
+    /// The first that is not read-only.
+    pub(super) fn first_writable(&self) -> Option<TerminalId> {
         self.terminals.iter().find(|(_, terminal)| !terminal.mode.is_read_only).map(|(id, _)| *id)
     }
 
-    pub(super) fn looking_at(&self, agents: &[AgentId]) -> Vec<TerminalId> {
+    pub(super) fn showing(&self, agents: &[AgentId]) -> Vec<TerminalId> {
         self.terminals.iter().filter(|(_, terminal)| agents.contains(&terminal.focus)).map(|(id, _)| *id).collect()
     }
 
-    /// Whoever asked for something, if that terminal is there and still looks at this agent.
+    /// The terminal of an origin, if it still shows this agent.
     pub(super) fn still_at(&self, origin: Origin, agent: AgentId) -> Option<TerminalId> {
         origin.terminal().filter(|at| self.get(*at).is_some_and(|terminal| terminal.focus == agent))
     }
@@ -130,7 +130,7 @@ impl Terminals {
     }
 
     /// Shows the result of a change: in the agent's text, or on a read-only terminal there alone.
-    pub(super) fn tell(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
+    pub(super) fn show_result(&mut self, core: &mut Core, origin: Origin, agent: AgentId, kind: LineKind, text: &str) {
         match origin.terminal().filter(|id| self.is_read_only(*id)) {
             Some(id) => self.notify(id, text.to_owned()),
             None => core.note(agent, kind, text),
@@ -141,8 +141,7 @@ impl Terminals {
         self.iter().map(|terminal| terminal.focus)
     }
 
-    /// When the sign of work on a terminal looks different: once a second while it counts down. A terminal that takes no
-    /// output is drawn when it does.
+    /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
     fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
         let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = core.worker(agent.id());
@@ -165,7 +164,7 @@ impl Component for Terminals {
         self.iter_mut().try_for_each(|terminal| terminal.on_ready(ready, &mut core.reactor, now))
     }
 
-    /// A terminal follows the child that was asked for there, and leaves an agent that is gone.
+    /// Moves terminals to a child that was created there, and away from a removed agent.
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::Spawned { parent, child, origin, is_announced } => {
@@ -178,7 +177,7 @@ impl Component for Terminals {
                 }
             }
             Event::Removed { agent, adopter: Some(adopter), .. } => {
-                for id in self.looking_at(&[*agent]) {
+                for id in self.showing(&[*agent]) {
                     self.show(core, id, *adopter);
                 }
             }

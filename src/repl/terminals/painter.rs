@@ -1,4 +1,4 @@
-//! Paints an agent: from what is known of it to the rows of a frame. It reads and never decides.
+//! Paints an agent into the rows of a frame. Reads only.
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
@@ -12,8 +12,8 @@ use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, t
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
-/// What the frame tells of the others.
-pub(super) struct Surroundings {
+/// What a frame shows about other agents.
+pub(super) struct ScreenInfo {
     pub parent: Option<String>,
     pub siblings: usize,
     pub children: usize,
@@ -24,20 +24,19 @@ pub(super) struct Surroundings {
 
 pub(super) struct Painted {
     pub frame: Frame,
-    /// Nothing of a question is left out.
+    /// The whole question is shown.
     pub is_whole: bool,
 }
 
-/// One frame's worth of what is known apart from the agent.
+/// What a frame depends on besides the agent.
 pub(super) struct Painter<'a> {
     pub size: (u16, u16),
     pub spinner: u128,
     pub notice: Option<String>,
-    /// What is typed at this terminal alone; none: what is typed to the agent.
+    /// The draft of a read-only terminal; none: the draft of the agent.
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
-    pub screen_info: Surroundings,
-    /// What is done, in words.
+    pub screen_info: ScreenInfo,
     pub activity: String,
 }
 
@@ -46,7 +45,7 @@ impl Painter<'_> {
         let height = usize::from(self.size.1);
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
-        // On a tiny screen the input stays, and what is around it goes.
+        // On a tiny screen only the input is shown.
         let mut room = height.saturating_sub(input.len());
         let mut take = |rows: usize| {
             let is_room = room >= rows;
@@ -77,7 +76,7 @@ impl Painter<'_> {
         if !scrollback.shows_end(self.reader, screen.0, screen.1)
             && let Some(last) = rows.last_mut()
         {
-            *last = self.row(Row::of("  ↓ there is more below (Ctrl+End)", Style::DIM));
+            *last = self.row(Row::of("  ↓ more below (Ctrl+End)", Style::DIM));
         }
         rows
     }
@@ -119,11 +118,11 @@ impl Painter<'_> {
         self.row(row)
     }
 
-    /// What a person should see above the input, in so many rows: the question first, then words of the house, then what
-    /// is queued.
+    /// The rows above the input: the question, then the notice of the terminal, then the queue. Returns also whether the
+    /// question is shown whole.
     fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, bool) {
         let (mut rows, is_whole) = match agent.question() {
-            Some(asked) => self.question_rows(asked, room, !agent.view.draft.is_empty()),
+            Some(pending) => self.question_rows(pending, room, !agent.view.draft.is_empty()),
             None => (Vec::new(), true),
         };
         let columns = usize::from(self.size.0).max(1);
@@ -139,41 +138,41 @@ impl Painter<'_> {
             rows.push(Row::of(format!("  and {} more", agent.queue.len() - QUEUE_ROWS), Style::DIM));
         }
         if !agent.queue.is_empty() && agent.state() == State::Idle {
-            rows.push(Row::of("  the queue waits: Enter sends the next, Up takes the last one back", Style::DIM));
+            rows.push(Row::of("  the queue is paused: Enter sends the first entry, Up edits the last", Style::DIM));
         }
         rows.truncate(room);
         (rows.into_iter().map(|row| self.row(row)).collect(), is_whole)
     }
 
-    /// The exact command or change, and the question. What does not fit is said to be left out, and stands in the text
-    /// above; where not even that can be said, nothing can be answered.
-    fn question_rows(&self, asked: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
+    /// The question with the exact command or change. If it does not fit, a row says so, and the text above has all of it;
+    /// on a screen without room for that it cannot be answered.
+    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
         let yellow = Style::color(Color::Yellow);
         if !is_large_enough_to_ask(self.size) {
-            return (vec![Row::of("? enlarge to answer", yellow)], true);
+            return (vec![Row::of("enlarge to answer", yellow)], true);
         }
         let columns = usize::from(self.size.0).saturating_sub(2).max(1);
         let mut rows = Vec::new();
-        for line in &asked.question.detail {
+        for line in &pending.question.detail {
             let line = text::expand_tabs(line).into_owned();
             let line = text::sanitise(&line).replace('\n', "␊");
             rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
         }
         let is_whole = rows.len() + 2 <= room;
         if !is_whole {
-            // Beside the title, the way to answer and a row that tells what is left out, the text keeps some rows.
+            // Room for the title, the keys, the row about hidden rows, and some rows of text.
             let shown = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION);
             let hidden = rows.len() - shown.min(rows.len());
             rows.truncate(shown);
-            rows.push(Row::of(format!("  … {hidden} rows more: PgUp shows them"), Style::color(Color::Red)));
+            rows.push(Row::of(format!("  … {hidden} more rows: PgUp shows them"), Style::color(Color::Red)));
         }
-        rows.insert(0, Row::of(format!("? may this run: {}", one_line(&asked.question.title)), yellow));
+        rows.insert(0, Row::of(format!("Run this? {}", one_line(&pending.question.title)), yellow));
         rows.push(Row::of(
             match (is_whole, is_typing) {
-                _ if self.screen_info.is_read_only => "  it is answered at another terminal",
-                (true, false) => "  y runs it, n refuses it",
-                (true, true) => "  Alt+Y runs it, Alt+N refuses it (something is typed)",
-                (false, _) => "  Alt+Y runs it, Alt+N refuses it (read all of it first)",
+                _ if self.screen_info.is_read_only => "  answer at another terminal",
+                (true, false) => "  y to run it, n to refuse it",
+                (true, true) => "  Alt+Y to run it, Alt+N to refuse it (the input is not empty)",
+                (false, _) => "  Alt+Y to run it, Alt+N to refuse it (read all of it first)",
             },
             yellow,
         ));

@@ -1,0 +1,84 @@
+//! Ends the loop so that nothing is lost and nothing is left running, and suspends the process.
+
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::TerminalId;
+use crate::repl::Repl;
+#[cfg(feature = "coordinator")]
+use crate::repl::component::Component as _;
+
+/// How long one wait for tools lasts at most, in case the wake of one is lost.
+const TOOL_WAIT: Duration = Duration::from_millis(20);
+
+impl Repl {
+    /// Interrupts every turn and stores what it has received, stops all tools and waits for them up to
+    /// `Settings::exit_patience`, restores the terminals and ends the connections of clients.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll.
+    pub fn leave(&mut self) -> Result<()> {
+        let start = self.core.clock.now();
+        self.server.begin_shutdown();
+        #[cfg(feature = "coordinator")]
+        self.end_runs(start);
+        for id in self.core.roster.ids() {
+            self.jobs.cancel(&mut self.core, id, true);
+            self.core.with_agent(id, Agent::exit);
+        }
+        self.apply_effects();
+        self.step_components();
+        self.core.save_drafts();
+        self.wait_for_tools(start)?;
+        self.terminals.suspend_all();
+        self.shut_down_server()
+    }
+
+    /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.
+    #[cfg(feature = "coordinator")]
+    fn end_runs(&mut self, now: Moment) {
+        self.coordinator.shutdown(now);
+        while self.coordinator.has_work(&self.core) {
+            self.step_components();
+        }
+    }
+
+    fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
+        let patience = self.core.config.settings.exit_patience;
+        while !self.core.roster.with_live_tools().is_empty()
+            || !self.core.draining.is_empty()
+            || self.jobs.is_git_busy()
+        {
+            let waited = self.core.clock.now() - start;
+            if waited >= patience {
+                break;
+            }
+            self.core.reactor.wait(Some((patience - waited).min(TOOL_WAIT)), &mut Vec::new())?;
+            for id in self.core.roster.with_live_tools().clone() {
+                self.core.with_agent(id, |agent, context| agent.poll_tools(context));
+            }
+            self.core.reap();
+            self.step_components();
+            self.apply_effects();
+        }
+        Ok(())
+    }
+
+    /// Suspends the process to which this terminal belongs.
+    pub(super) fn suspend_at(&mut self, id: TerminalId) -> Result<()> {
+        if self.terminals.suspend_remote(id) { Ok(()) } else { self.suspend() }
+    }
+
+    /// Restores the terminal and stops the whole process group: otherwise a parent that waits for this process would keep
+    /// the terminal. Returns after SIGCONT.
+    pub(super) fn suspend(&mut self) -> Result<()> {
+        if self.signals.is_none() {
+            return Ok(());
+        }
+        self.terminals.suspend_all();
+        rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
+        self.terminals.resume_all()
+    }
+}

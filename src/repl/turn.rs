@@ -1,0 +1,248 @@
+//! One turn of the loop, step by step. Every agent is served in every turn, whether it is on a screen or not.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::scrollback::LineKind;
+use crate::reactor::{Ready, Signal, Signals, Source};
+use crate::repl::component::Command;
+use crate::repl::timeout::TOOL_POLL;
+use crate::repl::{Repl, Terminal, Turn};
+
+/// Bounds both the agents with a due deadline and those with leftover work that are served in one turn. The next turn
+/// begins with the remaining ones.
+const AGENTS_PER_TURN: usize = 128;
+const REQUESTS_PER_TURN: usize = 64;
+
+impl Repl {
+    /// Runs turns until the program is to end, then shuts down.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll.
+    pub fn run(&mut self) -> Result<()> {
+        let outcome = loop {
+            match self.turn(None) {
+                Ok(Turn::Continue) => {}
+                Ok(Turn::Exit) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let left = self.leave();
+        outcome.and(left)
+    }
+
+    /// Runs one turn. Waits for something to do, at most for `limit` if there is one.
+    ///
+    /// # Errors
+    /// When the kernel refuses to poll; never because of one agent.
+    pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
+        self.setup_interests()?;
+        let timeout = self.compute_timeout();
+        let mut ready = Vec::new();
+        self.core.reactor.wait(timeout.within(limit), &mut ready)?;
+        self.trace.begin(&timeout, &ready);
+        self.external.on_ready(&ready);
+        let is_ending = self.handle_signals(&ready)? == Turn::Exit
+            || self.read_ready(&ready)? == Turn::Exit
+            || self.handle_input()? == Turn::Exit;
+        if is_ending {
+            return Ok(self.end_turn(Turn::Exit));
+        }
+        let served = self.handle_curl_events(&ready);
+        self.core.reap();
+        self.serve_agents(served, &ready);
+        self.apply_effects();
+        self.step_components();
+        self.dispatch();
+        self.run_callbacks();
+        self.terminals.render(&mut self.core);
+        self.publish();
+        Ok(self.end_turn(Turn::Continue))
+    }
+
+    /// Registers the signals and the descriptors of the components. libcurl's sockets are registered when it asks for it.
+    fn setup_interests(&mut self) -> Result<()> {
+        if let Some(signals) = &self.signals
+            && !self.core.reactor.is_watched(Source::Signals)
+        {
+            self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
+        }
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
+    }
+
+    fn handle_signals(&mut self, ready: &[Ready]) -> Result<Turn> {
+        if !ready.iter().any(|item| item.source == Source::Signals) {
+            return Ok(Turn::Continue);
+        }
+        let signals = self.signals.as_mut().map(Signals::take).unwrap_or_default();
+        self.core.reactor.rearm(Source::Signals)?;
+        for signal in signals {
+            match signal {
+                Signal::Terminate(_) => return Ok(Turn::Exit),
+                // A server outlives the terminal from which it was started.
+                Signal::Hangup if self.server.is_listening() => {}
+                Signal::Hangup => return Ok(Turn::Exit),
+                Signal::Suspend => self.suspend()?,
+                Signal::Resized => {
+                    self.terminals.iter_mut().filter(|terminal| terminal.is_local()).for_each(Terminal::measure)
+                }
+                Signal::Resume => self.terminals.resume_all()?,
+            }
+        }
+        Ok(Turn::Continue)
+    }
+
+    /// Lets every component read what its descriptors have, then handles the requests of clients.
+    fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
+        let (core, components) = self.split();
+        components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
+        Ok(self.handle_requests())
+    }
+
+    /// Drives the connections whose sockets are ready or whose timer is due. Returns their agents.
+    fn handle_curl_events(&mut self, ready: &[Ready]) -> BTreeSet<AgentId> {
+        let now = self.core.clock.now();
+        let mut agents = BTreeSet::new();
+        for item in ready {
+            let Source::Socket(id, fd) = item.source else { continue };
+            self.core.with_agent(id, |agent, context| {
+                agent.connection().on_socket(fd, item.readiness, context.network, now);
+            });
+            // The poll is edge-triggered, and libcurl stops before it gets EAGAIN: without this no further event comes.
+            if let Err(error) = self.core.reactor.rearm(item.source) {
+                self.core.note(id, LineKind::Error, &error.message);
+            }
+            agents.insert(id);
+        }
+        for id in self.core.roster.due(now, AGENTS_PER_TURN) {
+            self.core.with_agent(id, |agent, context| {
+                if agent.connection().timer().is_some_and(|at| at <= now) {
+                    agent.connection().on_timer(context.network, now);
+                }
+            });
+            agents.insert(id);
+        }
+        agents
+    }
+
+    fn serve_agents(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) {
+        for id in self.agents_with_work(served, ready) {
+            self.core.with_agent(id, |agent, context| {
+                agent.absorb_stream(context);
+                agent.poll_tools(context);
+                agent.check_deadlines(context);
+            });
+        }
+        self.trace.on_callbacks(self.core.outbox.take_traced());
+    }
+
+    /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
+    fn agents_with_work(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
+        let now = self.core.clock.now();
+        let mut agents = served;
+        agents.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
+        let is_woken = ready.iter().any(|item| item.source == Source::Waker);
+        if is_woken || now - self.tools_polled_at >= TOOL_POLL {
+            self.tools_polled_at = now;
+            agents.extend(self.core.roster.with_live_tools());
+        }
+        agents
+    }
+
+    /// Lets every component do a bounded amount of its own work, and applies the changes that it asks for.
+    pub(super) fn step_components(&mut self) {
+        let mut commands = Vec::new();
+        let (core, components) = self.split();
+        components.into_iter().for_each(|component| component.step(core, &mut commands));
+        self.apply_effects();
+        for Command { origin, agent, change } in commands {
+            self.apply_or_notify(origin, agent, change);
+            self.apply_effects();
+        }
+    }
+
+    /// Sends a bounded number of requests; the next turn sends the others.
+    pub(super) fn dispatch(&mut self) {
+        let focused: Vec<AgentId> = self.terminals.focused().map(|agent| self.core.worker(agent)).collect();
+        for _ in 0..REQUESTS_PER_TURN {
+            if !self.dispatcher.send_next(&mut self.core, &focused) {
+                return;
+            }
+            self.apply_effects();
+        }
+    }
+
+    /// Writes the turn to the trace. If that fails, the trace ends, and a note says so at the agents on a screen.
+    fn end_turn(&mut self, turn: Turn) -> Turn {
+        if let Some(error) = self.trace.end()
+            && turn == Turn::Continue
+        {
+            let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
+            for agent in focused {
+                self.core.note(agent, LineKind::Error, &format!("cannot write the trace: {error}; it ends here"));
+            }
+            self.terminals.render(&mut self.core);
+        }
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::domain::config::Config;
+    use crate::domain::endpoint::Endpoint;
+    use crate::domain::flow::{Change, Origin};
+    use crate::store::Store;
+
+    fn repl_in(directory: &std::path::Path) -> Repl {
+        let config = Config {
+            data_directory: Some(directory.into()),
+            working_directory: directory.into(),
+            supervisor: directory.into(),
+            ..Config::default()
+        };
+        let store = Store::open(directory).unwrap();
+        Repl::open(config, store, Clock::system()).unwrap()
+    }
+
+    #[test]
+    fn the_end_of_a_tool_is_noticed_although_its_wake_was_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut repl = repl_in(directory.path());
+        repl.core.waker = Arc::new(|| {});
+        let id = repl.core.roster.nth(0).unwrap();
+        repl.apply(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        let start = Instant::now();
+        while !repl.core.roster.busy().is_empty() {
+            repl.turn(Some(Duration::from_secs(20))).unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "noticed only when the limit of the turn was over");
+    }
+
+    #[test]
+    fn effects_of_the_last_request_of_a_turn_are_applied_in_that_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut repl = repl_in(directory.path());
+        let root = repl.core.roster.nth(0).unwrap();
+        let unknown_provider = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
+        repl.core.roster.with(root, |agent| agent.talk.endpoint = unknown_provider);
+        for _ in 0..70 {
+            repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+        }
+        for id in repl.core.roster.ids() {
+            repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();
+        }
+        repl.dispatch();
+        assert_eq!(repl.core.roster.busy().len(), 7, "the others failed at once");
+        assert!(repl.core.outbox.is_empty());
+    }
+}
