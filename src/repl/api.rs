@@ -137,10 +137,10 @@ impl Repl {
         let reasons = [
             (self.core.roster.parent(agent_id).is_none(), "it is the root"),
             (agent.state() != State::Idle, "it is busy"),
-            (!agent.queue.is_empty(), "texts are queued for it"),
+            (!agent.queue.is_empty(), "it has queued messages"),
             (has_pending_work, "a command is waiting for it"),
             (self.core.roster.children(agent_id).next().is_some(), "it has children"),
-            (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is on a screen"),
+            (self.terminals.iter().any(|terminal| terminal.focus == agent_id), "it is shown on a terminal"),
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         Ok(reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why))

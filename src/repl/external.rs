@@ -24,16 +24,16 @@ impl ExternalDescriptors {
 }
 
 impl Repl {
-    /// Watches a descriptor, or with neither `readable` nor `writable` stops watching it. The poll is edge-triggered: a
-    /// descriptor that stays ready is reported once for each call.
+    /// Watches a descriptor of the driver in the loop's poll, from now on for this; for neither, it is forgotten. There is
+    /// news once and then not again before the next call, even if that asks for the same.
     ///
     /// # Errors
-    /// The kernel refuses, for example because it is a regular file, which is always ready.
+    /// The kernel refuses: it is a plain file, for example, which can always be read and written.
     pub(crate) fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         self.core.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
-    /// The descriptors that were ready in the turns since the last call.
+    /// What the last turns brought for the driver's descriptors. Empties.
     pub(crate) fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
         std::mem::take(&mut self.external.ready)
     }

@@ -14,11 +14,11 @@ use crate::repl::component::Component as _;
 const TOOL_WAIT: Duration = Duration::from_millis(20);
 
 impl Repl {
-    /// Interrupts every turn and stores what it has received, stops all tools and waits for them up to
-    /// `Settings::exit_patience`, restores the terminals and ends the connections of clients.
+    /// Ends the loop in order: interrupts every turn and stores its partial reply, cancels tools and waits for their threads
+    /// (at most [`Settings::exit_patience`](crate::config::Settings::exit_patience)), and restores the terminal.
     ///
     /// # Errors
-    /// When the kernel refuses to poll.
+    /// The system call that waits for events fails.
     pub fn leave(&mut self) -> Result<()> {
         let start = self.core.clock.now();
         self.server.begin_shutdown();
@@ -66,13 +66,13 @@ impl Repl {
         Ok(())
     }
 
-    /// Suspends the process to which this terminal belongs.
+    /// Ctrl+Z: stops the process whose terminal it is.
     pub(super) fn suspend_at(&mut self, id: TerminalId) -> Result<()> {
         if self.terminals.suspend_remote(id) { Ok(()) } else { self.suspend() }
     }
 
-    /// Restores the terminal and stops the whole process group: otherwise a parent that waits for this process would keep
-    /// the terminal. Returns after SIGCONT.
+    /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
+    /// otherwise. Returns when SIGCONT has come.
     pub(super) fn suspend(&mut self) -> Result<()> {
         if self.signals.is_none() {
             return Ok(());

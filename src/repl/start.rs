@@ -25,7 +25,7 @@ impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
     ///
     /// # Errors
-    /// When the store cannot be read or the kernel gives no descriptors.
+    /// The store cannot be read, or the process has too many open files.
     pub fn open(config: Config, store: Store, clock: Clock) -> Result<Self> {
         Self::open_at(config, store, clock, None)
     }
@@ -58,8 +58,7 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Handles these signals from now on, including those that came before. A program that embeds the loop and handles
-    /// signals itself does not call this.
+    /// Handles signals in the loop from now on, including those caught before: SIGTERM, SIGINT and SIGHUP end it.
     pub fn set_signals(&mut self, signals: Signals) {
         self.signals = Some(signals);
     }

@@ -17,10 +17,10 @@ const AGENTS_PER_TURN: usize = 128;
 const REQUESTS_PER_TURN: usize = 64;
 
 impl Repl {
-    /// Runs turns until the program is to end, then shuts down.
+    /// Calls [`Repl::turn`] until the loop is to end or fails, then [`Repl::leave`].
     ///
     /// # Errors
-    /// When the kernel refuses to poll.
+    /// The system call that waits for events fails.
     pub fn run(&mut self) -> Result<()> {
         let outcome = loop {
             match self.turn(None) {
@@ -33,10 +33,11 @@ impl Repl {
         outcome.and(left)
     }
 
-    /// Runs one turn. Waits for something to do, at most for `limit` if there is one.
+    /// One turn of the loop: waits for events, at most as long as `limit` and the next deadline, and lets every agent and
+    /// component handle what concerns it.
     ///
     /// # Errors
-    /// When the kernel refuses to poll; never because of one agent.
+    /// The system call that waits for events fails. A failure of one agent is reported in its output.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         self.setup_interests()?;
         let timeout = self.compute_timeout();
