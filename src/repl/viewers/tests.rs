@@ -16,7 +16,7 @@ fn repl() -> Repl {
     Repl::open(Config::default(), Store::in_memory().unwrap(), Clock::manual()).unwrap()
 }
 
-fn says(repl: &mut Repl, agent_id: AgentId, text: &str) {
+fn emit_note(repl: &mut Repl, agent_id: AgentId, text: &str) {
     // Not into the scrollback as well: that takes its time, and nobody looks there.
     repl.core.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
 }
@@ -31,20 +31,8 @@ fn read_all(repl: &mut Repl, viewer: ViewerId) -> ViewerOutput {
     seen
 }
 
-/// Chance that can be repeated (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
-    }
-}
-
-/// What an agent has said since it was born: the number and the length of each chunk that is still kept.
-struct Said {
+/// The output of an agent as the test expects it: number, length and content of each chunk that is still kept.
+struct AgentModel {
     agent_id: AgentId,
     is_dead: bool,
     begin: u64,
@@ -53,7 +41,7 @@ struct Said {
     held: usize,
 }
 
-impl Said {
+impl AgentModel {
     fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
         let (begin, next) = repl.core.filled_bounds(agent_id).unwrap();
         let output = &repl.core.roster.get(agent_id).unwrap().output;
@@ -79,7 +67,7 @@ impl Said {
 }
 
 /// A viewer as the model has it.
-struct Looking {
+struct Reader {
     id: ViewerId,
     at: usize,
     next: u64,
@@ -87,89 +75,92 @@ struct Looking {
 
 struct Scene {
     repl: Repl,
-    dice: Dice,
-    said: Vec<Said>,
-    looking: Vec<Looking>,
+    random: fastrand::Rng,
+    models: Vec<AgentModel>,
+    readers: Vec<Reader>,
 }
 
 impl Scene {
     fn new(seed: u64) -> Self {
         let mut repl = repl();
         let agents = [(); 3].map(|()| repl.create(None, None).unwrap());
-        let said = agents.map(|agent_id| Said::of(&mut repl, agent_id)).into_iter().collect();
-        Self { repl, dice: Dice(seed), said, looking: Vec::new() }
+        let models = agents.map(|agent_id| AgentModel::of(&mut repl, agent_id)).into_iter().collect();
+        Self { repl, random: fastrand::Rng::with_seed(seed), models, readers: Vec::new() }
     }
 
     fn one(&mut self) -> usize {
-        self.dice.below(self.said.len() as u64) as usize
+        self.random.u64(..self.models.len() as u64) as usize
     }
 
     fn emit(&mut self) {
         let at = self.one();
-        if self.said[at].is_dead {
+        if self.models[at].is_dead {
             return;
         }
-        let (count, length) = match self.dice.below(16) {
-            0 => (OUTPUT_LIMITS.records as u64 + self.dice.below(3) - 1, 3),
-            1 => (3, OUTPUT_LIMITS.bytes / 3 + self.dice.below(3) as usize),
+        let (count, length) = match self.random.u64(..16) {
+            0 => (OUTPUT_LIMITS.records as u64 + self.random.u64(..3) - 1, 3),
+            1 => (3, OUTPUT_LIMITS.bytes / 3 + self.random.u64(..3) as usize),
             2 => (1, OUTPUT_LIMITS.bytes + 5),
-            _ => (self.dice.below(40), self.dice.below(5_000) as usize),
+            _ => (self.random.u64(..40), self.random.u64(..5_000) as usize),
         };
         for n in 0..count {
             let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
             // Not into the scrollback as well: that takes its time, and nobody looks there.
-            self.repl.core.roster.with(self.said[at].agent_id, |agent| agent.output.push(&chunk));
-            self.said[at].add(chunk);
+            self.repl.core.roster.with(self.models[at].agent_id, |agent| agent.output.push(&chunk));
+            self.models[at].add(chunk);
         }
     }
 
     fn attach(&mut self) {
         let at = self.one();
-        let (said, kind) = (&self.said[at], self.dice.below(5));
-        let number = said.begin.saturating_sub(2) + self.dice.below(said.next - said.begin + 5);
-        let count = self.dice.below(30);
+        let (models, kind) = (&self.models[at], self.random.u64(..5));
+        let number = models.begin.saturating_sub(2) + self.random.u64(..models.next - models.begin + 5);
+        let count = self.random.u64(..30);
         let epoch = if kind == 0 { "another".to_owned() } else { self.repl.epoch().to_owned() };
         let (attached, next) = match kind {
             0..=2 => {
-                let is_known = kind != 0 && (said.begin..=said.next).contains(&number);
-                let place = Position { epoch, number };
-                (self.repl.attach(said.agent_id, Some(&place)), if is_known { number } else { said.begin })
+                let is_known = kind != 0 && (models.begin..=models.next).contains(&number);
+                let position = Position { epoch, number };
+                (self.repl.attach(models.agent_id, Some(&position)), if is_known { number } else { models.begin })
             }
-            3 => (self.repl.attach(said.agent_id, None), said.begin),
-            _ => (self.repl.attach_to_last(said.agent_id, count), said.oldest().max(said.next.saturating_sub(count))),
+            3 => (self.repl.attach(models.agent_id, None), models.begin),
+            _ => (
+                self.repl.attach_to_last(models.agent_id, count),
+                models.oldest().max(models.next.saturating_sub(count)),
+            ),
         };
-        assert_eq!(attached.is_err(), said.is_dead);
+        assert_eq!(attached.is_err(), models.is_dead);
         if let Ok(id) = attached {
-            self.looking.push(Looking { id, at, next });
+            self.readers.push(Reader { id, at, next });
         }
     }
 
     fn read(&mut self) {
-        if self.looking.is_empty() {
+        if self.readers.is_empty() {
             return;
         }
-        let which = self.dice.below(self.looking.len() as u64) as usize;
-        let most = self.dice.below(600) as usize;
-        let one = &mut self.looking[which];
-        let said = &self.said[one.at];
-        assert_eq!(self.repl.has_unread(one.id), one.next < said.next);
+        let which = self.random.u64(..self.readers.len() as u64) as usize;
+        let most = self.random.u64(..600) as usize;
+        let one = &mut self.readers[which];
+        let models = &self.models[one.at];
+        assert_eq!(self.repl.has_unread(one.id), one.next < models.next);
         let seen = self.repl.read(one.id, most);
-        let missed = said.oldest().saturating_sub(one.next);
+        let missed = models.oldest().saturating_sub(one.next);
         one.next += missed;
-        let expected: Vec<_> = said.kept.iter().skip((one.next - said.oldest()) as usize).take(most).collect();
+        let expected: Vec<_> = models.kept.iter().skip((one.next - models.oldest()) as usize).take(most).collect();
         assert_eq!(seen.missed, missed);
         assert!(seen.chunks.len() <= expected.len() && (!seen.chunks.is_empty() || expected.is_empty()));
         for (seen, (number, _, chunk)) in seen.chunks.iter().zip(expected) {
-            assert_eq!((seen.agent, seen.number, &seen.chunk), (said.agent_id, *number, chunk));
+            assert_eq!((seen.agent, seen.number, &seen.chunk), (models.agent_id, *number, chunk));
         }
         one.next += seen.chunks.len() as u64;
-        assert_eq!(seen.is_over, said.is_dead && one.next == said.next);
+        assert_eq!(seen.is_over, models.is_dead && one.next == models.next);
     }
 
     fn detach(&mut self) {
-        if !self.looking.is_empty() {
-            let which = self.dice.below(self.looking.len() as u64) as usize;
-            let left = self.looking.swap_remove(which);
+        if !self.readers.is_empty() {
+            let which = self.random.u64(..self.readers.len() as u64) as usize;
+            let left = self.readers.swap_remove(which);
             self.repl.detach(left.id);
             assert_eq!(self.repl.read(left.id, 1), ViewerOutput { is_over: true, ..ViewerOutput::default() });
         }
@@ -177,22 +168,22 @@ impl Scene {
 
     fn kill(&mut self) {
         let at = self.one();
-        if !self.said[at].is_dead && self.dice.below(30) == 0 {
-            let (root, victim) = (self.repl.core.roster.nth(0).unwrap(), self.said[at].agent_id);
+        if !self.models[at].is_dead && self.random.u64(..30) == 0 {
+            let (root, victim) = (self.repl.core.roster.nth(0).unwrap(), self.models[at].agent_id);
             self.repl.apply(root, Change::Kill { agent_id: victim, cascade: false }).unwrap();
-            self.said[at].add(Chunk::Mark("killed".into()));
-            self.said[at].add(Chunk::Status(Status::Dead));
-            self.said[at].is_dead = true;
+            self.models[at].add(Chunk::Mark("killed".into()));
+            self.models[at].add(Chunk::Status(Status::Dead));
+            self.models[at].is_dead = true;
         }
     }
 
     /// What is kept of the dead is kept for somebody.
     fn assert_nothing_is_left_over(&self) {
-        for (at, said) in self.said.iter().enumerate().filter(|(_, said)| said.is_dead) {
-            let is_wanted = self.looking.iter().any(|one| one.at == at && one.next < said.next);
-            assert_eq!(self.repl.core.viewers.gone().contains(&said.agent_id), is_wanted);
+        for (at, models) in self.models.iter().enumerate().filter(|(_, models)| models.is_dead) {
+            let is_wanted = self.readers.iter().any(|one| one.at == at && one.next < models.next);
+            assert_eq!(self.repl.core.viewers.gone().contains(&models.agent_id), is_wanted);
         }
-        assert_eq!(self.repl.core.viewers.count(), self.looking.len());
+        assert_eq!(self.repl.core.viewers.count(), self.readers.len());
     }
 }
 
@@ -201,7 +192,7 @@ fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says(
     for seed in 1..=8 {
         let mut scene = Scene::new(seed);
         for _ in 0..250 {
-            match scene.dice.below(10) {
+            match scene.random.u64(..10) {
                 0 | 1 => scene.emit(),
                 2 | 3 => scene.attach(),
                 4..=7 => scene.read(),
@@ -220,11 +211,11 @@ fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed()
         let agent_id = repl.create(None, None).unwrap();
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
         let born = read_all(&mut repl, viewer).chunks.len();
-        (0..most).for_each(|_| says(&mut repl, agent_id, &text));
+        (0..most).for_each(|_| emit_note(&mut repl, agent_id, &text));
         let early = repl.attach(agent_id, repl.position(viewer).as_ref()).unwrap();
         let seen = read_all(&mut repl, early);
         assert_eq!((seen.missed, seen.chunks.len()), (0, most));
-        says(&mut repl, agent_id, &text);
+        emit_note(&mut repl, agent_id, &text);
         let seen = read_all(&mut repl, viewer);
         assert_eq!((seen.missed, seen.chunks.len()), (1, most));
         let late = repl.attach(agent_id, None).unwrap();
@@ -237,7 +228,7 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("stored".into())], 0).unwrap();
-    (0..=OUTPUT_LIMITS.records).for_each(|_| says(&mut repl, root, "x"));
+    (0..=OUTPUT_LIMITS.records).for_each(|_| emit_note(&mut repl, root, "x"));
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
     assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.roster.get(root).unwrap().output.next() - FIRST_CHUNK);
@@ -248,8 +239,8 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
 fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read_twice() {
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
-    let said = |n: usize| Body::User(n.to_string());
-    repl.core.store.append(root, (0..OUTPUT_LIMITS.records + 500).map(said).collect(), 0).unwrap();
+    let models = |n: usize| Body::User(n.to_string());
+    repl.core.store.append(root, (0..OUTPUT_LIMITS.records + 500).map(models).collect(), 0).unwrap();
     let live = read_live(&repl, root);
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
@@ -301,7 +292,7 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
     let agents = [(); 10].map(|()| repl.create(None, None).unwrap());
     for cycle in 0..100 {
         let viewers = agents.map(|agent_id| repl.attach(agent_id, None).unwrap());
-        agents.iter().for_each(|agent_id| says(&mut repl, *agent_id, &format!("{cycle}")));
+        agents.iter().for_each(|agent_id| emit_note(&mut repl, *agent_id, &format!("{cycle}")));
         for (at, viewer) in viewers.into_iter().enumerate() {
             if at % 2 == 0 {
                 assert_eq!(read_all(&mut repl, viewer).missed, 0);
@@ -319,24 +310,26 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
 fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones() {
     let mut repl = repl();
     let agent_id = repl.create(None, None).unwrap();
-    let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let ears = std::rc::Rc::clone(&told);
+    let readings = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let sink = std::rc::Rc::clone(&readings);
     let tell = move |seen: &ViewerOutput| {
-        ears.borrow_mut().push(seen.chunks.len());
+        sink.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
-    let place = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
-    repl.on_chunks(agent_id, Some(&place), Box::new(tell)).unwrap();
+    let position = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
+    repl.on_chunks(agent_id, Some(&position), Box::new(tell)).unwrap();
     assert!(!repl.has_unread_callback());
-    (0..CHUNKS_PER_TURN + 1).for_each(|_| says(&mut repl, agent_id, "x"));
+    (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));
     while repl.has_unread_callback() {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
-    assert_eq!(*told.borrow(), [CHUNKS_PER_TURN, 1]);
+    assert_eq!(*readings.borrow(), [CHUNKS_PER_TURN, 1]);
     repl.turn(Some(Default::default())).unwrap();
-    assert_eq!(told.borrow().len(), 2, "nothing new is told of as nothing");
+    assert_eq!(readings.borrow().len(), 2, "nothing new is told of as nothing");
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
-    assert!(told.borrow().last() == Some(&1) && repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty());
+    assert!(
+        readings.borrow().last() == Some(&1) && repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty()
+    );
 }
