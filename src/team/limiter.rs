@@ -1,5 +1,5 @@
-//! One limiter for all agents of a provider: after "slow down" to one of them, all wait; then one request goes alone, and
-//! only when it has been let in do the others follow.
+//! Rate limiting per provider. After a 429 all its agents pause; then one trial request is sent, and the others follow
+//! when it is accepted. Holds no list of waiting agents.
 //!
 //! ```text
 //!            limited                    the time has come, somebody sends

@@ -1,6 +1,6 @@
-//! Everybody who is alive, with an index for each question that the loop asks once per turn: who is due, who has a
-//! living tool thread, who has work left over, who is at work. A turn costs what is ready, not what exists; so every
-//! change to an agent goes through [`Roster::with`], which brings the index up to date.
+//! All agents in memory, with indexes for what the loop asks every turn: which agents are due, have a running tool
+//! thread, have work left over, are working. The cost of a turn depends on what is ready, not on the number of agents; so
+//! every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,13 +1,12 @@
-//! The line of those who want to send a request: one lane a provider, so that a provider that has to be waited for holds
-//! up nobody who wants another one.
+//! Requests waiting to be sent: one queue per provider, so that a paused provider does not delay the others.
 //!
 //! ```text
-//!   openai     3 ── 7 ── 20 ── 21      paused: nobody goes
-//!   anthropic  5 ── 6                  open: 5 goes next
+//!   openai     3 ── 7 ── 20 ── 21      paused: none is sent
+//!   anthropic  5 ── 6                  open: 5 is sent next
 //! ```
 //!
-//! Over all lanes that are open, who has wanted to send for the longest goes first. Who comes back to try again has its
-//! old rank. Which lanes are open is not known here.
+//! Among open queues the agent that has waited longest is first; a retry keeps its original position. The caller knows
+//! which queues are open.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
