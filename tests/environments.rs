@@ -93,9 +93,9 @@ fn a_call_of_an_unknown_tool_lists_the_known_ones() {
     let exchange = app.accept(&peer);
     reply_with_calls(&exchange, &[("bash", &bash("echo no")), ("agents", "{}"), ("dig", "{}")]);
     let results = results_then(&mut app, &peer, 1, "a pity");
-    assert_eq!(results[0], "the tool \"bash\" is not available in this environment; available tools: glob, grep");
-    assert_eq!(results[1], "the tool \"agents\" is not available in this environment; available tools: glob, grep");
-    assert_eq!(results[2], "the tool \"dig\" is unknown; available tools: glob, grep");
+    assert_eq!(results[0], "tool \"bash\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[1], "tool \"agents\" is not available in this environment; available tools: glob, grep");
+    assert_eq!(results[2], "unknown tool \"dig\"; available tools: glob, grep");
 }
 
 #[test]

@@ -364,7 +364,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
         app.type_bytes(if allowed { b"y" } else { b"n" });
         let results = results_then(&mut app, &peer, killer, "done");
-        assert_eq!(results, [if allowed { "killed other" } else { "the user refused this call" }]);
+        assert_eq!(results, [if allowed { "killed other" } else { "the user denied this call" }]);
         assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
     }
 }

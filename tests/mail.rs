@@ -89,8 +89,8 @@ fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_l
     assert_refused(&mut app, "/send carl hello", "no agent \"carl\"");
     assert_refused(&mut app, "/send bob hello", "no agent \"bob\"");
     assert_refused(&mut app, &format!("/send {dead} hello"), "no agent");
-    assert_refused(&mut app, "/send ann", "the mail is empty");
-    assert_refused(&mut app, "/send ann \" \"", "the mail is empty");
+    assert_refused(&mut app, "/send ann", "the message is empty");
+    assert_refused(&mut app, "/send ann \" \"", "the message is empty");
     assert_refused(&mut app, "/send", "no agent given");
     assert_refused(&mut app, "/read-mail first", "is not a message id");
     assert_refused(&mut app, "/delete-mail 7", "there is no mail with id 7");

@@ -10,7 +10,7 @@ const TOPICS: [&str; 11] = [
     "keys",
     "tools",
     "settings",
-    "environment",
+    "variables",
     "scripts",
     "server",
     "workflows",

@@ -23,8 +23,8 @@ impl Agent {
         };
         let limit = self.request_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
         format!(
-            "the conversation has about {tokens}{limit} tokens: continue with /slice 50%: (a child with its newer half), \
-             /clear or a larger /model"
+            "the conversation has about {tokens}{limit} tokens: `/slice 50%:` makes a child with the newer half; or \
+             use /clear, or /model with a larger context"
         )
     }
 

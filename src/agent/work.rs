@@ -227,7 +227,7 @@ impl Agent {
 
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, allowed: bool, context: &mut Context) -> bool {
-        self.decide(number, if allowed { Ok(()) } else { Err("the user refused this call") }, context)
+        self.decide(number, if allowed { Ok(()) } else { Err("the user denied this call") }, context)
     }
 
     /// Allows the call that the question is about, or answers it with the reason for the refusal.
@@ -337,7 +337,7 @@ impl Agent {
         }
         self.work.stopping = Some(context.now + STOP_TIMEOUT);
         let actor = if self.is_exiting { "polylogue exited" } else { "the user interrupted" };
-        self.work.refuse_waiting(&format!("{actor} before this call was run"));
+        self.work.refuse_waiting(&format!("not run: {actor}"));
         self.work.cancel();
         if self.state == State::AwaitingApproval {
             self.enter(State::ExecutingTool, context);

@@ -74,7 +74,7 @@ pub struct Arguments {
     /// Write a line of JSON to FILE for every turn of the event loop [env: POLYLOGUE_TRACE]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// With --trace: write only what is the same in every run of the same script [env: POLYLOGUE_TRACE_STABLE]
+    /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
     #[arg(long)]
     pub trace_stable: bool,
     #[command(subcommand)]

@@ -7,7 +7,7 @@ pub const DETACH: CommandSpec = CommandSpec {
     name: "detach",
     aliases: &[],
     arguments: "",
-    about: "close this terminal; agents keep running",
+    about: "detach this terminal; the agents keep running",
     busy: WhenBusy::Runs,
     run: |_, arguments| refuse_arguments("detach", arguments).map(|()| InputResult::Detach),
     complete: nothing,

@@ -20,16 +20,21 @@ const COLUMNS: usize = 78;
 
 /// Keys and what they do, as help and the manual list them.
 pub const KEYS: &[(&str, &str)] = &[
-    ("Enter, Ctrl+J", "send, insert a line break"),
+    ("Enter", "send"),
+    ("Ctrl+J", "insert a line break"),
     ("Enter on an empty draft", "retry now, or send queued text"),
     ("Tab", "complete a command or a name"),
     ("Esc", "stop this agent, else clear the draft"),
-    ("Ctrl+Up, Ctrl+Down", "go to the parent, the newest child"),
-    ("Ctrl+Left, Ctrl+Right", "go to the previous, the next sibling"),
+    ("Ctrl+Up", "go to the parent"),
+    ("Ctrl+Down", "go to the newest child"),
+    ("Ctrl+Left", "go to the previous sibling"),
+    ("Ctrl+Right", "go to the next sibling"),
     ("Alt+1 .. Alt+9", "go to an agent by number"),
-    ("PgUp, PgDn, wheel", "scroll (Ctrl+Home, Ctrl+End: to the ends)"),
+    ("PgUp, PgDn, wheel", "scroll"),
+    ("Ctrl+Home, Ctrl+End", "scroll to the start, to the end"),
     ("Up on an empty draft", "edit queued text, else recall earlier input"),
-    ("Ctrl+L, Ctrl+Z", "redraw the screen, suspend"),
+    ("Ctrl+L", "redraw the screen"),
+    ("Ctrl+Z", "suspend"),
     ("Ctrl+C, Ctrl+D", "exit"),
 ];
 

@@ -48,7 +48,7 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
         "coding",
         Some("readonly"),
         &["bash", "write_file", "edit_file"],
-        "readonly and changing files and running commands",
+        "readonly, plus changing files and running commands",
     ),
     (WORKTREE, Some("coding"), &[], "coding in its own git worktree"),
 ];

@@ -19,10 +19,10 @@ impl Store {
     /// The recipient is not running, the text is empty or over 1 MiB, or the database cannot be written.
     pub(crate) fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
         if body.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "the mail is empty: give its text"));
+            return Err(Error::new(ErrorKind::Usage, "the message is empty; give its text"));
         }
         if body.len() > LONGEST {
-            let message = format!("the mail is too long: {} bytes, at most {LONGEST} are allowed", body.len());
+            let message = format!("the message is too long: {} bytes (at most {LONGEST})", body.len());
             return Err(Error::new(ErrorKind::Usage, message));
         }
         self.write(|conn| {

@@ -32,7 +32,7 @@ fn general(tools: &[&ToolSpec], directory: &Path) -> String {
     // Writing into a `String` cannot fail.
     let _ = write!(text, " You have these tools: {}.", names.join(", "));
     if tools.iter().any(|tool| tool.reach == Reach::Writes) {
-        text.push_str(" The user is asked before files are changed or commands run, and may refuse.");
+        text.push_str(" Changing files and running commands needs the user's approval, which may be denied.");
     }
     let _ = write!(text, " The working directory is {}.", directory.display());
     text
@@ -54,7 +54,11 @@ fn project(directory: &Path) -> (String, Vec<String>) {
         let notice =
             if is_truncated { format!("\n[truncated: {FILE} files exceed {MAX_BYTES} bytes]") } else { String::new() };
         // A character that is cut in two is replaced like everything that is not UTF-8.
-        let _ = write!(text, "\n\nFrom {shown}:\n{}{notice}", String::from_utf8_lossy(&content[..length]).trim_end());
+        let _ = write!(
+            text,
+            "\n\nInstructions from {shown}:\n{}{notice}",
+            String::from_utf8_lossy(&content[..length]).trim_end()
+        );
         let size = if is_truncated { format!("truncated to {length} bytes") } else { format!("{length} bytes") };
         sources.push(format!("{shown}: {size}"));
     }
@@ -131,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_lists_tools_and_mentions_refusal_only_where_it_can_happen() {
+    fn the_prompt_lists_tools_and_mentions_approval_only_where_it_can_happen() {
         let prompt = |tools: &[&ToolSpec]| write(tools, Path::new("/"), None).0;
-        assert!(prompt(&[]).contains("no tools") && !prompt(&[]).contains("refuse"));
-        assert!(!prompt(&[find("glob").unwrap()]).contains("refuse"));
-        assert!(prompt(TOOLS).contains("bash, read_file") && prompt(TOOLS).contains("refuse"));
+        assert!(prompt(&[]).contains("no tools") && !prompt(&[]).contains("approval"));
+        assert!(!prompt(&[find("glob").unwrap()]).contains("approval"));
+        assert!(prompt(TOOLS).contains("bash, read_file") && prompt(TOOLS).contains("approval"));
     }
 }

@@ -1,5 +1,5 @@
-//! Rate limits of providers. When a provider rejects a request as too many, all its agents wait; then one trial request is
-//! sent alone, and the others follow once it is accepted.
+//! Rate limiting per provider. After a 429 all its agents pause; then one trial request is sent, and the others follow
+//! when it is accepted. Holds no list of waiting agents.
 //!
 //! ```text
 //!            limited                        T has passed, an agent sends

@@ -1,6 +1,6 @@
-//! The loaded agents, with an index for each question of the loop: which agents have reached their deadline, run a tool
-//! thread, have work left or hold a slot. A turn then costs as much as there are ready agents, not as there are agents.
-//! Every change to an agent goes through [`Roster::with`], which updates the indexes.
+//! All agents in memory, with indexes for what the loop asks every turn: which agents are due, have a running tool
+//! thread, have work left over, are working. The cost of a turn depends on what is ready, not on the number of agents; so
+//! every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,13 +1,12 @@
-//! The agents that wait to send a request, in one queue for each provider, so that a paused provider does not delay
-//! requests to others.
+//! Requests waiting to be sent: one queue per provider, so that a paused provider does not delay the others.
 //!
 //! ```text
 //!   openai     3 ── 7 ── 20 ── 21      paused: none is sent
-//!   anthropic  5 ── 6                  open: 5 is next
+//!   anthropic  5 ── 6                  open: 5 is sent next
 //! ```
 //!
-//! Of all open queues, the agent that has waited longest is next. A retry keeps its rank. The caller knows which queues
-//! are open.
+//! Among open queues the agent that has waited longest is first; a retry keeps its original position. The caller knows
+//! which queues are open.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

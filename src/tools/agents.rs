@@ -19,16 +19,17 @@ const DEFAULT_WAIT: u64 = 300;
 pub const FORK: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "fork",
-        description: "Starts a new agent with a copy of this conversation up to, but not including, the current \
-            message, and gives it a task. Returns its id and name at once; it works in the background. To get its \
-            result, ask it in the prompt to send it to `parent` with send_mail, then call wait and read_mail.",
+        description: "Starts a child agent that works on a task in the background, and returns its id and name \
+            immediately. The child gets a copy of the conversation up to, but not including, the user message that you \
+            are answering. To get a result, tell the child in `prompt` to send it to `parent` with send_mail; then \
+            call wait and read_mail.",
         parameters: r#"{
             "type": "object",
             "properties": {
                 "prompt": {"type": "string",
-                    "description": "The task. The agent does not see the current message: include all that it needs."},
+                    "description": "The task. The child does not see the user message that you are answering, nor your work on it: include everything it needs."},
                 "name": {"type": "string",
-                    "description": "A name for the new agent: a letter, then letters, digits, - or _."},
+                    "description": "A name for the child: a letter, then letters, digits, - or _."},
                 "model": {"type": "string", "description": "The model, as provider/model. Default: your model."}
             },
             "required": ["prompt"],
@@ -93,7 +94,10 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
     },
     aliases: &[("message", "body"), ("content", "body"), ("text", "body"), ("agent", "to")],
     reach: Reach::Reads,
-    check: |arguments, _| not_empty(arguments, "to", format!("send_mail to {}", text(arguments, "to"))),
+    check: |arguments, _| {
+        let title = format!("send_mail to {}", text(arguments, "to"));
+        not_empty(arguments, "to", title.clone()).and_then(|_| not_empty(arguments, "body", title))
+    },
     run: Run::InEventLoop(|arguments| ToolRequest::SendMail {
         to: text(arguments, "to"),
         body: text(arguments, "body"),
@@ -135,9 +139,9 @@ pub const READ_MAIL: ToolSpec = ToolSpec {
 pub const WAIT: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "wait",
-        description: "Waits until a message arrives or, with `from`, until each of these agents has sent you a \
-            message, is idle or has ended. Returns the number of unread messages and the states of these agents. Use \
-            it instead of calling check_mail repeatedly.",
+        description: "Waits until you have unread mail. With `from`, waits until each of these agents has sent you \
+            mail, is idle or is dead. Returns the number of unread messages and the state of each agent in `from`. Use \
+            this instead of polling check_mail.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -160,7 +164,8 @@ pub const WAIT: ToolSpec = ToolSpec {
 pub const AGENTS: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "agents",
-        description: "Lists all agents with id, name, parent and state.",
+        description: "Lists all agents, one per line: number, name, id, state, age, tokens, model. Children are indented \
+            below their parent; `>` marks you.",
         parameters: NO_PARAMETERS,
     },
     aliases: &[],

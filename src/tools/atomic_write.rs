@@ -34,7 +34,7 @@ impl Target {
             return Err("`file_path` must not be empty or contain a NUL character".into());
         }
         if path.ends_with('/') || path.ends_with("/.") || path.ends_with("..") {
-            return Err(format!("{path}: is the path of a directory, not of a file"));
+            return Err(format!("{path}: names a directory, not a file"));
         }
         let end = resolve_links(env.resolve(path)).map_err(|error| format!("{path}: {}", reason(&error)))?;
         match fs::symlink_metadata(&end) {
@@ -49,7 +49,7 @@ impl Target {
             return Err(format!("{path}: is a directory"));
         }
         if !old.is_file() {
-            return Err(format!("{path}: not a regular file but a device, pipe or socket"));
+            return Err(format!("{path}: not a regular file"));
         }
         // The rename needs permission for the directory only and would replace a read-only file.
         let writable = rustix::fs::access(&end, Access::WRITE_OK).map_err(io::Error::from);

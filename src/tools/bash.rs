@@ -1,24 +1,25 @@
 //! The `bash` tool: one command with a time limit, stdout and stderr read together.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::capture::Capture;
 use super::command::{self, Ending};
-use super::file_access::reason;
+use super::file_access::{not_readable, reason};
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "bash",
-        description: "Runs a bash command and returns its output. stdout and stderr are combined; if the exit code is \
-            not 0, it follows in the last line. Each call starts a new shell, without a terminal and without standard \
-            input. When the command returns, all processes that it started are ended, also those in the background. \
-            Long output is shortened in the middle and saved in full to a file that the result names.",
+        description: "Runs a bash command and returns its output. stdout and stderr are combined; a non-zero exit code \
+            is reported on the last line. Each call starts a new shell, without a terminal and without standard input. \
+            When the command returns, all processes that it started are killed, including background ones. Long \
+            output is truncated in the middle; the result names a file with the full output.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -66,13 +67,22 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     if let Some(description) = arguments["description"].as_str() {
         detail.push(format!("description: {}", one_line(description, 200)));
     }
-    detail.push(format!("in {}", visible(&directory(arguments, env).to_string_lossy())));
-    detail.push(format!("for at most {:?}", timeout(arguments, env)));
+    detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
+    detail.push(format!("time limit: {:?}", timeout(arguments, env)));
     Ok(Question::new(format!("bash: {}", one_line(command, 100)), detail))
 }
 
 fn directory(arguments: &Value, env: &Environment) -> PathBuf {
     arguments["workdir"].as_str().map_or_else(|| env.working_directory.clone(), |path| env.resolve(path))
+}
+
+fn check_directory(directory: &Path) -> Result<(), String> {
+    let problem = match fs::metadata(directory) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "not a directory".into(),
+        Err(error) => not_readable(&error),
+    };
+    Err(format!("working directory {}: {problem}", directory.display()))
 }
 
 fn timeout(arguments: &Value, env: &Environment) -> Duration {
@@ -87,6 +97,9 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
     let (limit, mut capture) = (timeout(arguments, env), Capture::new(env.output_cap, &env.output_directory));
     let directory = directory(arguments, env);
+    if let Err(message) = check_directory(&directory) {
+        return Output::failure(message);
+    }
     match command::run(&["bash", "-c", command], &directory, env, &mut capture, limit, job) {
         Ok(ending) => output(capture.finish(), &ending, limit),
         Err(error) => {
@@ -101,7 +114,7 @@ fn output(mut content: String, ending: &Ending, limit: Duration) -> Output {
         Ending::Exited(Some(0)) if content.is_empty() => "[no output]".into(),
         Ending::Exited(Some(0)) => return Output::success(content),
         Ending::Exited(Some(code)) => format!("[exit code {code}]"),
-        Ending::Exited(None) => "[ended: its supervisor process was killed]".into(),
+        Ending::Exited(None) => "[no exit code: the process that runs commands was killed]".into(),
         Ending::TimedOut => format!("[timed out after {limit:?}]"),
         Ending::Interrupted => super::INTERRUPTED.into(),
         Ending::Lost(why) => format!("[no exit code: {why}]"),

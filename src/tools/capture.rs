@@ -55,7 +55,7 @@ impl Capture {
         self.tail.drain(..surplus);
     }
 
-    /// The text for the model; a line in it says how much was left out and where the full output is.
+    /// The text for the model; a line in it says how much is missing and where the full output is.
     pub fn finish(mut self) -> String {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.iter().copied().collect();
@@ -65,21 +65,21 @@ impl Capture {
                 return text(&all);
             }
             self.open();
-            return self.shortened(&all, &all);
+            return self.truncated(&all, &all);
         }
         let head = characters(without_cut_end(&self.head));
         let tail = characters(without_cut_start(&tail));
-        self.shortened(&head, &tail)
+        self.truncated(&head, &tail)
     }
 
-    /// The start of `head`, a line about what was left out, the end of `tail`.
-    fn shortened(&self, head: &[Character], tail: &[Character]) -> String {
+    /// The start of `head`, a line about what is missing, the end of `tail`.
+    fn truncated(&self, head: &[Character], tail: &[Character]) -> String {
         let (head, tail) = (first(head, self.half), last(tail, self.half));
         let shown: usize = head.iter().chain(tail).map(|c| c.raw).sum();
-        let left_out = self.total - shown as u64;
+        let omitted = self.total - shown as u64;
         let gap = if text(head).ends_with('\n') { "" } else { "\n" };
         let location = self.file.describe(self.total);
-        format!("{}{gap}[{left_out} bytes omitted; {location}]\n{}", text(head), text(tail))
+        format!("{}{gap}[{omitted} bytes omitted; {location}]\n{}", text(head), text(tail))
     }
 
     /// Creates the file and writes what is in memory, which is everything so far.
@@ -116,7 +116,7 @@ impl FullOutput {
                 format!("the full output of {total} bytes is in {}", path.display())
             }
             Self::Open { path, bytes, .. } => {
-                format!("the full output is {total} bytes, of which the first {bytes} are in {}", path.display())
+                format!("the first {bytes} of {total} bytes are saved in {}", path.display())
             }
             Self::Failed(why) => format!("the full output is {total} bytes and could not be saved: {why}"),
         }

@@ -153,7 +153,9 @@ impl Supervised {
             match stopped {
                 None if job.is_cancelled() || reader.has_enough() => stopped = Some(Ending::Interrupted),
                 None if is_late => stopped = Some(Ending::TimedOut),
-                Some(_) if is_late => return Ending::Lost("its processes could not be ended and may still run".into()),
+                Some(_) if is_late => {
+                    return Ending::Lost("its processes could not be killed and may still be running".into());
+                }
                 _ => continue,
             }
             deadline = Instant::now() + END_TIME_LIMIT;

@@ -17,9 +17,10 @@ use crate::domain::tool::{Reach, ToolDeclaration};
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "edit_file",
-        description: "Replaces text in a file and returns the diff. The file must have been read with read_file, or \
-            written, and not changed since. old_string must occur exactly once in the file, unless replace_all is \
-            true; include surrounding lines to make it unique. Use write_file to create a file.",
+        description: "Replaces text in a file and returns the diff. Read the file with read_file first. The edit \
+            fails if the file has changed since it was last read or written. old_string must occur exactly once in the \
+            file, unless replace_all is true; include surrounding lines to make it unique. Use write_file to create a \
+            file.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -136,7 +137,8 @@ fn known_content(path: &str, target: &Target, env: &Environment) -> Result<Strin
     let content =
         file_versions::content(&target.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
     let content = content.ok_or_else(|| {
-        format!("{path}: larger than {MAX_FILE_SIZE} bytes, too large for edit_file; use bash to change it")
+        let limit = MAX_FILE_SIZE >> 20;
+        format!("{path}: file is larger than the limit of edit_file ({limit} MiB); use bash to change it")
     })?;
     match env.known_files.get(&target.path) {
         None => return Err(format!("{path}: file has not been read yet; read it with read_file first")),

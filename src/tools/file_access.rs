@@ -11,6 +11,9 @@ use crate::base::text;
 /// How many names of a directory are compared with a name that was not found.
 const MAX_COMPARED_NAMES: usize = 2000;
 
+pub const PROCESS_FILES: &str =
+    "reading /proc/PID is not allowed, because it may contain secrets; use bash, which asks the user";
+
 /// Opens a regular file without blocking.
 ///
 /// # Errors
@@ -19,9 +22,7 @@ pub fn open_readable(path: &Path) -> Result<File, String> {
     let real = fs::canonicalize(path).map_err(|error| not_readable(&error) + &suggestion(path, &error))?;
     require_regular(&fs::metadata(&real).map_err(|error| not_readable(&error))?)?;
     if is_process_file(&real) {
-        return Err(
-            "files of a process are not read because they may contain secrets; use bash, which asks first".into()
-        );
+        return Err(PROCESS_FILES.into());
     }
     open_regular(&real, Links::Refused).map_err(|error| not_readable(&error))
 }
@@ -30,7 +31,7 @@ fn require_regular(found: &fs::Metadata) -> Result<(), String> {
     match found.file_type() {
         kind if kind.is_file() => Ok(()),
         kind if kind.is_dir() => Err("is a directory; use list_dir".into()),
-        _ => Err("not a regular file but a device, pipe or socket".into()),
+        _ => Err("not a regular file".into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use globset::{GlobBuilder, GlobMatcher};
 use serde_json::Value;
 
-use super::walk::{WalkEnd, WalkRoot, is_directory};
+use super::walk::{WalkEnd, WalkRoot, is_directory, too_many_entries};
 use super::{
     Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
 };
@@ -14,9 +14,9 @@ use crate::domain::tool::{Reach, ToolDeclaration};
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "glob",
-        description: "Finds files whose path matches a glob pattern. A pattern with a slash, such as src/**/*.rs, is \
-            matched against the whole path; one without a slash against file names in every directory. Paths are \
-            sorted. Files named in .gitignore or .ignore are left out.",
+        description: "Finds files whose path matches a glob pattern. A pattern without a slash, such as *.rs, matches \
+            file names in every directory; one with a slash, such as src/**/*.rs, matches the path relative to `path`. \
+            Paths are sorted. Files ignored by .gitignore or .ignore are skipped.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -92,12 +92,12 @@ fn output(mut files: Vec<String>, end: WalkEnd, env: &Environment) -> Output {
         bytes <= env.output_cap
     });
     let shown = fitting.count().min(MAX_LISTED);
-    let is_cut = shown < files.len();
+    let is_truncated = shown < files.len();
     files.truncate(shown);
     match end {
         WalkEnd::Cancelled => return Output::failure(INTERRUPTED),
-        WalkEnd::TooManyEntries => files.push("[too many files, not all were searched; search a subdirectory]".into()),
-        _ if is_cut => files.push(format!("[only the first {shown} files are listed; use a narrower pattern]")),
+        WalkEnd::TooManyEntries => files.push(too_many_entries()),
+        _ if is_truncated => files.push(format!("[only the first {shown} files are listed; use a narrower pattern]")),
         _ if files.is_empty() => files.push("[no files found]".into()),
         WalkEnd::Complete | WalkEnd::Stopped => {}
     }

@@ -14,16 +14,17 @@ use serde_json::Value;
 
 use super::file_access::open_readable;
 use super::glob;
-use super::walk::{WalkEnd, WalkRoot};
+use super::walk::{WalkEnd, WalkRoot, too_many_entries};
 use super::{Environment, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "grep",
         description: "Searches files for lines that match a regular expression. The syntax is that of ripgrep, without \
-            look-around and backreferences; each line is matched on its own. Files named in .gitignore or .ignore and \
-            binary files are left out.",
+            look-around and backreferences; each line is matched on its own. Files ignored by .gitignore or .ignore and \
+            binary files are skipped.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -33,7 +34,7 @@ pub const SPEC: ToolSpec = ToolSpec {
                 "glob": {"type": "string",
                     "description": "Search only files that match this glob, such as *.rs or src/**/*.c."},
                 "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"],
-                    "description": "content (default): path:line:text; files_with_matches: paths; count: path:lines."},
+                    "description": "content (default): path:line:text; files_with_matches: paths; count: path:number of matching lines."},
                 "context": {"type": "integer", "minimum": 0, "maximum": 20,
                     "description": "Lines to show before and after each match. Default: 0."},
                 "ignore_case": {"type": "boolean", "description": "Match upper and lower case alike. Default: false."},
@@ -115,7 +116,7 @@ fn compile(arguments: &Value) -> Result<RegexMatcher, String> {
         .size_limit(MEMORY_LIMIT)
         .dfa_size_limit(MEMORY_LIMIT)
         .build(pattern)
-        .map_err(|error| format!("{pattern:?} is not a valid regular expression for a search by line: {error}"))
+        .map_err(|error| format!("invalid regular expression {pattern:?}: {error}"))
 }
 
 struct Search<'a> {
@@ -245,16 +246,18 @@ impl Results {
     }
 
     fn output(mut self, end: WalkEnd) -> Output {
-        let (singular, plural) = if self.mode == OutputMode::Content { ("line", "lines") } else { ("file", "files") };
         if self.is_full {
-            let matching = if self.count == 1 {
-                format!("matching {singular}")
+            let is_content = self.mode == OutputMode::Content;
+            let (one, many) =
+                if is_content { ("matching line", "matching lines") } else { ("matching file", "matching files") };
+            let matching = counted(self.count, one, many);
+            self.lines.push(if self.count >= self.limit {
+                format!("[stopped after {matching}; raise head_limit or narrow the search]")
             } else {
-                format!("{} matching {plural}", self.count)
-            };
-            self.lines.push(format!("[only the first {matching}; narrow the search or raise head_limit]"));
+                format!("[output limit reached after {matching}; narrow the search]")
+            });
         } else if end == WalkEnd::TooManyEntries {
-            self.lines.push("[too many files, not all were searched; search a subdirectory]".into());
+            self.lines.push(too_many_entries());
         } else if self.lines.is_empty() {
             self.lines.push("[no matches found]".into());
         }

@@ -14,8 +14,8 @@ pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "list_dir",
         description: "Lists the entries of a directory, sorted by name. Directories end with a slash; symbolic links \
-            show their target. Entries named in .gitignore or .ignore are left out, unless `path` is such a directory \
-            itself.",
+            show their target. Files ignored by .gitignore or .ignore are skipped. To list an ignored directory, pass it \
+            as `path`.",
         parameters: r#"{
             "type": "object",
             "properties": {

@@ -163,8 +163,11 @@ impl Environment {
         }
         let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-        let problem = if find(name).is_some() { "not available in this environment" } else { "unknown" };
-        Err(format!("the tool {name:?} is {problem}; available tools: {known}"))
+        let problem = match find(name) {
+            Some(_) => format!("tool {name:?} is not available in this environment"),
+            None => format!("unknown tool {name:?}"),
+        };
+        Err(format!("{problem}; available tools: {known}"))
     }
 
     pub fn declarations(&self) -> Vec<ToolDeclaration> {
@@ -289,9 +292,9 @@ mod tests {
         assert!(here.tool("grep").is_ok());
         assert_eq!(
             here.tool("bash").unwrap_err(),
-            "the tool \"bash\" is not available in this environment; available tools: glob, grep"
+            "tool \"bash\" is not available in this environment; available tools: glob, grep"
         );
-        assert_eq!(here.tool("dig").unwrap_err(), "the tool \"dig\" is unknown; available tools: glob, grep");
+        assert_eq!(here.tool("dig").unwrap_err(), "unknown tool \"dig\"; available tools: glob, grep");
         let empty = Environment { tools: Vec::new(), ..here };
         assert!(empty.tool("dig").unwrap_err().ends_with("available tools: none"));
     }

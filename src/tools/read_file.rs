@@ -19,8 +19,8 @@ pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "read_file",
         description: "Reads a text file. Each line is returned as its number, a tab and its text; the number and the \
-            tab are not part of the file. Lines longer than 2000 characters are cut. If only part of the file is \
-            returned, the last line gives the range, the total number of lines and the offset to continue with.",
+            tab are not part of the file. Lines longer than 2000 characters are truncated. A partial result ends \
+            with a line such as [lines 1-2000 of 5310; continue with offset 2001].",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -159,8 +159,8 @@ impl<'a> Excerpt<'a> {
         let number = self.first + self.shown;
         let content = text.trim_end_matches(['\r', '\n']);
         Ok(Some(match content.char_indices().nth(MAX_LINE_WIDTH) {
-            Some((end, _)) => format!("{number}\t{}… [line cut]\n", &content[..end]),
-            None if is_cut => format!("{number}\t{content}… [line cut]\n"),
+            Some((end, _)) => format!("{number}\t{}… [line truncated]\n", &content[..end]),
+            None if is_cut => format!("{number}\t{content}… [line truncated]\n"),
             None => format!("{number}\t{text}"),
         }))
     }
@@ -205,8 +205,11 @@ impl<'a> Excerpt<'a> {
         if self.shown == 0 {
             notes.push("the file is empty".to_owned());
         } else if self.total != Some(last) {
-            let total = self.total.map_or_else(|| "more".into(), |total| total.to_string());
-            notes.push(format!("lines {}-{last} of {total}; continue with offset {}", self.first, last + 1));
+            let rest = match self.total {
+                Some(total) => format!(" of {total}"),
+                None => "; the file has more lines".into(),
+            };
+            notes.push(format!("lines {}-{last}{rest}; continue with offset {}", self.first, last + 1));
         } else if self.first > 1 {
             notes.push(format!("lines {}-{last} of {last}", self.first));
         }

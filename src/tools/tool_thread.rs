@@ -171,7 +171,7 @@ fn run(spec: &ToolSpec, call: &Prepared, env: &Environment, job: &Job) -> Output
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    format!("the tool failed because of a bug in it, not because of the arguments: {text}")
+    format!("internal error in the tool (the arguments are not the cause): {text}")
 }
 
 fn not_started(error: impl std::fmt::Display) -> Error {

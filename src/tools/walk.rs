@@ -1,4 +1,4 @@
-//! Walks a directory tree with the `ignore` crate: what ignore files name is left out, and symbolic links are not
+//! Walks a directory tree with the `ignore` crate: ignored files are skipped, and symbolic links are not
 //! followed.
 //!
 //! Only `.gitignore` (inside a git repository) and `.ignore` count, not the user's global git configuration, so that a
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, Walk, WalkBuilder};
 
-use super::file_access::{is_process_file, not_readable, suggestion};
+use super::file_access::{PROCESS_FILES, is_process_file, not_readable, suggestion};
 use super::{Environment, Job, visible};
 
 /// How many entries one walk looks at.
@@ -49,11 +49,12 @@ impl WalkRoot {
         let root = fs::canonicalize(&resolved)
             .map_err(|error| format!("{path}: {}{}", not_readable(&error), suggestion(&resolved, &error)))?;
         if is_process_file(&root) {
-            return Err(format!("{path}: files of a process are not searched because they may contain secrets"));
+            return Err(format!("{path}: {PROCESS_FILES}"));
         }
         match root.ancestors().find(|directory| !has_readable_ignore_files(directory)) {
             Some(directory) => {
-                Err(format!("{}: its ignore file is not a regular file of at most 1 MiB", directory.display()))
+                let problem = ".gitignore or .ignore is not a regular file, or is larger than 1 MiB";
+                Err(format!("{}: {problem}", directory.display()))
             }
             None => Ok(Self { path: root, max_depth }),
         }
@@ -104,6 +105,10 @@ impl WalkRoot {
     pub fn shown(&self, path: &Path, env: &Environment) -> String {
         visible(&path.strip_prefix(&env.working_directory).unwrap_or(path).to_string_lossy())
     }
+}
+
+pub fn too_many_entries() -> String {
+    format!("[stopped after {MAX_ENTRIES} entries; search a subdirectory]")
 }
 
 pub fn is_directory(entry: &DirEntry) -> bool {

@@ -67,7 +67,7 @@ fn byte_count(content: &str) -> String {
 fn describe_change(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (String, Vec<String>) {
     let Some(text) = file_versions::content(path).ok().flatten().and_then(|text| String::from_utf8(text).ok()) else {
         let shown = Summary::new("", content, MAX_SHOWN_LINES).lines;
-        return (format!("{size}, replaces {} bytes that are not shown", old.len()), shown);
+        return (format!("{size}, replaces {} bytes (not text, or too large to show)", old.len()), shown);
     };
     let diff = Summary::new(&text, content, MAX_SHOWN_LINES);
     (if text == content { "unchanged".into() } else { diff.counts() }, diff.lines)

@@ -134,7 +134,7 @@ fn a_file_that_is_not_text_or_too_large_is_refused() {
         ("pipe", "not a regular file"),
         (".", "directory"),
         // Writable by its owner, so that only the check for files of processes refuses it.
-        ("/proc/self/comm", "files of a process are not read"),
+        ("/proc/self/comm", "reading /proc/PID is not allowed"),
     ] {
         let message = refusal(&workspace, &edit(path, "a", "b"));
         assert!(message.contains(expected), "{path}: {message}");

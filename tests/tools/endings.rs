@@ -208,5 +208,5 @@ fn a_command_that_ends_its_supervisor_is_ended() {
     assert_eq!(workspace.bash("sleep 1000 & kill $PPID; wait").content, "[exit code 143]");
     workspace.assert_no_processes();
     let killed = workspace.bash("echo a; kill -9 $PPID").content;
-    assert!(killed.contains("its supervisor process was killed"), "{killed}");
+    assert!(killed.contains("the process that runs commands was killed"), "{killed}");
 }

@@ -89,10 +89,10 @@ fn a_long_line_is_cut_between_characters_and_the_next_one_is_shown() {
     };
     let content = read(&workspace, 1);
     assert!(content.starts_with("1\t€€") && !content.contains('\u{fffd}') && content.len() < 4096 + 100);
-    assert!(content.ends_with("€… [line cut]\n[lines 1-1 of 2; continue with offset 2]"), "{content}");
+    assert!(content.ends_with("€… [line truncated]\n[lines 1-1 of 2; continue with offset 2]"), "{content}");
     assert_eq!(read(&workspace, 2), "2\tshort\n[lines 2-2 of 2]");
     workspace.env.output_cap = 32 << 10;
-    assert_eq!(read(&workspace, 1), format!("1\t{}… [line cut]\n2\tshort\n", "€".repeat(2000)));
+    assert_eq!(read(&workspace, 1), format!("1\t{}… [line truncated]\n2\tshort\n", "€".repeat(2000)));
     fs::write(workspace.path("f"), "x".repeat(2000)).unwrap();
     assert_eq!(read(&workspace, 1), format!("1\t{}", "x".repeat(2000)));
 }
@@ -127,8 +127,8 @@ fn a_file_that_cannot_be_read_as_text_is_refused_without_blocking() {
         ("binary", "not a text file"),
         ("binary/x", "cannot be opened"),
         ("loop", "cannot be opened"),
-        ("/proc/self/environ", "files of a process are not read"),
-        ("/proc/thread-self/mem", "files of a process are not read"),
+        ("/proc/self/environ", "reading /proc/PID is not allowed"),
+        ("/proc/thread-self/mem", "reading /proc/PID is not allowed"),
     ] {
         let result = workspace.run("read_file", &json!({"file_path": path}));
         assert!(result.is_error && result.content.contains(expected), "{path}: {}", result.content);

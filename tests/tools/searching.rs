@@ -72,9 +72,13 @@ fn a_long_list_is_cut_with_a_note() {
     assert!(listed.lines().count() == 501 && listed.contains("[only the first 500 entries are listed"));
     let listed = found(&workspace, "grep", &json!({"pattern": "x", "head_limit": 7}));
     assert_eq!(listed.lines().count(), 8);
-    assert!(listed.ends_with("[only the first 7 matching lines; narrow the search or raise head_limit]"), "{listed}");
+    assert!(listed.ends_with("[stopped after 7 matching lines; raise head_limit or narrow the search]"), "{listed}");
     let all = found(&workspace, "grep", &json!({"pattern": "x", "head_limit": 1000}));
     assert!(all.len() <= workspace.env.output_cap + 80, "{}", all.len());
+    let mut workspace = workspace;
+    workspace.env.output_cap = 20;
+    let listed = found(&workspace, "grep", &json!({"pattern": "x"}));
+    assert_eq!(listed, "000:1:x\n001:1:x\n[output limit reached after 2 matching lines; narrow the search]");
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn distant_matches_are_separated_and_no_line_is_shown_twice() {
     assert_eq!(lines, [&expected[..], &[":12:hit 12"]].concat());
     let one =
         found(&workspace, "grep", &json!({"pattern": "HIT Ä?", "path": "far.txt", "ignore_case": true, "limit": 1}));
-    assert_eq!(one, "far.txt:2:hit 2\n[only the first matching line; narrow the search or raise head_limit]");
+    assert_eq!(one, "far.txt:2:hit 2\n[stopped after 1 matching line; raise head_limit or narrow the search]");
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn output_mode_selects_paths_or_counts() {
     assert_eq!(mode("files_with_matches", &[("include", json!("*.yml"))]), ".github/ci.yml");
     assert_eq!(
         mode("files_with_matches", &[("head_limit", json!("2"))]),
-        ".github/ci.yml\nsrc/deep/lib.rs\n[only the first 2 matching files; narrow the search or raise head_limit]"
+        ".github/ci.yml\nsrc/deep/lib.rs\n[stopped after 2 matching files; raise head_limit or narrow the search]"
     );
     fs::write(workspace.path("src/main.rs"), "needle\nhay\nneedle needle\n").unwrap();
     assert_eq!(mode("count", &[("path", json!("src"))]), "src/deep/lib.rs:1\nsrc/main.rs:2");
@@ -163,10 +167,10 @@ fn binary_files_are_skipped_and_long_lines_are_cut() {
 fn invalid_patterns_and_paths_are_refused() {
     let workspace = project();
     for (tool, arguments, expected) in [
-        ("grep", json!({"pattern": "a("}), "is not a valid regular expression"),
-        ("grep", json!({"pattern": "a\\nb"}), "is not a valid regular expression"),
+        ("grep", json!({"pattern": "a("}), "invalid regular expression"),
+        ("grep", json!({"pattern": "a\\nb"}), "invalid regular expression"),
         ("grep", json!({"pattern": ""}), "must not be empty"),
-        ("grep", json!({"pattern": "(a{1000}){1000}"}), "is not a valid regular expression"),
+        ("grep", json!({"pattern": "(a{1000}){1000}"}), "invalid regular expression"),
         ("grep", json!({"pattern": "a", "glob": "a["}), "is not a valid glob pattern"),
         ("grep", json!({"pattern": "a", "path": "none"}), "does not exist"),
         ("glob", json!({"pattern": "a["}), "is not a valid glob pattern"),
@@ -174,7 +178,7 @@ fn invalid_patterns_and_paths_are_refused() {
         ("list_dir", json!({"path": "none"}), "does not exist"),
         ("list_dir", json!({"path": "src/main.rs"}), "not a directory; use read_file"),
         ("list_dir", json!({"depth": 4}), "must be at most 3"),
-        ("grep", json!({"pattern": "a", "path": "/proc/self"}), "files of a process"),
+        ("grep", json!({"pattern": "a", "path": "/proc/self"}), "reading /proc/PID is not allowed"),
     ] {
         let message = refused(&workspace, tool, &arguments);
         assert!(message.contains(expected), "{tool} {arguments}: {message}");
@@ -206,7 +210,10 @@ fn pipes_and_cyclic_links_do_not_block() {
     assert_eq!(found(&workspace, "grep", &json!({"pattern": "needle", "glob": "*.rs"})), "src/main.rs:2:    needle();");
     assert_eq!(found(&workspace, "glob", &json!({"pattern": "main.rs"})), "src/main.rs");
     assert!(!found(&workspace, "list_dir", &json!({"depth": 3})).contains("up/"));
-    assert!(refused(&workspace, "list_dir", &json!({"path": "odd"})).contains("ignore file"));
+    assert!(
+        refused(&workspace, "list_dir", &json!({"path": "odd"}))
+            .contains(".gitignore or .ignore is not a regular file")
+    );
 }
 
 #[test]

@@ -151,7 +151,10 @@ fn the_user_is_shown_the_path_and_the_change() {
     assert_eq!(changed.detail, [&format!("{path}: -1 +1 lines"), " a", "-c", "+b"]);
     assert_eq!(question("a\nc\n").title, "write_file: f (unchanged)");
     fs::write(workspace.path("f"), b"\xff\xfe").unwrap();
-    assert_eq!(question("a\n").title, "write_file: f (1 line, 2 bytes, replaces 2 bytes that are not shown)");
+    assert_eq!(
+        question("a\n").title,
+        "write_file: f (1 line, 2 bytes, replaces 2 bytes (not text, or too large to show))"
+    );
     let long = question(&"x\n".repeat(500));
     assert_eq!(long.detail.len(), 1 + 40 + 1);
 }

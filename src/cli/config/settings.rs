@@ -72,7 +72,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "thinking",
-        about: "How much new agents think",
+        about: "Thinking level of new agents",
         flag: None,
         files: Files::All,
         kind: Kind::Thinking(|config| &mut config.thinking),
@@ -100,7 +100,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "trace_stable",
-        about: "Write only what is the same in every run of a script to the trace",
+        about: "Leave out of the trace everything that differs between runs",
         flag: Some(("--trace-stable", |arguments| arguments.trace_stable.then(|| "true".into()))),
         files: Files::User,
         kind: Kind::Bool(|config| &mut config.trace_stable),

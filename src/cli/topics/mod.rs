@@ -23,7 +23,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "keys", about: "Keys in the chat", text: tables::keys },
     Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
-    Topic { name: "environment", about: "Environment variables", text: tables::environment },
+    Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
     Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
     Topic { name: "workflows", about: "Several agents on one task", text: || include_str!("workflows.txt").into() },
@@ -43,7 +43,7 @@ pub fn help(path: &[String]) -> Result<String> {
         return Ok(format!("{}\n{}", command.render_long_help(), list()));
     }
     if let [name] = path
-        && let Some(topic) = TOPICS.iter().find(|topic| topic.name == name)
+        && let Some(topic) = find(name)
     {
         return Ok((topic.text)());
     }
@@ -53,6 +53,12 @@ pub fn help(path: &[String]) -> Result<String> {
         let message = format!("no help for {name:?}: polylogue help lists the topics; to send a prompt that begins with help, put -- before it");
         Error::new(ErrorKind::Usage, message)
     })
+}
+
+fn find(name: &str) -> Option<&'static Topic> {
+    // `environment` is the former name of this topic.
+    let name = if name == "environment" { "variables" } else { name };
+    TOPICS.iter().find(|topic| topic.name == name)
 }
 
 fn list() -> String {

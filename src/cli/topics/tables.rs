@@ -16,7 +16,7 @@ const TERM_COLUMNS: usize = 24;
 
 pub fn commands() -> String {
     let mut out = paragraph(
-        "A line that begins with a slash is a command; a line that begins with two slashes is a message that begins with one. \
+        "A line that begins with a slash is a command; to send a message that begins with a slash, type two. \
          Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
          /NAME: see polylogue help settings.",
     );
@@ -77,8 +77,8 @@ fn set_by(setting: &Setting) -> String {
     }
 }
 
-pub fn environment() -> String {
-    let mut out = include_str!("environment.txt").to_owned();
+pub fn variables() -> String {
+    let mut out = include_str!("variables.txt").to_owned();
     out += "\nKeys and addresses of providers that need no configuration:\n\n";
     let services: Vec<Service> = PROVIDERS.iter().filter_map(|spec| spec.service).collect();
     // Providers that share a key and an address are next to each other in the table.
