@@ -61,7 +61,7 @@ fn a_refused_call_does_not_run_and_the_model_gets_the_refusal() {
     app.turn_until_asked(0);
     app.type_bytes(b"n");
     let results = results_in(&answer_last(&mut app, &peer));
-    assert!(results[0].1.contains("refused"), "{results:?}");
+    assert!(results[0].1.contains("denied"), "{results:?}");
     assert!(!app.directory().join("it-ran").exists());
 }
 
@@ -171,7 +171,7 @@ fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
     calls(&mut app, &peer, &wrong);
     let results = results_in(&answer_last(&mut app, &peer));
     assert_eq!(results.len(), 4, "{results:?}");
-    assert!(results[0].1.contains("the tool \"teleport\" is unknown"), "{results:?}");
+    assert!(results[0].1.contains("unknown tool \"teleport\""), "{results:?}");
     assert!(results[2].1.contains("command"), "{results:?}");
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
 }

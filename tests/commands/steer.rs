@@ -237,7 +237,7 @@ fn errors_for_long_conversations_and_wrong_keys_name_the_remedy() {
     app.turn_until_idle();
     let error = app.last_error(0);
     assert!(
-        error.contains("/slice") && error.contains("/clear") && error.contains(" tokens: continue with"),
+        error.contains("/slice") && error.contains("/clear") && error.contains(" tokens: `/slice 50%:`"),
         "{error}"
     );
     assert_eq!(app.kinds(0)[0], "user", "the history is kept");

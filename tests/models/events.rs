@@ -552,7 +552,7 @@ fn an_unsupported_thinking_level_is_not_sent() {
                 assert!(all_of(&scene.ask("go", Piece::Ends("done"))).contains(&scene.kind.model().to_owned()));
                 scene.app.turn_until_idle();
                 scene.switch(other);
-                assert!(scene.app.screen_text().contains(&format!("does not take thinking {thinking}")));
+                assert!(scene.app.screen_text().contains(&format!("does not support thinking {thinking}")));
                 let converse = scene.goes_on();
                 let converse = converse.replace("reasoning.encrypted_content", "");
                 for word in markers {
