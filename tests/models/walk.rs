@@ -54,7 +54,7 @@ fn plan(peers: &[Peer; 3], working_limit: usize) -> Plan {
         entry("fourth", peers[2].url(), Some("sleep 0.05; exit 1")),
         ProviderEntry { name: "echo".into(), kind: "echo".into(), ..ProviderEntry::default() },
     ];
-    Plan { providers, working_limit: working_limit, ..Plan::peer(&peers[0].url()) }
+    Plan { providers, working_limit, ..Plan::peer(&peers[0].url()) }
 }
 
 /// One thing that a person, the machine or time does.
