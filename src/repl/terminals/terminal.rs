@@ -32,7 +32,7 @@ pub struct TerminalMode {
 /// What the owner of an attached terminal is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
-    /// Release the terminal, then call [`crate::repl::Repl::detach_device`]. It is neither read nor drawn any more.
+    /// Release the terminal, then call `Repl::detach_device`. It is neither read nor drawn any more.
     Detach,
     /// Suspend the terminal's own process; when it continues, call [`Terminal::redraw`].
     Suspend,
