@@ -1,7 +1,7 @@
 //! The state that all components share: the agents with store and network, and effects and events not yet handled.
 //!
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
-//! policy; fields are changed only by its own operations.
+//! policy.
 
 pub(super) mod activity;
 mod log;
@@ -83,17 +83,12 @@ impl Core {
     /// Calls `act` with one agent, then registers the sockets of its connection before anything else can happen: the
     /// kernel reuses descriptors at once.
     pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
-        let usual = self.config.settings;
-        let retry = self.roster.get(id)?.retry.unwrap_or(usual.retry);
-        let settings = Settings { retry, ..usual };
-        let mut context = Context {
-            now: self.clock.now(),
-            settings: &settings,
-            network: &self.network,
-            wake: &self.waker,
-            outbox: &mut self.outbox,
-        };
-        let (outcome, requests) = self.roster.with(id, |agent| {
+        let Self { config, clock, network, waker, outbox, roster, .. } = self;
+        let usual = config.settings;
+        let now = clock.now();
+        let (outcome, requests) = roster.with(id, |agent| {
+            let settings = Settings { retry: agent.retry.unwrap_or(usual.retry), ..usual };
+            let mut context = Context { now, settings: &settings, network, wake: waker, outbox };
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
@@ -125,13 +120,7 @@ impl Core {
 
     /// The name of an agent, or its id; also of an agent that has ended.
     pub(super) fn name_of(&self, id: AgentId) -> String {
-        match self.roster.get(id) {
-            Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
-            None => {
-                let row = self.store.agent(id).ok().flatten();
-                format!("{} (dead)", row.and_then(|row| row.name).unwrap_or_else(|| id.to_string()))
-            }
-        }
+        self.command_context(id, Vec::new()).name_of(id)
     }
 
     /// The name of an agent, or its number; its id if it is not in memory.
