@@ -26,9 +26,14 @@ pub struct ClientId(pub u64);
 pub struct AgentId([u8; 16]);
 
 impl AgentId {
-    /// A new id.
+    /// A new id. Its text never begins with a hyphen: a command line would read it as an option.
     pub fn random() -> Self {
-        Self(*uuid::Uuid::new_v4().as_bytes())
+        loop {
+            let id = Self(*uuid::Uuid::new_v4().as_bytes());
+            if !id.to_string().starts_with('-') {
+                return id;
+            }
+        }
     }
 
     /// The id with these bytes.
@@ -91,10 +96,11 @@ mod tests {
 
     #[test]
     fn an_id_has_22_characters_and_reads_back() {
-        for _ in 0..100 {
-            let id = AgentId::random();
-            assert_eq!(id.to_string().len(), 22);
-            assert_eq!(id.to_string().parse(), Ok(id));
+        for _ in 0..1_000 {
+            let text = AgentId::random().to_string();
+            assert_eq!(text.len(), 22);
+            assert!(!text.starts_with('-'), "{text}");
+            assert_eq!(text.parse::<AgentId>().map(|id| id.to_string()), Ok(text));
         }
     }
 

@@ -216,7 +216,7 @@ pub struct Logs {
     #[arg(long)]
     pub json: bool,
     /// Resume an earlier --json output: its `epoch`, and the `n` to start at
-    #[arg(long, value_name = "EPOCH:N", value_parser = position, conflicts_with = "last")]
+    #[arg(long, value_name = "EPOCH:N", value_parser = position, allow_hyphen_values = true, conflicts_with = "last")]
     pub from: Option<Position>,
 }
 
