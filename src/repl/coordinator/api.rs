@@ -8,7 +8,6 @@ use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
 use crate::repl::coordinator::members::Work;
 use crate::team::coordinator::event::Event;
-use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::settings::Settings;
@@ -82,10 +81,5 @@ impl Repl {
     pub fn interrupt_run(&mut self, run: &RunId) {
         let now = self.core.clock.now();
         self.coordinator.interrupt(run, now);
-    }
-
-    /// The health of all members in this process, by name.
-    pub(crate) fn health(&self) -> &Health {
-        &self.coordinator.health
     }
 }

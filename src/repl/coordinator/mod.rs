@@ -109,6 +109,10 @@ impl Run {
 }
 
 impl Coordinator {
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
     fn run(&self, id: &RunId) -> Option<&Run> {
         self.runs.iter().find(|run| run.id == *id)
     }

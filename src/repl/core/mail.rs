@@ -5,7 +5,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::Chunk;
-use crate::domain::mail::{Mail, MailId};
+use crate::domain::mail::MailId;
+use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::store::Found;
@@ -18,15 +19,25 @@ impl Core {
             agent.unread += 1;
             agent.emit_aside(&Chunk::Mail { from, id });
         });
-        self.events.push_back(Event::MailArrived { agent: to });
+        self.emit(Event::MailArrived { agent: to });
         Ok(id)
     }
 
-    /// Marks a message as read and returns it.
-    pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+    /// Marks a message as read, this one or else the oldest unread one, and returns it as text.
+    pub(in crate::repl) fn mail_text(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
         let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
         self.count_unread(agent_id)?;
-        Ok(mail)
+        Ok(match (mail, id) {
+            (Some(mail), _) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
+            (None, Some(id)) => format!("no mail with id {}", id.0),
+            (None, None) => "no unread mail".into(),
+        })
+    }
+
+    pub(in crate::repl) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
+        let text = self.mail_text(agent_id, id)?;
+        self.note(agent_id, LineKind::Note, &text);
+        Ok(())
     }
 
     pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
@@ -34,7 +45,7 @@ impl Core {
         self.count_unread(agent_id)
     }
 
-    pub(in crate::repl) fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
+    fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
         let unread = self.store.count_unread(agent_id)?;
         self.roster.with(agent_id, |agent| {
             agent.unread = unread;

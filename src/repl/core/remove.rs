@@ -1,7 +1,7 @@
 //! Ends agents. A kill is final: one transaction marks them in the store, then their work is stopped and they are removed
 //! from memory.
 
-use crate::agent::{Agent, Role};
+use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -45,6 +45,29 @@ impl Core {
         self.kill(victim, cascade)
     }
 
+    /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
+    /// removed, and whether they hold.
+    pub(in crate::repl) fn close(&mut self, id: AgentId, uses: [(bool, &'static str); 2]) -> Result<()> {
+        self.require_writable()?;
+        let agent = self.roster.get(id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+        let own = [
+            (self.roster.parent(id).is_none(), "it is the root"),
+            (agent.state() != State::Idle, "it is busy"),
+            (!agent.queue.is_empty(), "it has queued messages"),
+            (agent.role == Role::Member || agent.has_background_work(), "a command is waiting for it"),
+            (self.roster.children(id).next().is_some(), "it has children"),
+            (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
+        ];
+        if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
+            let message = format!("cannot close {}: {why}", agent.identity.label());
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        if let Some(closed) = self.remove(id, None) {
+            self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
+        }
+        Ok(())
+    }
+
     /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
         let now = self.clock.now();
@@ -53,7 +76,7 @@ impl Core {
         self.outbox.forget(id);
         let removed = self.roster.remove(id)?;
         let worktree = removed.talk.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
-        self.events.push_back(Event::Removed { agent: id, adopter, worktree });
+        self.emit(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }
 

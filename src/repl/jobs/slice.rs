@@ -110,7 +110,7 @@ impl Jobs {
     }
 
     /// Takes the output of a summary agent. A reply that was cut is not a summary.
-    pub(in crate::repl) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
+    pub(super) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
         let Some(slice) = self.slices.iter_mut().find(|slice| slice.summaries.iter().any(|s| s.writer == writer))
         else {
             return;
@@ -126,7 +126,7 @@ impl Jobs {
         }
     }
 
-    pub(in crate::repl) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
+    pub(super) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
         let is_its = |slice: &SliceJob| slice.summaries.iter().any(|summary| summary.writer == writer);
         let Some(index) = self.slices.iter().position(is_its) else { return };
         let agent = self.slices[index].agent;

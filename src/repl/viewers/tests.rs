@@ -300,7 +300,9 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
             repl.detach(viewer);
         }
     }
-    assert!(repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty() && !repl.has_unread_callback());
+    assert!(
+        repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty() && !repl.callbacks.has_unread(&repl.core)
+    );
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
     assert!(repl.core.viewers.gone().is_empty(), "nobody looked");
@@ -318,9 +320,9 @@ fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones
     };
     let position = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&position), Box::new(tell)).unwrap();
-    assert!(!repl.has_unread_callback());
+    assert!(!repl.callbacks.has_unread(&repl.core));
     (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));
-    while repl.has_unread_callback() {
+    while repl.callbacks.has_unread(&repl.core) {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
