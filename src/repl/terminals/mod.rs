@@ -5,8 +5,10 @@
 
 mod bindings;
 mod device;
+mod display;
 mod draw;
 mod input;
+mod keyboard;
 mod leaving;
 mod painter;
 mod terminal;
@@ -141,7 +143,7 @@ impl Terminals {
     /// Shows a text above the input of this terminal until the next key there.
     pub(super) fn notify(&mut self, id: TerminalId, text: String) {
         if let Some(terminal) = self.get_mut(id) {
-            terminal.notice = Some(text);
+            terminal.input.notice = Some(text);
         }
     }
 
@@ -165,7 +167,7 @@ impl Terminals {
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         Some(match countdown {
             Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
-            None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
+            None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
         })
     }
 }
