@@ -83,8 +83,8 @@ impl Repl {
             Change::Switch(to) => self.terminals.switch(core, origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => self.jobs.interrupt(core, agent_id),
-            Change::Answer { question, allowed } => {
-                let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context));
+            Change::Answer { question, decision } => {
+                let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, &decision, context));
                 answered.map(drop).ok_or_else(agent_gone)
             }
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),

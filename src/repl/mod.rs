@@ -16,6 +16,7 @@ mod event;
 mod external;
 mod input;
 mod jobs;
+mod json;
 mod mail_waits;
 mod probe;
 mod queue;

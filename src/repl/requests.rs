@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::wire::{Request, Response};
-use crate::repl::core::{Core, agent_gone};
-use crate::repl::{Repl, Terminal, Turn};
+use crate::repl::core::agent_gone;
+use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, terminal_as_json};
+use crate::repl::{Repl, Turn};
 
 enum Answer {
     Now(Value),
@@ -43,29 +44,33 @@ impl Repl {
     }
 
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
-        let value = match request {
+        match request {
             Request::Stop => return Ok(Answer::Exit),
             Request::Attach { agent, is_read_only, terminal } => {
                 self.attached().attach(client, agent.as_deref(), is_read_only, &terminal)?;
-                return Ok(Answer::Later);
             }
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
-                return Ok(Answer::Later);
             }
             Request::Turn { agent, text, max_requests } => {
-                return self.begin_client_turn(client, &agent, text, max_requests).map(|()| Answer::Later);
+                self.begin_client_turn(client, &agent, text, max_requests)?;
             }
             Request::Cut => {
                 if let Some(agent) = self.server.cancel_turn(&mut self.core, client)? {
                     self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
                 }
-                return Ok(Answer::Later);
             }
             Request::Wait { agent, seconds } => {
                 self.server.begin_wait(&mut self.core, client, &agent, seconds)?;
-                return Ok(Answer::Later);
             }
+            other => return self.answer(other).map(Answer::Now),
+        }
+        Ok(Answer::Later)
+    }
+
+    /// Carries out a request that is answered at once.
+    fn answer(&mut self, request: Request) -> Result<Value> {
+        Ok(match request {
             Request::Agents => self.core.roster.iter().map(|agent| agent_as_json(&self.core, agent)).collect(),
             Request::Sessions => {
                 let terminals = self.terminals.ids().into_iter().filter_map(|id| Some((id, self.terminals.get(id)?)));
@@ -85,11 +90,20 @@ impl Repl {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
+            Request::Approvals => approvals_as_json(&self.core),
+            Request::Answer { id, allow, reason } => {
+                self.answer_question(&id, if allow { Decision::Allow } else { Decision::Deny(reason) })?
+            }
+            Request::Stop
+            | Request::Attach { .. }
+            | Request::Logs { .. }
+            | Request::Turn { .. }
+            | Request::Cut
+            | Request::Wait { .. } => unreachable!("not answered at once"),
             Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
                 unreachable!("the server hands these out for attached terminals only")
             }
-        };
-        Ok(Answer::Now(value))
+        })
     }
 
     fn change_named(&mut self, agent: &str, change: impl FnOnce(AgentId) -> Change) -> Result<Value> {
@@ -131,51 +145,15 @@ impl Repl {
         self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
         Ok(json!({"interrupted": is_interrupted}))
     }
-}
 
-/// An agent as clients see it.
-fn describe(core: &Core, id: AgentId) -> Result<Value> {
-    core.roster.get(id).map(|agent| agent_as_json(core, agent)).ok_or_else(agent_gone)
-}
-
-fn agent_as_json(core: &Core, agent: &Agent) -> Value {
-    let id = agent.id();
-    let age = core.clock.unix_ms() - agent.identity.created_at;
-    json!({
-        "id": id.to_string(),
-        "number": agent.identity.ordinal,
-        "name": agent.identity.name,
-        "parent": core.roster.parent(id).map(|parent| parent.to_string()),
-        "status": agent.status().name(),
-        "activity": activity_as_json(core, agent),
-        "model": agent.talk.endpoint.full_name(),
-        "unread": agent.unread,
-        "queued": agent.queue.len(),
-        "tokens": agent.used.input + agent.used.output,
-        "created_at": agent.identity.created_at,
-        "age": age.max(0) / 1000,
-    })
-}
-
-/// What the agent is doing, as a terminal shows it; none if it is idle.
-fn activity_as_json(core: &Core, agent: &Agent) -> Option<String> {
-    match agent.question() {
-        Some(pending) => Some(format!("asks: {}", pending.question.title)),
-        None => agent.view.is_spinning().then(|| core.activity(agent.id(), false)),
+    /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
+    fn answer_question(&mut self, id: &str, decision: Decision) -> Result<Value> {
+        let found = self.core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id);
+        let Some((agent, question)) = found.map(|(agent, pending)| (agent.id(), pending.number)) else {
+            return Err(usage(&format!("no open question {id:?}: polylogue approvals lists those that are open")));
+        };
+        self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
-}
-
-fn terminal_as_json(core: &Core, id: TerminalId, terminal: &Terminal) -> Value {
-    json!({
-        "number": id.0,
-        "agent": terminal.focus.to_string(),
-        "label": core.label_of(terminal.focus),
-        "columns": terminal.size.0,
-        "rows": terminal.size.1,
-        "read_only": terminal.mode.is_read_only,
-        "attached": terminal.mode.is_attached,
-        "since": terminal.since,
-    })
 }
 
 fn require_text(text: &str) -> Result<()> {
