@@ -68,6 +68,8 @@ pub(super) struct Coordinator {
     runs: Vec<Run>,
     assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
+    /// The program ends: the turns of members end as exited.
+    is_shutting_down: bool,
 }
 
 struct Run {
