@@ -23,6 +23,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "keys", about: "Keys in the chat", text: tables::keys },
     Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
+    Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },
     Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
     Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
@@ -56,8 +57,6 @@ pub fn help(path: &[String]) -> Result<String> {
 }
 
 fn find(name: &str) -> Option<&'static Topic> {
-    // `environment` is the former name of this topic.
-    let name = if name == "environment" { "variables" } else { name };
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
