@@ -27,7 +27,7 @@ impl Repl {
 }
 
 fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-    names.iter().map(|name| core.agent_once_named(agent_id, name)).collect()
+    names.iter().map(|name| core.or_ended(core.agent_named(agent_id, name), name)).collect()
 }
 
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {

@@ -67,7 +67,7 @@ impl Core {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
 
-    /// Finds an agent by name, id, number or `parent`.
+    /// Finds an agent for a model, by name, id, number or `parent`.
     ///
     /// # Errors
     /// There is no such agent, or more than one.
@@ -78,12 +78,12 @@ impl Core {
                 .parent(agent_id)
                 .ok_or_else(|| Error::new(ErrorKind::Usage, "the root agent has no parent"));
         }
-        commands::agent_called(&self.roster, name)
+        commands::agent_called_by_model(&self.roster, name)
     }
 
-    /// Like [`Core::agent_named`], but also finds agents that have ended.
-    pub(in crate::repl) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
-        self.agent_named(agent_id, name).or_else(|error| match self.store.find(name)? {
+    /// What was found, or else the agent of this name that has ended.
+    pub(in crate::repl) fn or_ended(&self, found: Result<AgentId>, name: &str) -> Result<AgentId> {
+        found.or_else(|error| match self.store.find(name)? {
             Found::One(id) => Ok(id),
             _ => Err(error),
         })

@@ -11,7 +11,7 @@ use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::wire::Response;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::Core;
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -46,8 +46,7 @@ impl Server {
         agent: &str,
         seconds: Option<f64>,
     ) -> Result<()> {
-        let root = core.roster.nth(0).ok_or_else(agent_gone)?;
-        let agent = core.agent_once_named(root, agent)?;
+        let agent = core.or_ended(agent_called_by_script(&core.roster, agent), agent)?;
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.clock.now() + longest);
