@@ -1,7 +1,7 @@
 //! The agent to continue with, as the command line selects it.
 
 use super::arguments::Arguments;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{agent_called, agent_tree};
 use crate::domain::flow::Change;
@@ -40,7 +40,7 @@ impl AgentChoice {
             Self::Unnamed => {
                 let agents = agent_tree(&repl.command_context(root));
                 let message = format!("--resume needs the name, number or id of an agent:\n{agents}");
-                return Err(Error::new(ErrorKind::Usage, message));
+                return Err(Error::usage(message));
             }
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());

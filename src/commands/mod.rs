@@ -28,7 +28,7 @@ mod tools;
 mod usage;
 
 use crate::agent::Agent;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::config::Config;
@@ -294,7 +294,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 fn usage_error(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Usage, message)
+    Error::usage(message)
 }
 
 fn nothing(_: &CommandContext, _: &str) -> Vec<String> {

@@ -87,7 +87,7 @@ pub struct Script {
     pub steps: VecDeque<Step>,
 }
 
-/// Events of the built-in model after a pause.
+/// An event of the built-in model after a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// Time since the previous step, or since the request for the first one.

@@ -2,7 +2,7 @@
 //! during [`Repl::turn`].
 
 use crate::agent::Agent;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{CommandContext, checked_name};
 use crate::domain::chunk::Status;
@@ -91,7 +91,7 @@ impl Repl {
     /// sent.
     pub fn send(&mut self, agent_id: AgentId, text: &str) -> Result<()> {
         if text.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "nothing to send: the text is empty"));
+            return Err(Error::usage("nothing to send: the text is empty"));
         }
         self.apply(agent_id, Change::Submit(text.to_owned()))
     }

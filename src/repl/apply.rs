@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::base::error::{Error, ErrorKind, Result, system_message};
+use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, InputResult, Origin};
@@ -108,7 +108,7 @@ impl Repl {
             self.core.require_writable()?;
         }
         if origin.terminal().is_some_and(|id| self.terminals.is_read_only(id)) && !change.is_local_to_terminal() {
-            return Err(usage("this terminal is read-only: nothing can be sent or changed here"));
+            return Err(Error::usage("this terminal is read-only: nothing can be sent or changed here"));
         }
         Ok(())
     }
@@ -119,11 +119,7 @@ fn export(core: &Core, agent_id: AgentId, path: &Path, text: &str) -> Result<()>
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let path = agent.talk.environment.working_directory.join(path);
     file::create_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => usage(&format!("{} exists: choose another file", path.display())),
-        _ => usage(&format!("cannot write {}: {}", path.display(), system_message(&error))),
+        std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} exists: choose another file", path.display())),
+        _ => Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))),
     })
-}
-
-fn usage(message: &str) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }

@@ -9,7 +9,7 @@
 //! which is paused there: later entries may depend on it.
 
 use crate::agent::Queued;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::{InputResult, Origin};
@@ -70,7 +70,7 @@ impl Repl {
         let (change, note) = match result {
             InputResult::NewState(change, note) => (Some(change), note),
             InputResult::Continue(note) => (None, note),
-            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot be queued", next.text))),
+            _ => return Err(Error::usage(format!("{} cannot be queued", next.text))),
         };
         if let Some(change) = &change {
             self.trace.change(origin, agent_id, change);

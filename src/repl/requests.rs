@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
 use crate::domain::flow::{Change, Decision, Origin};
@@ -150,16 +150,14 @@ impl Repl {
     fn answer_question(&mut self, id: &str, decision: Decision) -> Result<Value> {
         let found = self.core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id);
         let Some((agent, question)) = found.map(|(agent, pending)| (agent.id(), pending.number)) else {
-            return Err(usage(&format!("no open question {id:?}: polylogue approvals lists those that are open")));
+            return Err(Error::usage(format!(
+                "no open question {id:?}: polylogue approvals lists those that are open"
+            )));
         };
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
 }
 
 fn require_text(text: &str) -> Result<()> {
-    if text.trim().is_empty() { Err(usage("nothing to send: the text is empty")) } else { Ok(()) }
-}
-
-fn usage(message: &str) -> Error {
-    Error::new(ErrorKind::Usage, message)
+    if text.trim().is_empty() { Err(Error::usage("nothing to send: the text is empty")) } else { Ok(()) }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::custom;
 use super::file::{self, FoundFile};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 pub const DIRECTORY: &str = ".polylogue";
 /// Directories beside a configuration file, with the files of `team_files`.
@@ -79,7 +79,7 @@ impl Project {
     pub fn trust(&self, config_directory: &Path) -> Result<()> {
         let path = self.directory.display().to_string();
         if path.contains('\n') {
-            return Err(Error::new(ErrorKind::Usage, "cannot trust a directory with a line break in its name"));
+            return Err(Error::usage("cannot trust a directory with a line break in its name"));
         }
         create_private(config_directory)?;
         let file = config_directory.join(TRUSTED);

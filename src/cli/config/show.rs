@@ -193,7 +193,7 @@ fn trust(directory: Option<&Path>, env: &ProcessEnvironment) -> Result<()> {
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
     let project = Project::of(&directory).ok_or_else(|| {
         let message = format!("no {DIRECTORY} with configuration in {} or above it", directory.display());
-        Error::new(ErrorKind::Usage, message)
+        Error::usage(message)
     })?;
     project.trust(&env.config_directory().ok_or_else(no_directory)?)?;
     let files: Vec<PathBuf> = project.config.iter().map(|_| project.file()).collect();
@@ -204,5 +204,5 @@ fn trust(directory: Option<&Path>, env: &ProcessEnvironment) -> Result<()> {
 }
 
 fn no_directory() -> Error {
-    Error::new(ErrorKind::Usage, "neither XDG_CONFIG_HOME nor HOME is set: there is no configuration directory")
+    Error::usage("neither XDG_CONFIG_HOME nor HOME is set: there is no configuration directory")
 }

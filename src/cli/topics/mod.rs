@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use clap::CommandFactory as _;
 
 use super::arguments::Arguments;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 pub struct Topic {
     pub name: &'static str,
@@ -52,7 +52,7 @@ pub fn help(path: &[String]) -> Result<String> {
     subcommand.map(|command| command.render_long_help().to_string()).ok_or_else(|| {
         let name = path.join(" ");
         let message = format!("no help for {name:?}: polylogue help lists the topics; to send a prompt that begins with help, put -- before it");
-        Error::new(ErrorKind::Usage, message)
+        Error::usage(message)
     })
 }
 

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::tool::ToolDeclaration;
@@ -33,7 +33,7 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     let model = endpoint.model.strip_prefix("models/").unwrap_or(&endpoint.model);
     if model.is_empty() {
         let message = format!("no model given: use {}/NAME", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(message));
     }
     let model = segment_of(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;

@@ -126,7 +126,7 @@ impl Coordinator {
         assignment.output = AttemptOutput::default();
         let before = assignment.before;
         if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
-            return Err(Error::new(ErrorKind::Usage, "in use by the user"));
+            return Err(Error::usage("in use by the user"));
         }
         let messages = core.append_event(agent, Body::Rewind(before))?;
         core.remember(agent, messages);

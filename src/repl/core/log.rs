@@ -74,7 +74,7 @@ impl Core {
             return Ok(());
         }
         let message = format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label());
-        Err(Error::new(ErrorKind::Usage, message))
+        Err(Error::usage(message))
     }
 
     /// Reads an agent's conversation from the store unless it is in memory.
@@ -126,7 +126,7 @@ impl Core {
 
     pub(in crate::repl) fn require_writable(&self) -> Result<()> {
         if self.store.is_read_only() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed"));
+            return Err(Error::usage("this chat is read-only: nothing can be sent or changed"));
         }
         Ok(())
     }

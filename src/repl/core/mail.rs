@@ -1,7 +1,7 @@
 //! Mail between agents, and which agent a name means.
 
 use crate::agent::State;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::Chunk;
@@ -73,10 +73,7 @@ impl Core {
     /// There is no such agent, or more than one.
     pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self
-                .roster
-                .parent(agent_id)
-                .ok_or_else(|| Error::new(ErrorKind::Usage, "the root agent has no parent"));
+            return self.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));
         }
         commands::agent_called_by_model(&self.roster, name)
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use crate::agent::{Agent, Context, Effect, Outbox, TracedEvent, Wake};
 use crate::base::clock::Clock;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
@@ -194,5 +194,5 @@ impl Core {
 }
 
 pub(in crate::repl) fn agent_gone() -> Error {
-    Error::new(ErrorKind::Usage, "this agent no longer exists: /agents lists the agents")
+    Error::usage("this agent no longer exists: /agents lists the agents")
 }

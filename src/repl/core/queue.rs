@@ -1,7 +1,7 @@
 //! Texts and commands that wait for an agent.
 
 use crate::agent::{Agent, Context, Queued, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{Origin, QueueEdit};
@@ -57,7 +57,7 @@ impl Core {
     ) -> Result<usize> {
         if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
             let message = format!("the queue is full: {MOST_QUEUED} entries are waiting");
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(message));
         }
         let id = self.store.enqueue(agent_id, text, is_command, self.clock.unix_ms())?;
         let position = self.roster.with(agent_id, |agent| {
@@ -134,7 +134,7 @@ impl Core {
         let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
         queue.get(position).cloned().ok_or_else(|| {
             let entries = text::counted(queue.len(), "entry", "entries");
-            Error::new(ErrorKind::Usage, format!("no entry {} in the queue: it has {entries}", position + 1))
+            Error::usage(format!("no entry {} in the queue: it has {entries}", position + 1))
         })
     }
 

@@ -2,7 +2,7 @@
 //! from memory.
 
 use crate::agent::{Agent, Role, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::{Chunk, Status};
@@ -20,7 +20,7 @@ impl Core {
         let agent = self.roster.get(id).ok_or_else(agent_gone)?;
         let label = agent.identity.label();
         let Some(adopter) = self.roster.parent(id) else {
-            return Err(Error::new(ErrorKind::Usage, format!("{label} is the root and cannot be killed")));
+            return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
         self.store.kill(&victims, self.clock.unix_ms())?;
@@ -40,7 +40,7 @@ impl Core {
     /// Kills an agent for a model, which cannot kill its own ancestors.
     pub(in crate::repl) fn kill_for(&mut self, killer: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
         if self.roster.is_ancestor(victim, killer) {
-            return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
+            return Err(Error::usage("an agent cannot kill its own ancestors"));
         }
         self.kill(victim, cascade)
     }
@@ -60,7 +60,7 @@ impl Core {
         ];
         if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
             let message = format!("cannot close {}: {why}", agent.identity.label());
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(message));
         }
         if let Some(closed) = self.remove(id, None) {
             self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);

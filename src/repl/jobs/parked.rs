@@ -1,7 +1,7 @@
 //! Changes that wait until an agent's tools are done.
 
 use crate::agent::State;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
@@ -41,7 +41,7 @@ impl Jobs {
     /// Another one is parked already.
     pub(super) fn park(&mut self, core: &mut Core, origin: Origin, agent: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent == agent) {
-            return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
+            return Err(Error::usage(format!("{} already in progress", change.name())));
         }
         core.note(
             agent,

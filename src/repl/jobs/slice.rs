@@ -4,7 +4,7 @@
 //! a summary agent, which is neither listed nor stored, and otherwise an agent like any other: it waits for a slot and its
 //! request is retried.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{AgentOutcome, Origin};
@@ -58,7 +58,7 @@ impl StagedSlice {
         }
         if agent_ref.summaries() > 0 {
             let message = "another slice is waiting for its summaries: Esc cancels it";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(message));
         }
         let line = format!("/slice {}", spec.source());
         Ok(Self::Summaries { origin, line, cut: Box::new(cut), requests })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::TerminalId;
 use crate::domain::flow::Origin;
 use crate::repl::component::Turn;
@@ -50,7 +50,7 @@ impl Terminals {
         self.attached(origin).map(Terminal::detach).ok_or_else(|| {
             let message = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` starts one that \
                            goes on, `polylogue attach` shows it";
-            Error::new(ErrorKind::Usage, message)
+            Error::usage(message)
         })
     }
 

@@ -16,7 +16,7 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use crate::base::clock::Moment;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
 use crate::domain::flow::Origin;
@@ -137,7 +137,7 @@ impl Terminals {
     pub(super) fn copy(&mut self, origin: Origin, text: &str) -> Result<()> {
         let terminal = origin.terminal().and_then(|id| self.get_mut(id));
         let message = "/copy needs a terminal: /export writes a file instead";
-        terminal.ok_or_else(|| Error::new(ErrorKind::Usage, message))?.copy(text)
+        terminal.ok_or_else(|| Error::usage(message))?.copy(text)
     }
 
     /// Shows a text above the input of this terminal until the next key there.

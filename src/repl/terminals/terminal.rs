@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 
 use crate::base::clock::Moment;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::draft::Draft;
 use crate::domain::frame::Frame;
@@ -227,10 +227,10 @@ impl Terminal {
         let sequence = clipboard::sequence(text, self.device.is_in_tmux()).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let message = format!("too long for the clipboard: {have} bytes, at most {most}; /export writes a file");
-            Error::new(ErrorKind::Usage, message)
+            Error::usage(message)
         })?;
         if !self.is_ready() {
-            return Err(Error::new(ErrorKind::Usage, "this terminal accepts no output at the moment: try again"));
+            return Err(Error::usage("this terminal accepts no output at the moment: try again"));
         }
         self.device.write(sequence.as_bytes());
         self.flush();
