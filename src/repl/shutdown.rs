@@ -65,7 +65,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
+    /// Gives the terminal back and stops, with the whole process group: a parent that waits for us would keep the terminal
     /// otherwise. Returns when SIGCONT has come.
     pub(super) fn suspend(&mut self) -> Result<()> {
         if self.signals.is_none() {

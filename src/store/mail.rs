@@ -51,7 +51,7 @@ impl Store {
         Ok(mail)
     }
 
-    /// Returns one piece of mail, by its id or else the oldest unread, and marks it as read. `None` if there is none.
+    /// Returns one message, by its id or else the oldest unread, and marks it as read. `None` if there is none.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -79,7 +79,7 @@ impl Store {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Deletes one piece of mail.
+    /// Deletes one message.
     ///
     /// # Errors
     /// The agent has none with this id, or the database cannot be written.

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_another_environment_is_told_from_an_unknown_one() {
+    fn a_tool_of_another_environment_is_distinguished_from_an_unknown_one() {
         let here =
             Environment { tools: vec![find("glob").unwrap(), find("grep").unwrap()], ..Environment::at("/".into()) };
         assert!(here.tool("grep").is_ok());

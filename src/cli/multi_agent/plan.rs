@@ -106,7 +106,7 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
     }
 }
 
-/// The task of the command line; `-` stands for standard input.
+/// The task of the command line; `-` is standard input.
 fn read_task(TaskText { text, task }: &TaskText) -> Result<Option<String>> {
     let given: Vec<&str> = text.iter().chain(task).map(String::as_str).collect();
     let typed: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
