@@ -39,8 +39,7 @@ impl AgentChoice {
             Self::Named(name) => agent_called(repl.roster(), name)?,
             Self::Unnamed => {
                 let agents = agent_tree(&repl.command_context(root));
-                let message = format!("--resume needs the name, number or id of an agent:\n{agents}");
-                return Err(Error::usage(message));
+                return Err(Error::usage(format!("--resume needs the name, number or id of an agent:\n{agents}")));
             }
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());

@@ -18,8 +18,7 @@ pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathB
         return Ok(directory.clone());
     }
     loaded.into_config()?;
-    let message = "there is no server with --ephemeral: a server stores its agents";
-    Err(Error::usage(message))
+    Err(Error::usage("there is no server with --ephemeral: a server stores its agents"))
 }
 
 /// The options that select the same configuration and data directory again, each with a space before it. `explicit` is

@@ -146,8 +146,10 @@ impl Catalog {
         }
         let Some(entry) = self.0.iter().find(|entry| entry.name == provider) else {
             let known: Vec<&str> = self.0.iter().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
-            let message = format!("unknown provider {provider:?}: use PROVIDER/MODEL with one of {}", known.join(", "));
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!(
+                "unknown provider {provider:?}: use PROVIDER/MODEL with one of {}",
+                known.join(", ")
+            )));
         };
         let default = entry.models.first().map_or("", |(name, _)| name);
         let model = if model.is_empty() { default } else { model };

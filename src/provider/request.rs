@@ -17,8 +17,7 @@ use crate::domain::tool::ToolDeclaration;
 pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> Result<String> {
     let base = endpoint.base_url.trim();
     if !base.starts_with("http://") && !base.starts_with("https://") {
-        let message = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
-        return Err(Error::usage(message));
+        return Err(Error::usage(format!("the base URL of {} must begin with http:// or https://", endpoint.provider)));
     }
     let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
     Ok(format!("{}{query}", extend(address.trim_end_matches('/'))))
@@ -47,8 +46,7 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
     let mut headers: Vec<_> = remaining.map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in &endpoint.headers {
         if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
-            let message = format!("invalid header {name:?} of {}", endpoint.provider);
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!("invalid header {name:?} of {}", endpoint.provider)));
         }
         headers.push((name.clone(), value.clone()));
     }

@@ -23,8 +23,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, change: &Ch
         Change::Rewind(label) => Body::Rewind(rewind_target(core, agent, label.as_deref())?),
         Change::Slice(spec) => return StagedSlice::stage(core, origin, agent, spec).map(Staged::Slice),
         other => {
-            let message = format!("/{} cannot be queued", other.name());
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!("/{} cannot be queued", other.name())));
         }
     };
     core.append_event(agent, body).map(Staged::Log)

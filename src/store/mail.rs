@@ -22,8 +22,7 @@ impl Store {
             return Err(Error::usage("the message is empty; give its text"));
         }
         if body.len() > LONGEST {
-            let message = format!("the message is too long: {} bytes (at most {LONGEST})", body.len());
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!("the message is too long: {} bytes (at most {LONGEST})", body.len())));
         }
         self.write(|conn| {
             ids::running(conn, to)?;

@@ -73,8 +73,7 @@ impl Core {
         if agent.state() == State::Idle {
             return Ok(());
         }
-        let message = format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label());
-        Err(Error::usage(message))
+        Err(Error::usage(format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label())))
     }
 
     /// Reads an agent's conversation from the store unless it is in memory.

@@ -56,8 +56,7 @@ impl Core {
         is_command: bool,
     ) -> Result<usize> {
         if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
-            let message = format!("the queue is full: {MOST_QUEUED} entries are waiting");
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!("the queue is full: {MOST_QUEUED} entries are waiting")));
         }
         let id = self.store.enqueue(agent_id, text, is_command, self.clock.unix_ms())?;
         let position = self.roster.with(agent_id, |agent| {

@@ -59,8 +59,7 @@ impl Core {
             (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
         ];
         if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
-            let message = format!("cannot close {}: {why}", agent.identity.label());
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!("cannot close {}: {why}", agent.identity.label())));
         }
         if let Some(closed) = self.remove(id, None) {
             self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);

@@ -57,8 +57,7 @@ impl StagedSlice {
             return Ok(Self::Child(Box::new(child), message));
         }
         if agent_ref.summaries() > 0 {
-            let message = "another slice is waiting for its summaries: Esc cancels it";
-            return Err(Error::usage(message));
+            return Err(Error::usage("another slice is waiting for its summaries: Esc cancels it"));
         }
         let line = format!("/slice {}", spec.source());
         Ok(Self::Summaries { origin, line, cut: Box::new(cut), requests })
