@@ -1,6 +1,7 @@
 //! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
 //! test moves (or the system's).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
+    /// The digests of trusted `AGENTS.md` files.
+    pub trusted_instructions: BTreeSet<String>,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
 }
@@ -55,6 +58,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            trusted_instructions: BTreeSet::new(),
             trace: None,
         }
     }
@@ -81,6 +85,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            trusted_instructions: self.trusted_instructions.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             ..Config::default()
