@@ -54,7 +54,7 @@
 //! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
 //! | `agent` | one agent: its state, its turns, its view |
 //! | `tools` | one file for each tool that models may call |
-//! | `net`, `provider`, `reactor`, `socket`, `store`, `terminal` | adapters, each around one large dependency |
+//! | `net`, `provider`, `reactor`, `sandbox`, `socket`, `store`, `terminal` | adapters, each around one large dependency or the kernel |
 //! | `domain` | plain data |
 //! | `base` | ids, time, errors, text |
 //!
@@ -74,6 +74,8 @@ mod net;
 mod provider;
 mod reactor;
 mod repl;
+#[allow(missing_docs)]
+mod sandbox;
 mod socket;
 mod store;
 mod team;
@@ -106,6 +108,7 @@ pub mod config {
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::thinking::Thinking;
 }
 

@@ -42,6 +42,11 @@ pub mod provider {
     pub use crate::provider::*;
 }
 
+pub mod sandbox {
+    pub use crate::domain::sandbox::{Network, SandboxSettings};
+    pub use crate::sandbox::{Level, Limits, Places, Plan, Policy, Report};
+}
+
 pub mod socket {
     pub use crate::socket::{Listener, connect};
 }
@@ -51,7 +56,7 @@ pub mod store {
 }
 
 pub mod supervisor {
-    pub use crate::tools::supervisor::{FLAG, WHOLE_ENVIRONMENT};
+    pub use crate::tools::supervisor::{FLAG, SANDBOX, WHOLE_ENVIRONMENT};
 }
 
 pub mod text {

@@ -28,6 +28,8 @@ struct App {
     directory: TempDir,
     variables: Vec<(String, String)>,
     server: Option<Server>,
+    /// Where the program is started.
+    workspace: TempDir,
 }
 
 /// A server in the background, which is no child of ours.
@@ -47,7 +49,8 @@ struct Response {
 impl App {
     /// With agents that only echo, and no server.
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new(), server: None }
+        let directory = || tempfile::tempdir().expect("a directory");
+        Self { directory: directory(), workspace: directory(), variables: Vec::new(), server: None }
     }
 
     /// With a server in the background.
@@ -80,7 +83,7 @@ impl App {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = crate::support::signals::command(PROGRAM);
-        command.args(args).current_dir(self.path()).env_clear().env("HOME", self.path());
+        command.args(args).current_dir(self.workspace.path()).env_clear().env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());
         command

@@ -291,7 +291,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
 
 #[test]
 fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
-    let mut app = app_with_agents(1, Plan { real_time: true, size: Some((100, 50)), ..Plan::default() });
+    let mut app = app_with_agents(1, Plan { real_time: true, size: Some((100, 60)), ..Plan::default() });
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     let command: Vec<String> = (0..20).map(|n| format!("echo part-{n}")).collect();
     let arguments = serde_json::json!({ "command": command.join("\n") });

@@ -62,7 +62,7 @@ fn a_refused_call_does_not_run_and_the_model_gets_the_refusal() {
     app.type_bytes(b"n");
     let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains("denied"), "{results:?}");
-    assert!(!app.directory().join("it-ran").exists());
+    assert!(!app.workspace().join("it-ran").exists());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn esc_at_a_question_ends_the_turn_without_running_anything() {
     app.escape();
     assert_eq!((app.state(0), app.agent(0).question()), (State::Idle, None));
     assert_eq!(app.kinds(0), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
-    assert!(!app.directory().join("it-ran").exists());
+    assert!(!app.workspace().join("it-ran").exists());
     app.enter("something else");
     let request = answer_last(&mut app, &peer);
     assert_eq!(results_in(&request).len(), 2, "every call is answered: {request}");
@@ -89,7 +89,7 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
         format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {mark} & sleep {mark} & wait) & touch up; wait");
     calls(&mut app, &peer, &[("bash", &bash(&stubborn))]);
     app.answer(0, true);
-    let up = app.directory().join("up");
+    let up = app.workspace().join("up");
     app.turn_until("the command runs", |_| up.exists() && is_running(&format!("sleep\0{mark}")));
     app.escape();
     app.turn_until_idle();
@@ -112,13 +112,13 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     for number in 1..=3 {
         assert_eq!(app.turn_until_asked(0), number);
         assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
-        assert_eq!(app.directory().join("order").exists(), number > 1);
+        assert_eq!(app.workspace().join("order").exists(), number > 1);
         app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
     }
     let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains('1') && !results[0].1.contains('2'), "{results:?}");
     assert!(results[1].1.contains("1\n2"), "{results:?}");
-    assert_eq!(std::fs::read_to_string(app.directory().join("other")).ok().as_deref(), Some("3"));
+    assert_eq!(std::fs::read_to_string(app.workspace().join("other")).ok().as_deref(), Some("3"));
 }
 
 /// A pipe: reading from it blocks until a test writes.
@@ -132,7 +132,7 @@ fn all_results_are_sent_in_one_request_in_the_order_of_the_calls() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for name in ["a", "b", "c"] {
-        std::fs::write(app.directory().join(name), format!("this is {name}")).expect("a file");
+        std::fs::write(app.workspace().join(name), format!("this is {name}")).expect("a file");
     }
     let path = |name: &str| json!({ "file_path": name }).to_string();
     let (a, b, c, command) = (path("a"), path("b"), path("c"), bash("echo from bash"));
@@ -156,7 +156,7 @@ fn a_call_cut_by_the_length_limit_is_not_run() {
     let exchange = app.accept(&peer);
     exchange.stream().tool_call(0, "call-0", "bash", &bash("touch it-ran")).finish("length").done();
     app.turn_until_idle();
-    assert!(!app.directory().join("it-ran").exists());
+    assert!(!app.workspace().join("it-ran").exists());
     assert_eq!((app.agent(0).question(), app.tool_results(0).len()), (None, 0));
     assert!(app.screen_text().contains("within a tool call"), "{}", app.screen_text());
     app.enter("go on");
@@ -210,13 +210,13 @@ fn an_approval_applies_only_to_its_question() {
     answer_last(&mut app, &peer);
     app.ask(0, Change::Answer { question: second, decision: Decision::Allow });
     assert_eq!(app.state(0), State::Idle);
-    let ran = |name: &str| app.directory().join(name).exists();
+    let ran = |name: &str| app.workspace().join(name).exists();
     assert!(!ran("first") && !ran("second"));
 }
 
 /// A command runs until a line is written into the pipe `go`.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
-    pipe_at(&app.directory().join("go"));
+    pipe_at(&app.workspace().join("go"));
     calls(app, peer, &[("bash", &bash("read line < go; echo went on"))]);
     app.answer(0, true);
     assert_eq!(app.state(0), State::ExecutingTool);
@@ -234,7 +234,7 @@ fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_o
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"typed meanwhile");
     assert!(app.screen_text().contains("typed meanwhile"));
-    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
+    std::fs::write(app.workspace().join("go"), "\n").expect("the command reads");
     app.turn_until("the fork", |app| app.repl.roster().len() == 2);
     answer_last(&mut app, &peer);
     assert_eq!(app.repl.roster().len(), 2);
@@ -263,7 +263,7 @@ fn calls_that_only_read_run_concurrently() {
     let mut app = app(&peer);
     let paths: Vec<String> = (0..3).map(|n| format!("file{n}")).collect();
     for path in &paths {
-        std::fs::write(app.directory().join(path), format!("content of {path}")).expect("a file");
+        std::fs::write(app.workspace().join(path), format!("content of {path}")).expect("a file");
     }
     let arguments: Vec<String> = paths.iter().map(|path| json!({ "file_path": path }).to_string()).collect();
     let wanted: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();

@@ -77,6 +77,9 @@ pub struct Arguments {
     /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
     #[arg(long)]
     pub trace_stable: bool,
+    /// Run commands of tools without a sandbox: an approved command can then do whatever you can
+    #[arg(long, global = true)]
+    pub dangerously_no_sandbox: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }

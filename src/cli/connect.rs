@@ -71,6 +71,7 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
+        (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),
     ];

@@ -29,6 +29,7 @@ use clap::error::{ContextKind, ContextValue};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
+use crate::sandbox;
 use crate::tools::supervisor;
 use arguments::{Arguments, Command};
 use config::ProcessEnvironment;
@@ -39,6 +40,9 @@ pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if(|first| first == supervisor::FLAG).is_some() {
         return supervisor::main(arguments);
+    }
+    if arguments.next_if(|first| first == sandbox::INIT_FLAG).is_some() {
+        return sandbox::init(arguments);
     }
     completions::answer_shell();
     match Arguments::try_parse() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
 
 /// The default limit of agents that work at once.
@@ -31,6 +32,8 @@ pub struct Config {
     pub working_directory: PathBuf,
     /// The binary of the program, which is run again to supervise commands.
     pub supervisor: PathBuf,
+    /// The sandbox of tool commands.
+    pub sandbox: SandboxSettings,
     /// The limits of each agent.
     pub settings: Settings,
     /// The defaults of tasks for several agents.
@@ -125,6 +128,7 @@ impl Default for Config {
             thinking: Thinking::default(),
             working_directory: PathBuf::from("."),
             supervisor: PathBuf::from("/proc/self/exe"),
+            sandbox: SandboxSettings::default(),
             settings: Settings::default(),
             team: TeamSettings::default(),
             environments: Vec::new(),

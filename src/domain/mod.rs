@@ -20,7 +20,9 @@ pub mod key;
 pub mod mail;
 #[allow(missing_docs)]
 pub mod message;
+pub mod places;
 pub mod readiness;
+pub mod sandbox;
 #[allow(missing_docs)]
 pub mod scrollback;
 pub mod slice;

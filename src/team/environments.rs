@@ -16,6 +16,7 @@ use crate::domain::config::Config;
 use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
+use crate::sandbox::Policy;
 use crate::team::instructions;
 use crate::tools::{self, Environment};
 
@@ -49,11 +50,14 @@ impl Environments {
         let data = config.data_directory.as_ref();
         let working_directory =
             fs::canonicalize(&config.working_directory).unwrap_or_else(|_| config.working_directory.clone());
+        let mut sandbox = config.sandbox.clone();
+        sandbox.hidden.extend(data.cloned());
         let template = Environment {
             output_directory: data.map_or_else(std::env::temp_dir, |data| data.join("outputs")),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
             output_cap: config.settings.output_cap,
+            sandbox: Policy::new(sandbox),
             ..Environment::at(working_directory)
         };
         let worktrees = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.clone()).join("worktrees"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::command::{self, Ending};
+use super::command::{self, Ending, Program};
 use super::file_access::{not_readable, reason};
 use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
@@ -69,6 +69,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     }
     detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
     detail.push(format!("time limit: {:?}", timeout(arguments, env)));
+    detail.push(env.sandbox.summary());
     Ok(Question::new(format!("bash: {}", one_line(command, 100)), detail))
 }
 
@@ -100,8 +101,11 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if let Err(message) = check_directory(&directory) {
         return Output::failure(message);
     }
-    match command::run(&["bash", "-c", command], &directory, env, &mut capture, limit, job) {
-        Ok(ending) => output(capture.finish(), &ending, limit),
+    let arguments = ["bash", "-c", command];
+    let program =
+        Program { arguments: &arguments, directory: &directory, workspace: None, writable: &[], is_git: false };
+    match command::run(&program, env, &mut capture, limit, job) {
+        Ok((ending, changed)) => output(capture.finish(), &ending, &changed, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), directory.display());
             Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
@@ -109,10 +113,21 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
 }
 
-fn output(mut content: String, ending: &Ending, limit: Duration) -> Output {
+fn output(mut content: String, ending: &Ending, changed: &[String], limit: Duration) -> Output {
+    for what in changed {
+        if !content.is_empty() && !content.ends_with('\n') {
+            content.push('\n');
+        }
+        let _ = writeln!(content, "[protected: {}]", visible(what));
+    }
     let note = match ending {
         Ending::Exited(Some(0)) if content.is_empty() => "[no output]".into(),
         Ending::Exited(Some(0)) => return Output::success(content),
+        Ending::NotStarted(why) => format!("[not started: {why}]"),
+        Ending::NoSandbox(why) => format!(
+            "[not started: no sandbox can be built on this system ({why}); call again to ask the user to run the command \
+             without one]"
+        ),
         Ending::Exited(Some(code)) => format!("[exit code {code}]"),
         Ending::Exited(None) => "[no exit code: the process that runs commands was killed]".into(),
         Ending::TimedOut => format!("[timed out after {limit:?}]"),

@@ -2,10 +2,13 @@
 //!
 //! The reader waits for output, the end of the supervisor, cancellation or the deadline, whichever comes first. It
 //! never waits for the end of the pipe, which another process may hold open. After a cancellation or the deadline the
-//! control pipe is closed, and the supervisor ends all processes.
+//! control socket is closed, and the supervisor ends all processes.
 
-use std::io::{self, PipeReader, PipeWriter, Read};
-use std::path::Path;
+use std::io::{self, PipeReader, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::capture::Capture;
 use super::linux::child_exit::ChildExit;
 use super::{Environment, Job, supervisor};
+use crate::sandbox::{Level, Places, Plan, Refusal, Report};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
@@ -24,36 +28,144 @@ const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// pipe (pipe(7)). A process that could not be ended might write for ever.
 const READ_CAP: usize = 128 << 10;
 
+/// How long a command may take that only shows whether a sandbox can be built.
+const TRIAL: Duration = Duration::from_secs(20);
+
 pub enum Ending {
     /// With this exit code; without one if the supervisor was killed.
     Exited(Option<i32>),
     TimedOut,
     /// The job was cancelled, or the reader has enough.
     Interrupted,
+    /// It was not started, and why.
+    NotStarted(String),
+    /// It was not started, because no sandbox can be built on this system, and why. Further commands run without one.
+    NoSandbox(String),
     /// Waiting for it failed, and why.
     Lost(String),
 }
 
-/// Runs a program with its arguments in this directory, without environment variables that hold secrets, and captures
-/// stdout and stderr together.
+/// What runs, and where.
+pub struct Program<'a> {
+    pub arguments: &'a [&'a str],
+    pub directory: &'a Path,
+    /// The workspace, if it is not the agent's.
+    pub workspace: Option<&'a Path>,
+    /// Directories that it may write besides the workspace.
+    pub writable: &'a [PathBuf],
+    /// Whether it is git itself, which changes the protected files of a repository.
+    pub is_git: bool,
+}
+
+/// Runs a program in the sandbox and captures stdout and stderr together. The second value tells what it did to
+/// protected files. If the level of the sandbox that was tried cannot be built, a weaker one is tried at once, but not
+/// none at all.
 ///
 /// # Errors
 /// It cannot be started, or no descriptor is left.
 pub fn run(
-    arguments: &[&str],
-    directory: &Path,
+    program: &Program<'_>,
     env: &Environment,
     capture: &mut Capture,
     limit: Duration,
     job: &Job,
-) -> io::Result<Ending> {
+) -> io::Result<(Ending, Vec<String>)> {
+    loop {
+        let plan = match plan(program, env) {
+            Ok(plan) => plan,
+            Err(refusal) => return Ok((Ending::NotStarted(refusal), Vec::new())),
+        };
+        let (ending, reports) = attempt(program, &plan, env, capture, limit, job)?;
+        let mut changed = Vec::new();
+        let mut unavailable = None;
+        for report in reports {
+            match report {
+                Report::Unavailable(why) => unavailable = Some(why),
+                Report::NotStarted(why) => return Ok((Ending::NotStarted(why), Vec::new())),
+                Report::Changed(what) => changed.push(what),
+            }
+        }
+        match (unavailable, ending) {
+            (None, ending) => return Ok((ending, changed)),
+            (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok((ending, changed)),
+            (Some(why), _) if env.sandbox.falls_from(plan.level) == Level::None => {
+                return Ok((Ending::NoSandbox(why), changed));
+            }
+            (Some(_), _) => {}
+        }
+    }
+}
+
+/// The level that works on this system, and why each stronger one does not. Tries them all with a real command.
+pub fn find_level(env: &Environment) -> (Level, Vec<(Level, String)>) {
+    let mut failed = Vec::new();
+    for level in Level::ALL {
+        let env = Environment { sandbox: env.sandbox.clone().at_level(level), ..env.clone() };
+        match try_level(&env) {
+            Ok(()) => return (level, failed),
+            Err(why) => failed.push((level, why)),
+        }
+    }
+    (Level::None, failed)
+}
+
+fn try_level(env: &Environment) -> Result<(), String> {
+    let program = Program {
+        arguments: &["true"],
+        directory: &env.working_directory,
+        workspace: None,
+        writable: &[],
+        is_git: false,
+    };
+    let job = Job::new().map_err(|error| error.to_string())?;
+    let mut capture = Capture::new(env.output_cap, &env.output_directory);
+    let tried = plan(&program, env)
+        .and_then(|plan| attempt(&program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
+    let (ending, reports) = tried?;
+    let failure = reports.into_iter().find_map(|report| match report {
+        Report::Unavailable(why) | Report::NotStarted(why) => Some(why),
+        Report::Changed(_) => None,
+    });
+    match (failure, ending) {
+        (Some(why), _) => Err(why),
+        (None, Ending::Exited(Some(0))) => Ok(()),
+        (None, _) => Err("the command failed".into()),
+    }
+}
+
+fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
+    let places = Places {
+        workspace: program.workspace.or(env.worktree.as_deref()).unwrap_or(&env.working_directory),
+        is_own_worktree: env.worktree.is_some() || program.workspace.is_some(),
+        directory: program.directory,
+        more: program.writable,
+    };
+    let mut plan = env.sandbox.plan(&places)?;
+    if program.is_git {
+        plan.protected.clear();
+    }
+    Ok(plan)
+}
+
+fn attempt(
+    program: &Program<'_>,
+    plan: &Plan,
+    env: &Environment,
+    capture: &mut Capture,
+    limit: Duration,
+    job: &Job,
+) -> io::Result<(Ending, Vec<Report>)> {
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
-    command.args([supervisor::FLAG, "--"]).args(arguments).current_dir(directory);
-    command.env_clear().envs(supervisor::environment());
+    command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(program.arguments);
+    command.current_dir(program.directory).env_clear().envs(env.sandbox.variables());
     command.stdout(Stdio::from(into_output.try_clone()?)).stderr(into_output);
     let mut output = Captured { output: Pipe::new(output)?, capture };
-    Ok(Supervised::start(command)?.watch(&mut output, limit, job))
+    let mut supervised = Supervised::start(command)?;
+    // If it cannot be sent, the supervisor has ended, which is found out next.
+    let _ = plan.send(&supervised.control);
+    let ending = supervised.watch(&mut output, limit, job);
+    Ok((ending, Report::receive(&supervised.control)))
 }
 
 pub trait OutputReader {
@@ -117,8 +229,8 @@ impl Pipe {
 pub struct Supervised {
     child: Child,
     exit: ChildExit,
-    /// Closing it ends the command.
-    control: Option<PipeWriter>,
+    /// Closing its writing side ends the command.
+    control: UnixStream,
 }
 
 impl Supervised {
@@ -128,11 +240,11 @@ impl Supervised {
     /// # Errors
     /// It cannot be started, or no descriptor is left.
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let (from_control, control) = io::pipe()?;
-        let child = command.stdin(from_control).spawn()?;
+        let (theirs, control) = UnixStream::pair()?;
+        let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
         // If this fails, `control` is dropped, and the supervisor ends the command.
         let exit = ChildExit::of(&child)?;
-        Ok(Self { child, exit, control: Some(control) })
+        Ok(Self { child, exit, control })
     }
 
     /// Reads until the supervisor has ended; ends it at the deadline or when the job is cancelled.
@@ -159,7 +271,8 @@ impl Supervised {
                 _ => continue,
             }
             deadline = Instant::now() + END_TIME_LIMIT;
-            self.control = None;
+            // Fails if the supervisor has just ended.
+            let _ = self.control.shutdown(Shutdown::Write);
         }
     }
 

@@ -35,8 +35,11 @@ use serde_json::Value;
 
 use crate::base::text::is_invisible_format;
 use crate::domain::flow::ToolRequest;
+use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::sandbox::Policy;
 
+pub use command::find_level;
 use file_versions::{FileVersion, KnownFiles};
 pub use tool_thread::{Job, Running};
 
@@ -137,6 +140,8 @@ pub struct Environment {
     pub bash_timeout: Duration,
     /// How many bytes of a tool's output the model gets.
     pub output_cap: usize,
+    /// What commands may do.
+    pub sandbox: Policy,
 }
 
 impl Environment {
@@ -154,6 +159,7 @@ impl Environment {
             supervisor: PathBuf::from("/proc/self/exe"),
             bash_timeout: Duration::from_secs(120),
             output_cap: 32 * 1024,
+            sandbox: Policy::new(SandboxSettings::default()),
         }
     }
 

@@ -1,25 +1,28 @@
 //! The mode `polylogue --supervise`: runs one command and ends every process that it started.
 //!
 //! ```text
-//!   polylogue ── control pipe (its write end) ──▶ stdin  polylogue --supervise -- bash -c COMMAND
-//!                                                          session leader, adopts orphans
-//!                                                          └─ bash  own process group, stdin /dev/null
-//!                                                             └─ its descendants
+//!   polylogue ── control socket ──▶ stdin  polylogue --supervise --sandbox -- bash -c COMMAND
+//!                                            session leader, adopts orphans
+//!                                            └─ init process of the sandbox
+//!                                               └─ bash  own process group, stdin /dev/null
+//!                                                  └─ its descendants
 //! ```
 //!
-//! The command is over when its first process has ended, when a byte or end of file arrives on the control pipe (the
+//! With `--sandbox` the control socket first carries the plan of the sandbox, and in the end the reports about it. The
+//! command is over when its first process has ended, when a byte or end of file arrives on the control socket (the
 //! parent cancelled or died, even by SIGKILL), or when the supervisor gets TERM, INT or HUP. Then every descendant gets
 //! TERM, and after a grace period KILL until none is left. The supervisor adopts every orphan, also one that called
 //! `setsid`, so that "no child is left" means "no descendant is left". This mode starts no threads.
 //!
-//! Not covered: a process that we may not signal (setuid), and a command that sends SIGKILL to its own supervisor.
+//! Not covered outside of a sandbox: a process that we may not signal (setuid), and a command that sends SIGKILL to its
+//! own supervisor.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,12 +32,16 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use super::linux::process_tree;
+use crate::sandbox::{self, Plan, Report, variables};
 
 /// The first argument that selects this mode.
 pub const FLAG: &str = "--supervise";
 
 /// After [`FLAG`]: the command gets the whole environment. Only for commands from the user's configuration.
 pub const WHOLE_ENVIRONMENT: &str = "--whole-environment";
+
+/// After [`FLAG`]: a [`Plan`] comes on standard input, and the command gets its sandbox.
+pub const SANDBOX: &str = "--sandbox";
 
 /// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_millis(50);
@@ -45,14 +52,27 @@ const KILL_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The exit code if the command could not be started, as in shells.
 const NOT_STARTED: u8 = 126;
 
-/// Runs `[--whole-environment] -- PROGRAM ARGUMENT...` (the arguments after [`FLAG`]) to its end. Exits with its code,
-/// or with 128 plus the signal that ended it.
+/// Which environment and which walls a command gets.
+#[derive(PartialEq, Eq)]
+enum Mode {
+    /// The usual variables, no walls.
+    Plain,
+    WholeEnvironment,
+    Sandbox,
+}
+
+/// Runs `[--whole-environment | --sandbox] -- PROGRAM ARGUMENT...` (the arguments after [`FLAG`]) to its end. Exits with
+/// its code, or with 128 plus the signal that ended it.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter().peekable();
-    let is_whole = args.next_if(|first| first == WHOLE_ENVIRONMENT).is_some();
+    let mode = match args.next_if(|first| first == WHOLE_ENVIRONMENT || first == SANDBOX) {
+        None => Mode::Plain,
+        Some(flag) if flag == SANDBOX => Mode::Sandbox,
+        Some(_) => Mode::WholeEnvironment,
+    };
     let code = match (args.next(), args.next()) {
-        (Some(dashes), Some(program)) if dashes == "--" => supervise(&program, &args.collect::<Vec<_>>(), is_whole),
-        _ => Err(format!("expected: [{WHOLE_ENVIRONMENT}] -- PROGRAM ARGUMENT...")),
+        (Some(dashes), Some(program)) if dashes == "--" => supervise(&program, &args.collect::<Vec<_>>(), &mode),
+        _ => Err(format!("expected: [{WHOLE_ENVIRONMENT} | {SANDBOX}] -- PROGRAM ARGUMENT...")),
     };
     ExitCode::from(code.unwrap_or_else(|message| {
         report(&message);
@@ -60,30 +80,42 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-/// The environment of this process without variables for secrets and for the dynamic linker, and with variables that
-/// keep programs from using a pager or asking for input.
-pub fn environment() -> impl Iterator<Item = (OsString, OsString)> {
-    let inherited = std::env::vars_os().filter(|(name, _)| !is_withheld(&name.to_string_lossy()));
-    inherited.chain(SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).into())))
-}
-
-const SETTINGS: [(&str, &str); 3] = [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
-
-fn is_withheld(name: &str) -> bool {
-    const ENDINGS: [&str; 8] =
-        ["_KEY", "_KEYS", "_TOKEN", "_TOKENS", "_SECRET", "_SECRETS", "_PASSWORD", "_CREDENTIALS"];
-    let name = name.to_ascii_uppercase();
-    name.starts_with("LD_") || ENDINGS.iter().any(|ending| name.ends_with(ending))
-}
-
-fn supervise(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<u8, String> {
+fn supervise(program: &OsString, arguments: &[OsString], mode: &Mode) -> Result<u8, String> {
+    sandbox::close_descriptors();
     rustix::process::setsid().map_err(|error| format!("cannot start a session: {error}"))?;
     process_tree::adopt_orphans().map_err(|error| format!("cannot adopt orphans: {error}"))?;
     let mut signals = Signals::listen().map_err(|error| format!("cannot handle signals: {error}"))?;
-    let mut processes = Processes::start(program, arguments, is_whole)?;
-    signals.wait_for_end_of(&mut processes);
-    processes.end(&mut signals);
-    Ok(processes.exit_code())
+    if *mode == Mode::Sandbox {
+        return Ok(in_sandbox(program, arguments, &mut signals));
+    }
+    let child = start(program, arguments, *mode == Mode::WholeEnvironment)?;
+    Ok(Processes::of(&child).run_to_end(&mut signals))
+}
+
+/// Whatever keeps the command from being started is reported on the control socket.
+fn in_sandbox(program: &OsString, arguments: &[OsString], signals: &mut Signals) -> u8 {
+    let plan = Plan::receive().map_err(|error| Report::NotStarted(format!("plan: {error}")));
+    match plan.and_then(|plan| sandbox::start(plan, program, arguments)) {
+        Ok(started) => {
+            let code = Processes::of(&started.child).run_to_end(signals);
+            started.finish().iter().for_each(Report::answer);
+            code
+        }
+        Err(report) => {
+            report.answer();
+            NOT_STARTED
+        }
+    }
+}
+
+/// Starts the command in its own process group. It cannot acquire a terminal: only the session leader could.
+fn start(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<Child, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).process_group(0);
+    if !is_whole {
+        command.env_clear().envs(variables::given(&[], &[]));
+    }
+    command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))
 }
 
 struct Processes {
@@ -92,15 +124,15 @@ struct Processes {
 }
 
 impl Processes {
-    /// Starts the command in its own process group. It cannot acquire a terminal: only the session leader could.
-    fn start(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<Self, String> {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
-        if !is_whole {
-            command.env_clear().envs(environment());
-        }
-        let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-        Ok(Self { command: Pid::from_child(&child), status: None })
+    fn of(child: &Child) -> Self {
+        Self { command: Pid::from_child(child), status: None }
+    }
+
+    /// Waits until the command has ended or must be ended, and ends all processes. The exit code.
+    fn run_to_end(mut self, signals: &mut Signals) -> u8 {
+        signals.wait_for_end_of(&mut self);
+        self.end(signals);
+        self.exit_code()
     }
 
     /// Reaps processes that have ended. Whether any process is left.
@@ -192,19 +224,4 @@ impl Signals {
 /// Writes to the command's output, which may be closed already.
 fn report(message: &str) {
     let _ = writeln!(std::io::stderr(), "polylogue {FLAG}: {message}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_of_secrets_and_of_the_dynamic_linker_are_withheld() {
-        for name in ["OPENAI_API_KEY", "GH_TOKEN", "aws_secret", "LD_PRELOAD", "PGPASSWORD_PASSWORD", "X_KEYS"] {
-            assert!(is_withheld(name), "{name}");
-        }
-        for name in ["PATH", "HOME", "KEYBOARD", "TOKENIZER", "OLD_PATH", "XDG_DATA_HOME"] {
-            assert!(!is_withheld(name), "{name}");
-        }
-    }
 }

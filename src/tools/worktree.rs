@@ -17,11 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::capture::Capture;
-use super::command::{self, Ending};
+use super::command::{self, Ending, Program};
 use super::file_access::reason;
 use super::{Environment, Job, Output, Running};
 use crate::base::error::Result as StartResult;
 use crate::domain::tool::ToolCall;
+use crate::sandbox;
 
 /// For one run of git. Checking out a large repository takes minutes.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -69,7 +70,7 @@ pub fn add(
     env: Arc<Environment>,
     wake: Arc<dyn Fn() + Send + Sync>,
 ) -> StartResult<Running> {
-    let run = move |job: &Job| match Git::without_filters(&directory, &env, job) {
+    let run = move |job: &Job| match Git::beside(&directory, &root, &env, job).without_filters(&directory) {
         Ok(git) => run_add(&directory, &root, &git),
         Err(why) => Output::failure(why),
     };
@@ -81,7 +82,7 @@ pub fn add(
 /// # Errors
 /// No thread or no descriptor is left.
 pub fn remove(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
-    let run = move |job: &Job| match Git::without_filters(&root, &env, job) {
+    let run = move |job: &Job| match Git::to_remove(&root, &env, job).without_filters(&root) {
         Ok(git) => run_remove(&root, &git),
         Err(why) => Output::failure(kept(&root, &why)),
     };
@@ -140,7 +141,7 @@ fn prefix_in_repository(directory: &Path, git: &Git) -> Result<String, String> {
 /// Removes a worktree in which no agent has worked yet. Runs also if the job was cancelled.
 fn undo(directory: &Path, root: &Path, env: &Environment) {
     let Ok(job) = Job::new() else { return };
-    let git = Git { env, job: &job, filters: Vec::new() };
+    let git = Git::beside(directory, root, env, &job);
     // Each step handles what the one before it may have left.
     drop(git.run(directory, &["worktree", "remove", "--force", "--force", &root.to_string_lossy()]));
     drop(std::fs::remove_dir_all(root));
@@ -182,24 +183,38 @@ fn unsaved_work(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static 
     Ok((!git.run(root, &arguments)?.is_empty()).then_some("it has commits that are on no other branch"))
 }
 
-/// Runs git unless the job is cancelled.
+/// Runs git in the sandbox unless the job is cancelled.
 struct Git<'a> {
     env: &'a Environment,
     job: &'a Job,
+    workspace: PathBuf,
+    writable: Vec<PathBuf>,
     /// Options that turn off the filters of the repository.
     filters: Vec<String>,
 }
 
 impl<'a> Git<'a> {
-    /// Git without the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
+    /// For a repository and a worktree to come.
+    fn beside(directory: &Path, root: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        let worktrees = root.parent().map(Path::to_owned).into_iter().collect();
+        Self { env, job, workspace: directory.to_owned(), writable: worktrees, filters: Vec::new() }
+    }
+
+    /// To remove a worktree, which must not be a mount point.
+    fn to_remove(root: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        let workspace = root.parent().unwrap_or(root).to_owned();
+        let writable = sandbox::git_directory(root).into_iter().collect();
+        Self { env, job, workspace, writable, filters: Vec::new() }
+    }
+
+    /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
     /// configuration still run.
     ///
     /// # Errors
     /// As for [`Git::run`].
-    fn without_filters(directory: &Path, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
-        let mut git = Self { env, job, filters: Vec::new() };
+    fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
         // It fails if there are none.
-        let listed = git.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
+        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
         let listed = listed.unwrap_or_default();
         if listed.len() > MAX_OUTPUT / 2 {
             return Err("the repository configures too many filters to turn them off".into());
@@ -212,8 +227,8 @@ impl<'a> Git<'a> {
             let variables = [("clean", "EMPTY"), ("smudge", "EMPTY"), ("process", "EMPTY"), ("required", "FALSE")];
             variables.map(|(key, value)| format!("--config-env=filter.{name}.{key}=POLYLOGUE_{value}"))
         };
-        git.filters = names.iter().flat_map(off).collect();
-        Ok(git)
+        self.filters = names.iter().flat_map(off).collect();
+        Ok(self)
     }
 
     /// The output of git without the last line end.
@@ -227,8 +242,18 @@ impl<'a> Git<'a> {
         let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
         let arguments = [&GIT[..], &filters, arguments].concat();
         let mut capture = Capture::new(MAX_OUTPUT, &self.env.output_directory);
-        let ending = command::run(&arguments, directory, self.env, &mut capture, TIME_LIMIT, self.job)
-            .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
+        let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
+        let program = Program { arguments: &arguments, directory, workspace, writable, is_git: true };
+        let mut run = || {
+            let (ending, _) = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
+                .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
+            Ok::<Ending, String>(ending)
+        };
+        let ending = match run()? {
+            // Git itself runs without a sandbox where there is none.
+            Ending::NoSandbox(_) => run()?,
+            ending => ending,
+        };
         let output = capture.finish().trim_end_matches('\n').to_owned();
         match ending {
             Ending::Exited(Some(0)) => Ok(output),
@@ -236,7 +261,7 @@ impl<'a> Git<'a> {
             Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
-            Ending::Lost(why) => Err(why),
+            Ending::Lost(why) | Ending::NotStarted(why) | Ending::NoSandbox(why) => Err(why),
         }
     }
 }

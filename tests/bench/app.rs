@@ -21,6 +21,7 @@ pub struct App {
     /// The longest turn that did not wait, by the wall, and of all turns by processor time.
     pub longest: (Duration, Duration),
     directory: TempDir,
+    workspace: TempDir,
 }
 
 impl App {
@@ -33,11 +34,12 @@ impl App {
 
     /// An app with the store in this directory.
     pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> App {
+        let workspace = TempDir::new().expect("a directory for the tools");
         let config = Config {
             data_directory: Some(directory.path().into()),
             catalog: Catalog(url.map(provider).into_iter().collect()),
             endpoint: url.map_or_else(Endpoint::echo, openai),
-            working_directory: directory.path().into(),
+            working_directory: workspace.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             settings,
             working_limit: 0,
@@ -47,7 +49,7 @@ impl App {
         let store = Store::open(directory.path()).expect("the store opens");
         let repl =
             Repl::open_at(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the program opens");
-        App { repl, longest: Default::default(), directory }
+        App { repl, longest: Default::default(), directory, workspace }
     }
 
     /// The program is gone, its files stay.
@@ -57,9 +59,9 @@ impl App {
         directory
     }
 
-    /// Where the store is.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Where tools work.
+    pub fn workspace(&self) -> &Path {
+        self.workspace.path()
     }
 
     /// One turn that waits no longer than `limit`. What was drawn is thrown away.

@@ -31,7 +31,7 @@ fn rounds_of_tools(table: &mut Table) {
     const ROUNDS: usize = 300;
     let peer = Peer::start();
     let mut app = app(Some(&peer.url()));
-    std::fs::write(app.directory().join("note"), "a short file\n").expect("a file");
+    std::fs::write(app.workspace().join("note"), "a short file\n").expect("a file");
     let (done, times) = mpsc::channel();
     let server = std::thread::spawn(move || serve_rounds(&peer, ROUNDS, &done));
     app.ask(0, Change::Submit("read".into()));
@@ -109,7 +109,7 @@ fn running(command: &str) -> App {
     app.until("a question", |app| app.state(0) == State::AwaitingApproval);
     let question = app.agent(0).question().expect("a question").number;
     app.ask(0, Change::Answer { question, decision: Decision::Allow });
-    app.until("the command runs", |app| app.directory().join("runs").exists());
+    app.until("the command runs", |app| app.workspace().join("runs").exists());
     app
 }
 

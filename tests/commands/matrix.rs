@@ -47,7 +47,7 @@ const ROWS: &[Row] = &[
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/copy", |app| shows(app, "copied ")),
-    row("/export md out.md", |app| app.directory().join("out.md").exists()),
+    row("/export md out.md", |app| app.workspace().join("out.md").exists()),
     row("/send other some text", |app| shows(app, "sent to other")),
     row("/check-mail", |app| shows(app, "1 message, 0 unread")),
     row("/read-mail 1", |app| shows(app, "message 1 from other")),

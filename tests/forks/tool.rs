@@ -32,7 +32,7 @@ fn a_fork_call_beside_other_calls_starts_the_child_at_once_with_no_open_call() {
     let peer = Peer::start();
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "an old question", "an old reply");
-    std::fs::write(app.directory().join("file"), "its content").expect("a file");
+    std::fs::write(app.workspace().join("file"), "its content").expect("a file");
     let (read, fork) = (json!({"path": "file"}).to_string(), fork_call("scout", "look around"));
     calls(&mut app, &peer, 0, &[("read_file", &read), ("fork", &fork), ("bash", &bash("echo done"))]);
     let child = app.accept(&peer);

@@ -66,7 +66,7 @@ fn go_on(app: &mut Harness, peer: &Peer) -> Vec<Value> {
 fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    std::fs::write(app.directory().join("notes"), "buy milk").expect("a file");
+    std::fs::write(app.workspace().join("notes"), "buy milk").expect("a file");
     app.enter("what is to do?");
     let first = app.accept(&peer);
     assert_eq!(first.request().path, "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse");

@@ -165,7 +165,7 @@ fn tool_calls_are_listed_approved_and_denied() {
     assert!(listed.contains("\n    echo one > made\n    echo two >> made\n"), "{listed}");
     assert_eq!(app.get(&["approve", &id]), "");
     assert_eq!(app.get(&["wait", "0"]), "idle\n");
-    assert_eq!(std::fs::read_to_string(app.path().join("made")).expect("a file"), "one\ntwo\n");
+    assert_eq!(std::fs::read_to_string(app.workspace.path().join("made")).expect("a file"), "one\ntwo\n");
     let again = app.run(&["approve", &id]);
     assert!(again.code == Some(2) && again.err.contains("polylogue approvals"), "{again:?}");
 
@@ -174,7 +174,7 @@ fn tool_calls_are_listed_approved_and_denied() {
     app.get(&["deny", &id, "--reason", "keep it"]);
     assert_eq!(app.get(&["wait", "0"]), "idle\n");
     assert!(app.get(&["logs", "0"]).contains("the user denied this call: keep it"));
-    assert!(app.path().join("made").exists());
+    assert!(app.workspace.path().join("made").exists());
 }
 
 #[test]

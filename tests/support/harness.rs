@@ -71,7 +71,7 @@ impl Plan {
         Catalog([own].into_iter().chain(self.providers.iter().cloned()).collect())
     }
 
-    /// The configuration for a program in this directory.
+    /// The configuration for a program with this data directory, in which no command can run.
     pub fn config(&self, directory: &Path) -> Config {
         Config {
             data_directory: Some(directory.into()),
@@ -120,6 +120,7 @@ pub struct Harness {
     pub is_disk_full: Arc<AtomicBool>,
     plan: Plan,
     directory: TempDir,
+    workspace: TempDir,
     screen: vt100::Parser,
     /// All bytes that were written to the terminal.
     pub sent: Vec<u8>,
@@ -133,8 +134,13 @@ impl Harness {
 
     /// Starts with a data directory that may have agents already.
     pub fn open(plan: Plan, directory: TempDir) -> Self {
+        Self::open_in(plan, directory, TempDir::new().expect("a directory for the tools"))
+    }
+
+    /// The same, with a directory that the tools have worked in already.
+    pub fn open_in(plan: Plan, directory: TempDir, workspace: TempDir) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
-        let config = plan.config(directory.path());
+        let config = Config { working_directory: workspace.path().into(), ..plan.config(directory.path()) };
         let device = plan.size.map(|size| Device::Remote(RemoteTerminal { size, ..RemoteTerminal::default() }));
         let mut store = Store::open(directory.path()).expect("the store opens");
         let is_disk_full = Arc::<AtomicBool>::default();
@@ -143,15 +149,15 @@ impl Harness {
         let repl = Repl::open_at(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
-        Self { repl, clock, is_disk_full, plan, directory, screen, sent: Vec::new() }
+        Self { repl, clock, is_disk_full, plan, directory, workspace, screen, sent: Vec::new() }
     }
 
     /// Crashes the program and starts it again.
     pub fn crash_and_restart(self) -> Self {
-        let Self { repl, plan, directory, .. } = self;
+        let Self { repl, plan, directory, workspace, .. } = self;
         // Dropping saves nothing: what was not stored is gone, as after SIGKILL.
         drop(repl);
-        Self::open(plan, directory)
+        Self::open_in(plan, directory, workspace)
     }
 
     /// Crashes the program and keeps its files.
@@ -161,9 +167,14 @@ impl Harness {
         directory
     }
 
-    /// The data directory, which is the agents' working directory as well.
+    /// The data directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The agents' working directory.
+    pub fn workspace(&self) -> &Path {
+        self.workspace.path()
     }
 
     /// One turn that waits as long as the loop itself would, but no longer than `limit`. With a manual clock, libcurl's short

@@ -160,7 +160,7 @@ pub fn interrupt_command(app: &mut Harness, is_running: bool) {
     app.turn_until_asked(0);
     if is_running {
         app.type_bytes(b"y");
-        let up = app.directory().join("up");
+        let up = app.workspace().join("up");
         app.turn_until("the command runs", |_| up.exists());
     }
     app.escape();

@@ -33,12 +33,12 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.pty.send("y");
     chat.sees_draft("y");
     chat.pty.send("\x15");
-    chat.pty.resize(20, 12);
+    chat.pty.resize(20, 18);
     chat.sees("y to run it");
     chat.pty.send("y");
     chat.sees("bash: ran");
     // Only a wider screen has room to say that the turn is over.
-    chat.pty.resize(80, 12);
+    chat.pty.resize(80, 18);
     chat.is_answered();
     chat.pty.resize(20, 5);
     chat.pty.send("typed text that is longer than the row");

@@ -43,7 +43,7 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
         watcher.assert_sees(&mut app, &format!("> {line}"));
         let after: Vec<String> = (0..app.repl.roster().len()).map(|n| app.fingerprint(n)).collect();
         assert_eq!(after, before, "{line}");
-        assert!(!app.directory().join("out.md").exists());
+        assert!(!app.workspace().join("out.md").exists());
         assert_eq!(app.repl.store().input(0).expect("inputs"), None, "{line} is no input of the person's");
     }
 }

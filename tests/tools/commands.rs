@@ -70,20 +70,21 @@ fn a_command_runs_in_the_working_directory_or_in_workdir() {
 }
 
 #[test]
-fn secrets_and_linker_variables_are_not_passed_to_a_command() {
+fn only_the_usual_variables_are_passed_to_a_command() {
     let (from_control, _control) = std::io::pipe().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_polylogue"))
         .args(["--supervise", "--", "env"])
         .envs([("PROBE_API_KEY", "1"), ("probe_token", "1"), ("PROBE_SECRET", "1"), ("LD_PROBE", "1")])
-        .envs([("PROBE_COLOR", "blue"), ("TERM", "xterm"), ("PAGER", "less")])
+        .envs([("PROBE_COLOR", "blue"), ("SSH_AUTH_SOCK", "/agent"), ("LC_TIME", "C")])
+        .envs([("TERM", "xterm"), ("PAGER", "less"), ("EDITOR", "ed")])
         .stdin(from_control)
         .output()
         .unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    for withheld in ["PROBE_API_KEY", "probe_token", "PROBE_SECRET", "LD_PROBE"] {
+    for withheld in ["PROBE_API_KEY", "probe_token", "PROBE_SECRET", "LD_PROBE", "PROBE_COLOR", "SSH_AUTH_SOCK"] {
         assert!(!printed.contains(withheld), "{printed}");
     }
-    for given in ["PROBE_COLOR=blue\n", "TERM=dumb\n", "PAGER=cat\n", "GIT_TERMINAL_PROMPT=0\n", "PATH="] {
+    for given in ["EDITOR=ed\n", "LC_TIME=C\n", "TERM=dumb\n", "PAGER=cat\n", "GIT_TERMINAL_PROMPT=0\n", "PATH="] {
         assert!(printed.contains(given), "{printed}");
     }
 }
@@ -195,7 +196,8 @@ fn the_user_is_shown_the_exact_command_its_directory_and_time_limit() {
             "rm \\u{202e}x",
             "description: Lists …",
             &format!("working directory: {directory}"),
-            "time limit: 500ms"
+            "time limit: 500ms",
+            "sandbox: writes only below the workspace, no network"
         ]
     );
 }

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::Workspace;
+use crate::support::internals::sandbox::{Policy, SandboxSettings};
 
 const SUPERVISOR: &str = env!("CARGO_BIN_EXE_polylogue");
 
@@ -204,7 +205,10 @@ fn a_call_can_be_cancelled_at_any_time_after_its_start() {
 
 #[test]
 fn a_command_that_ends_its_supervisor_is_ended() {
-    let workspace = Workspace::new();
+    let mut workspace = Workspace::new();
+    assert_eq!(workspace.bash("kill -9 $PPID; echo a").content, "a\n", "the sandbox protects it");
+    let settings = SandboxSettings { is_enabled: false, ..SandboxSettings::default() };
+    workspace.env.sandbox = Policy::new(settings);
     assert_eq!(workspace.bash("sleep 1000 & kill $PPID; wait").content, "[exit code 143]");
     workspace.assert_no_processes();
     let killed = workspace.bash("echo a; kill -9 $PPID").content;

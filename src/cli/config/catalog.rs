@@ -31,6 +31,11 @@ pub enum KeySource {
 }
 
 impl KnownProvider {
+    /// The variable that holds its key.
+    pub fn key_variable(&self) -> Option<String> {
+        if let KeySource::Variable(name) = &self.key { Some(name.clone()) } else { None }
+    }
+
     pub fn has_key(&self) -> bool {
         self.entry.key.is_some() || self.entry.key_command.is_some()
     }

@@ -178,6 +178,12 @@ impl FileReader<'_> {
         self.diagnostics.error(format!("{location}: {}: {message}", entry.key));
     }
 
+    /// Adds a warning about an entry that does not count.
+    pub fn warn(&mut self, entry: &Entry<'_>, message: &str) {
+        let location = self.location(&entry.value.span());
+        self.diagnostics.warnings.push(format!("{location}: {}: {message}", entry.key));
+    }
+
     /// Adds a warning about an unknown key.
     pub fn unknown<'k>(&mut self, entry: &Entry<'_>, known: impl Iterator<Item = &'k str>) {
         let location = self.location(&entry.span);

@@ -1,5 +1,7 @@
 //! The keys of a file. An unknown key is a warning, an invalid value an error.
 
+use std::path::PathBuf;
+
 use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader};
@@ -17,9 +19,19 @@ pub struct Layer {
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
     pub environments: Vec<EnvironmentEntry>,
+    /// The lists of `[sandbox]` and `[tools]`.
+    pub opened: Opened,
 }
 
-const TABLES: [&str; 4] = ["providers", "environments", "limits", "team"];
+/// What a person opens to commands in the sandbox.
+#[derive(Debug, Clone, Default)]
+pub struct Opened {
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub variables: Vec<String>,
+}
+
+const TABLES: [&str; 6] = ["providers", "environments", "limits", "team", "sandbox", "tools"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -27,6 +39,14 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("directory", "Working directory"),
     ("system", "Instructions of the agents"),
 ];
+
+/// Lists that only the user's file may contain.
+pub const OPENED: &[(&str, &str)] = &[
+    ("sandbox.read", "Paths that commands may read, besides the workspace and the tool chains"),
+    ("sandbox.write", "Paths that commands may write, besides the workspace"),
+    ("tools.environment", "Names of variables that commands get, besides the usual ones"),
+];
+const ONLY_STRICTER: &str = "ignored: a project can only make the sandbox stricter";
 
 pub fn read(reader: &mut FileReader<'_>) -> Layer {
     let mut layer = Layer::default();
@@ -41,17 +61,45 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                     setting(reader, &inner, &mut layer);
                 }
             }
+            "sandbox" | "tools" => {
+                for inner in reader.table(&entry) {
+                    opened(reader, &inner, &mut layer);
+                }
+            }
             _ => setting(reader, &entry, &mut layer),
         }
     }
     layer
 }
 
+/// `[sandbox]` and `[tools]`.
+fn opened(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
+    let is_list = OPENED.iter().any(|(key, _)| *key == entry.key);
+    if !is_list {
+        return setting(reader, entry, layer);
+    }
+    if reader.is_project {
+        return reader.warn(entry, ONLY_STRICTER);
+    }
+    let texts = reader.texts(entry);
+    if entry.name == "environment" {
+        layer.opened.variables = texts;
+        return;
+    }
+    let paths: Option<Vec<PathBuf>> = texts.iter().map(|text| absolute(text, reader.home)).collect();
+    match (paths, entry.name) {
+        (None, _) => reader.error(entry, "expected paths that begin with / or ~/"),
+        (Some(paths), "read") => layer.opened.read = paths,
+        (Some(paths), _) => layer.opened.write = paths,
+    }
+}
+
 fn setting(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
     let Some(index) = SETTINGS.iter().position(|setting| is_in_files(setting) && setting.key == entry.key) else {
         let table = entry.key.strip_suffix(entry.name).unwrap_or_default();
         let settings = SETTINGS.iter().filter(|setting| is_in_files(setting));
-        let siblings = settings.filter_map(|setting| setting.key.strip_prefix(table)).filter(|key| !key.contains('.'));
+        let keys = settings.map(|setting| setting.key).chain(OPENED.iter().map(|(key, _)| *key));
+        let siblings = keys.filter_map(|key| key.strip_prefix(table)).filter(|key| !key.contains('.'));
         let tables = if table.is_empty() { &TABLES[..] } else { &[] };
         return reader.unknown(entry, siblings.chain(tables.iter().copied()));
     };
@@ -59,6 +107,9 @@ fn setting(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
         return reader.error(entry, "a project cannot set this: set it in your own configuration");
     }
     let value = file::value_of(entry.value.get_ref());
+    if reader.is_project && !SETTINGS[index].is_open_to_projects(&value) {
+        return reader.warn(entry, ONLY_STRICTER);
+    }
     match SETTINGS[index].set(&mut Values::default(), &value, reader.home) {
         Ok(()) => layer.settings.push((index, value, reader.location(&entry.value.span()))),
         Err(expected) => reader.error(entry, &format!("expected {expected}")),
@@ -100,7 +151,7 @@ fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> EnvironmentEnt
 }
 
 /// In a project's file, a path can be relative to the project.
-fn directory(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<std::path::PathBuf> {
+fn directory(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
     let DeValue::String(text) = entry.value.get_ref() else {
         reader.error(entry, "expected a path in quotes");
         return None;

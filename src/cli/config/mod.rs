@@ -85,6 +85,11 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.trusted_instructions = files.trusted.digests();
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.environments = user.environments;
+    let sandbox = &mut values.config.sandbox;
+    (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
+    sandbox.variables = user.opened.variables;
+    sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
+    sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
     for environment in project.environments {
         values.config.environments.retain(|other| other.name != environment.name);
         values.config.environments.push(environment);

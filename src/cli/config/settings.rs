@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::config::{Config, TeamSettings};
+use crate::domain::sandbox::Network;
 use crate::domain::thinking::Thinking;
 
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,8 @@ pub enum Files {
     All,
     /// Only the user's file: a project must not decide what is written where.
     User,
+    /// The user's file; a project may only set this value, which is stricter than all others.
+    Stricter(&'static str),
     /// None: it applies to one run.
     None,
 }
@@ -53,6 +56,7 @@ pub enum Kind {
     /// Seconds, fractions included.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
+    Network(fn(&mut Config) -> &mut Network),
     /// A number from 0 to 1.
     Fraction(fn(&mut Config) -> &mut f64),
 }
@@ -118,6 +122,20 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some(("--stay", |arguments| arguments.stay.then(|| "false".into()))),
         files: Files::All,
         kind: Kind::Bool(|config| &mut config.follows_forks),
+    },
+    Setting {
+        key: "sandbox.enabled",
+        about: "Run commands of tools in a sandbox",
+        flag: Some(("--dangerously-no-sandbox", |arguments| arguments.dangerously_no_sandbox.then(|| "false".into()))),
+        files: Files::Stricter("true"),
+        kind: Kind::Bool(|config| &mut config.sandbox.is_enabled),
+    },
+    Setting {
+        key: "sandbox.network",
+        about: "Network that commands in the sandbox reach: off or host",
+        flag: None,
+        files: Files::Stricter("off"),
+        kind: Kind::Network(|config| &mut config.sandbox.network),
     },
     setting(
         "limits.stall_timeout",
@@ -206,10 +224,23 @@ const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting 
 }
 
 impl Setting {
-    /// The variable that sets it: `POLYLOGUE_RETRY_CAP` for `limits.retry_cap`.
+    /// The variable that sets it: `POLYLOGUE_RETRY_CAP` for `limits.retry_cap`, `POLYLOGUE_SANDBOX_NETWORK` for
+    /// `sandbox.network`.
     pub fn variable(&self) -> String {
-        let name = self.key.rsplit('.').next().unwrap_or(self.key);
-        format!("POLYLOGUE_{}", name.to_ascii_uppercase())
+        let name = ["limits.", "team."].iter().find_map(|table| self.key.strip_prefix(table)).unwrap_or(self.key);
+        format!("POLYLOGUE_{}", name.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// Whether a project may set this value.
+    pub fn is_open_to_projects(&self, value: &Value) -> bool {
+        match self.files {
+            Files::All => true,
+            Files::User | Files::None => false,
+            Files::Stricter(strictest) => match value {
+                Value::Bool(value) => value.to_string() == strictest,
+                other => other.text() == Some(strictest),
+            },
+        }
     }
 
     /// Stores the value.
@@ -235,6 +266,7 @@ impl Setting {
                 *field(config) = Duration::from_secs_f64(seconds);
             }
             Kind::Name(field, names) => *field(config) = name(value, &names())?,
+            Kind::Network(field) => *field(config) = Network::named(value.text()?)?,
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
             }
@@ -256,6 +288,7 @@ impl Setting {
             Kind::Size(field, _) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
+            Kind::Network(field) => format!("{:?}", field(config).name()),
             Kind::Fraction(field) => field(config).to_string(),
         })
     }
@@ -272,6 +305,7 @@ impl Kind {
             Self::Count(_, min) | Self::Size(_, min) => format!("a whole number from {min} to {MAX_COUNT}"),
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
+            Self::Network(_) => format!("one of {}", Network::ALL.map(Network::name).join(", ")),
             Self::Fraction(_) => "a number from 0 to 1".into(),
         }
     }

@@ -2,6 +2,7 @@
 //! that begins with `ok`, `warn` or `fail`. No key is ever shown.
 
 mod provider;
+mod sandbox;
 mod system;
 
 use std::path::Path;
@@ -68,6 +69,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) ->
         None => report.ok("store", "nothing is stored (--ephemeral)"),
     }
     system::check(&mut report, env);
+    sandbox::check(&mut report, loaded.config());
     config::show::print(&report.text());
     !report.has_failed()
 }

@@ -11,6 +11,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
         Kind::Count(..) | Kind::Size(..) => ["2001", "2002", "2003", "2004", "2005"],
         Kind::Seconds(..) => ["2.5", "3", "4", "5", "6"],
+        Kind::Network(_) => ["\"off\"", "\"host\"", "\"off\"", "\"host\"", "\"off\""],
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
         }
@@ -31,7 +32,9 @@ fn set_in(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.arguments(&["--stay"]),
-        (_, Some((flag @ ("--ephemeral" | "--trace-stable"), _))) => scene.arguments(&[flag]),
+        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--dangerously-no-sandbox"), _))) => {
+            scene.arguments(&[flag])
+        }
         (_, Some((flag, _))) => scene.arguments(&[flag, plain]),
         (_, None) => unreachable!("this setting has no option"),
     }
@@ -46,7 +49,7 @@ fn levels(setting: &Setting) -> Vec<usize> {
 /// The resulting value: two options take no value.
 fn effective<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
-        (3, Some(("--stay", _))) => "false",
+        (3, Some(("--stay" | "--dangerously-no-sandbox", _))) => "false",
         (3, Some(("--ephemeral" | "--trace-stable", _))) => "true",
         _ => value,
     }

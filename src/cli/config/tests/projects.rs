@@ -1,6 +1,7 @@
 //! Projects: what they can set, and when they are read.
 
 use super::*;
+use crate::domain::sandbox::Network;
 
 #[test]
 fn a_project_is_read_only_while_its_contents_are_trusted() {
@@ -112,4 +113,33 @@ fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
     assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
     assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
     assert!(config.notes.iter().any(|note| note.contains("fork.md: ignored: /fork is a built-in command")));
+}
+
+#[test]
+fn a_project_can_only_make_the_sandbox_stricter() {
+    let strict = Scene::new().user("[sandbox]\nenabled = false\nnetwork = \"host\"");
+    let strict = strict.project("[sandbox]\nenabled = true\nnetwork = \"off\"").load();
+    assert_eq!((strict.config().sandbox.is_enabled, strict.config().sandbox.network), (true, Network::Off));
+    let loose = "[sandbox]\nenabled = false\nnetwork = \"host\"\nread = [\"/\"]\nwrite = [\"/\"]\n\
+                 [tools]\nenvironment = [\"OPENAI_API_KEY\"]";
+    let loaded = Scene::new().project(loose).load();
+    let sandbox = &loaded.config().sandbox;
+    assert_eq!((sandbox.is_enabled, sandbox.network), (true, Network::Off));
+    assert!(sandbox.read.is_empty() && sandbox.write.is_empty() && sandbox.variables.is_empty());
+    let ignored =
+        loaded.diagnostics.warnings.iter().filter(|text| text.contains("a project can only make the sandbox"));
+    assert_eq!(ignored.count(), 5, "{:?}", loaded.diagnostics.warnings);
+    assert!(loaded.diagnostics.errors.is_empty());
+}
+
+#[test]
+fn the_user_opens_paths_and_variables_but_no_key() {
+    let text = "[sandbox]\nread = [\"~/docs\"]\nwrite = [\"/srv\"]\n[tools]\nenvironment = [\"WORK_KEY\"]\n\
+                [providers.work]\nkind = \"openai\"\nbase_url = \"https://h/v1\"\napi_key_env = \"WORK_KEY\"";
+    let loaded = Scene::new().user(text).load();
+    let sandbox = &loaded.config().sandbox;
+    assert!(sandbox.read[0].ends_with("docs") && sandbox.read[0].is_absolute());
+    assert_eq!(sandbox.write, [PathBuf::from("/srv")]);
+    assert_eq!(sandbox.variables, ["WORK_KEY"]);
+    assert!(sandbox.withheld.contains(&"WORK_KEY".to_owned()));
 }

@@ -1,0 +1,41 @@
+//! How much of the sandbox a kernel can do.
+
+use serde::{Deserialize, Serialize};
+
+/// The walls round a command, from the strongest to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// User, mount, PID, IPC and network namespaces, Landlock and seccomp.
+    Namespaces,
+    /// The same with the `/proc` of the system, where a container covers parts of it and the kernel therefore refuses
+    /// another one. Landlock has to keep other processes' secrets.
+    SharedProc,
+    /// Landlock (ABI version 6 or later) and seccomp.
+    Landlock,
+    /// No walls.
+    None,
+}
+
+impl Level {
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::SharedProc, Self::Landlock, Self::None];
+
+    /// The level to try when this one cannot be built.
+    pub fn next(self) -> Option<Self> {
+        let weaker = Self::ALL.into_iter().find(|level| *level > self);
+        weaker.filter(|_| self != Self::None)
+    }
+
+    pub fn has_namespaces(self) -> bool {
+        self <= Self::SharedProc
+    }
+
+    /// What the level is made of, for the user.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces, Landlock and seccomp",
+            Self::SharedProc => "namespaces with the system's /proc, Landlock and seccomp",
+            Self::Landlock => "Landlock and seccomp without namespaces",
+            Self::None => "none",
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The init process: builds the walls round itself and starts the command. With namespaces it is process 1, whose end
+//! makes the kernel kill all others.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, wait};
+
+use super::{InitPlan, file_rules, limits, mounts, network, not_started, powers, syscalls};
+use crate::domain::sandbox::Network;
+use crate::sandbox::report::{receive_text, standard_input};
+use crate::sandbox::{Level, Report};
+
+/// The exit code if the command was not started, as in shells; the report says why.
+const NOT_STARTED: u8 = 126;
+
+/// Runs `-- PROGRAM ARGUMENT...` (the arguments after [`super::INIT_FLAG`]).
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter().skip(1);
+    let Some(program) = args.next() else { return ExitCode::from(NOT_STARTED) };
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).process_group(0);
+    match run(command) {
+        Ok(code) => ExitCode::from(code),
+        Err(report) => {
+            report.answer();
+            ExitCode::from(NOT_STARTED)
+        }
+    }
+}
+
+fn run(mut command: Command) -> Result<u8, Report> {
+    let unavailable = |step: &str, error: &dyn std::fmt::Display| Report::Unavailable(format!("{step}: {error}"));
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| unavailable("death signal", &error))?;
+    // The supervisor may have ended before that: then nothing can be read.
+    let text = standard_input().and_then(|socket| receive_text(&socket));
+    let text = text.map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
+    let init: InitPlan = serde_json::from_str(&text).map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
+    if init.plan.level.has_namespaces() {
+        mounts::build(&init)?;
+        if init.plan.network == Network::Off {
+            network::start_loopback().map_err(|error| unavailable("loopback interface", &error))?;
+        }
+    }
+    powers::give_up().map_err(|error| unavailable("capabilities", &error))?;
+    powers::lock().map_err(|error| unavailable("privileges", &error))?;
+    file_rules::restrict(&init).map_err(Report::Unavailable)?;
+    limits::set(init.plan.level, &init.plan.limits).map_err(|error| unavailable("resource limits", &error))?;
+    syscalls::restrict(&init).map_err(Report::Unavailable)?;
+    if init.plan.level == Level::Landlock {
+        let error = command.exec();
+        return Err(not_started(command.get_program(), &error));
+    }
+    let child = command.spawn().map_err(|error| not_started(command.get_program(), &error))?;
+    Ok(wait_for(Pid::from_child(&child)))
+}
+
+/// Reaps processes until this one has ended. Its exit code, or 128 plus the signal that ended it.
+fn wait_for(command: Pid) -> u8 {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == command => {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                let code = status.exit_status().or(signal).and_then(|code| u8::try_from(code).ok());
+                return code.unwrap_or(NOT_STARTED);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return NOT_STARTED,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The supervisor's part: makes the namespaces, starts the init process in them, and looks at the protected files
+//! afterwards. The supervisor itself stays outside of every Landlock domain, so that it can end all processes.
+
+mod file_rules;
+mod init;
+mod limits;
+mod mounts;
+mod network;
+mod powers;
+mod protected;
+mod syscalls;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sched::CloneFlags;
+use serde::{Deserialize, Serialize};
+
+use super::report::send_text;
+use super::{Level, Plan, Report, variables};
+use crate::domain::sandbox::Network;
+pub use init::main as init;
+use protected::Protected;
+
+/// The first argument that selects the init process.
+pub const INIT_FLAG: &str = "--supervise-init";
+
+/// What the init process gets: the plan, and what only the supervisor can find out.
+#[derive(Serialize, Deserialize)]
+struct InitPlan {
+    plan: Plan,
+    /// Paths on which other programs listen.
+    sockets: Vec<PathBuf>,
+    /// Where temporary files go if `/tmp` is not private.
+    temporary: Option<PathBuf>,
+}
+
+/// A command that runs, and what has to be looked at when it has ended.
+pub struct Started {
+    pub child: Child,
+    reports: Option<UnixStream>,
+    protected: Protected,
+    temporary: Option<PathBuf>,
+}
+
+/// Closes every descriptor that was inherited by mistake: a command must not get it.
+pub fn close_descriptors() {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // One of them was the listing itself, which is closed already.
+        let _ = nix::unistd::close(descriptor);
+    }
+}
+
+/// Starts a program behind the walls of its plan.
+///
+/// # Errors
+/// The report that the caller should send.
+pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+    if plan.level == Level::None {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        command.env_clear().envs(variables::given(&plan.variables, &[]));
+        let child = command.spawn().map_err(|error| not_started(program, &error))?;
+        return Ok(Started { child, reports: None, protected: Protected::default(), temporary: None });
+    }
+    protected::create_missing(&plan);
+    let protected = Protected::of(&plan);
+    let temporary = (!plan.level.has_namespaces()).then(private_directory).transpose();
+    let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
+    let sockets = listening_sockets();
+    if plan.level.has_namespaces() {
+        enter_namespaces(plan.network).map_err(Report::Unavailable)?;
+    }
+    // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
+    powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
+    let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
+    let (reports, child) = start_init(&plan, program, arguments)
+        .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
+    Ok(Started { child, reports: Some(reports), protected, temporary })
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> Report {
+    Report::NotStarted(format!("cannot run {}: {error}", program.display()))
+}
+
+fn start_init(plan: &InitPlan, program: &OsStr, arguments: &[OsString]) -> io::Result<(UnixStream, Child)> {
+    let (reports, theirs) = UnixStream::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args([OsStr::new(INIT_FLAG), OsStr::new("--"), program]).args(arguments);
+    command.env_clear().envs(variables::given(&plan.plan.variables, &[]));
+    let temporary = plan.temporary.as_deref().unwrap_or(Path::new("/tmp"));
+    command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
+    let child = command.spawn()?;
+    // The init process reads it at once, so that this cannot block for long.
+    send_text(&reports, &serde_json::to_string(plan).map_err(io::Error::other)?)?;
+    Ok((reports, child))
+}
+
+/// Moves this process into new namespaces, and its children into a new PID namespace.
+fn enter_namespaces(network: Network) -> Result<(), String> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
+    flags |= CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWCGROUP;
+    if network == Network::Off {
+        flags |= CloneFlags::CLONE_NEWNET;
+    }
+    nix::sched::unshare(flags).map_err(|error| format!("new namespaces: {error}"))?;
+    let write = |file: &str, text: &str| fs::write(file, text).map_err(|error| format!("{file}: {error}"));
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
+    write("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
+    powers::pass_on().map_err(|error| format!("capabilities: {error}"))
+}
+
+/// The paths on which programs listen, which a read-only mount does not protect from `connect` (proc_net(5)).
+fn listening_sockets() -> Vec<PathBuf> {
+    const ACCEPTS: &str = "00010000";
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let path = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let accepts = fields.nth(3)? == ACCEPTS;
+        fields.nth(3).filter(|path| accepts && path.starts_with('/')).map(PathBuf::from)
+    };
+    let mut paths: Vec<PathBuf> = table.lines().skip(1).filter_map(path).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// A new directory for temporary files of one call.
+fn private_directory() -> io::Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("polylogue-{}", uuid::Uuid::new_v4().simple()));
+    fs::DirBuilder::new().mode(0o700).create(&path)?;
+    path.canonicalize()
+}
+
+impl Started {
+    /// After the end of all processes: what has to be reported.
+    pub fn finish(self) -> Vec<Report> {
+        let mut reports = self.reports.as_ref().map(Report::receive).unwrap_or_default();
+        reports.extend(self.protected.changes().into_iter().map(Report::Changed));
+        if let Some(directory) = &self.temporary {
+            // What cannot be removed is left in the directory for temporary files, as any program might.
+            let _ = fs::remove_dir_all(directory);
+        }
+        reports
+    }
+}

@@ -1,0 +1,414 @@
+//! The file system of a command: the system's, read-only, with some directories covered and the open places put back.
+//!
+//! ```text
+//!   /           read-only          /proc  of the new PID namespace, read-only
+//!   /home/me    covered, empty     /tmp   private
+//!     .cargo    overlay            /run   empty
+//!     work      the workspace      /dev   harmless devices only
+//!       .git    writable
+//!         hooks read-only
+//! ```
+//!
+//! Copies of the open places are taken first, as detached mounts; then directories are covered, and the copies are mounted
+//! where they were, parents before children. One pass over all mounts makes everything read-only that is not to be
+//! written. A directory between a writable place and a protected file becomes a mount point, because renaming it would
+//! remove the protection otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nix::sched::CloneFlags;
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind_recursive,
+    mount_change, mount_remount, move_mount, open_tree, unmount,
+};
+
+use super::{InitPlan, limits};
+use crate::domain::sandbox::Network;
+use crate::sandbox::{Level, Plan, Report};
+
+/// Device, and the links beside them (proc(5)).
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+/// Kept in `/run`: programs of the system on NixOS.
+const KEPT_IN_RUN: &str = "/run/current-system";
+const RESOLVER: &str = "/etc/resolv.conf";
+/// Where overlays keep what is written, until they are mounted.
+const UPPER: &str = "/run/.overlays";
+
+/// What happens to a path, in this order if it is the same.
+enum Step {
+    /// An empty directory of its own.
+    Cover {
+        size: u64,
+        mode: &'static str,
+    },
+    Link(PathBuf),
+    Keep(OwnedFd),
+    Overlay(OwnedFd),
+    Mask,
+}
+
+impl Step {
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Cover { .. } => 0,
+            Self::Link(_) => 1,
+            Self::Keep(_) => 2,
+            Self::Overlay(_) => 3,
+            Self::Mask => 4,
+        }
+    }
+}
+
+struct Builder<'a> {
+    plan: &'a Plan,
+    /// What may be written; the longest path decides.
+    is_writable: BTreeMap<PathBuf, bool>,
+    overlays: usize,
+}
+
+/// Builds the file system in a new mount namespace and enters the directory of the command.
+///
+/// # Errors
+/// The step that failed.
+pub fn build(init: &InitPlan) -> Result<(), Report> {
+    let builder = Builder { plan: &init.plan, is_writable: BTreeMap::new(), overlays: 0 };
+    builder.build(&init.sockets)?;
+    let directory = &init.plan.directory;
+    std::env::set_current_dir(directory).map_err(|error| {
+        let reason = "the sandbox does not show it; start in the workspace";
+        Report::NotStarted(format!("cannot enter {}: {reason} ({})", directory.display(), error.kind()))
+    })
+}
+
+fn failed<T, E: std::fmt::Display>(what: impl std::fmt::Display, result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| format!("{what}: {error}"))
+}
+
+impl Builder<'_> {
+    fn build(mut self, sockets: &[PathBuf]) -> Result<(), Report> {
+        let steps = self.enter().map_err(Report::Unavailable)?;
+        self.open(steps, sockets).map_err(Report::NotStarted)?;
+        self.close().map_err(Report::Unavailable)
+    }
+
+    /// What every call does alike, so that a failure is the kernel's.
+    fn enter(&mut self) -> Result<Vec<(PathBuf, Step)>, String> {
+        failed("mount namespace", nix::sched::unshare(CloneFlags::CLONE_NEWNS))?;
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        failed("private mounts", mount_change("/", private))?;
+        let mut devices = Vec::new();
+        for name in DEVICES {
+            devices.push((name, failed(name, tree(&Path::new("/dev").join(name)))?));
+        }
+        let steps = self.steps();
+        if self.plan.level == Level::Namespaces {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            failed("/proc", mount("proc", "/proc", "proc", flags, None))?;
+        }
+        self.devices(devices)?;
+        Ok(steps)
+    }
+
+    /// What depends on the paths of the plan.
+    fn open(&mut self, steps: Vec<(PathBuf, Step)>, sockets: &[PathBuf]) -> Result<(), String> {
+        for (path, step) in steps {
+            self.carry_out(&path, step)?;
+        }
+        if self.overlays > 0 {
+            failed(UPPER, unmount(UPPER, UnmountFlags::DETACH))?;
+        }
+        self.mount_points()?;
+        for socket in sockets.iter().filter(|socket| socket.symlink_metadata().is_ok()) {
+            failed(socket.display(), mount_bind_recursive("/dev/null", socket))?;
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), String> {
+        self.bound_namespaces()?;
+        self.make_read_only()
+    }
+
+    /// Every change of a path: what is covered first, then the rest, parents before children.
+    fn steps(&mut self) -> Vec<(PathBuf, Step)> {
+        let plan = self.plan;
+        let mut steps = Vec::new();
+        let scratch = plan.limits.scratch;
+        let cover = |size, mode| Step::Cover { size, mode };
+        let covered =
+            [("/tmp", cover(scratch, "1777")), ("/var/tmp", cover(scratch, "1777")), ("/run", cover(65536, "755"))];
+        let mut covered: Vec<(PathBuf, Step)> =
+            covered.into_iter().map(|(path, step)| (PathBuf::from(path), step)).collect();
+        let is_open = |path: &Path| plan.writable.iter().any(|open| path.starts_with(open));
+        covered.extend(plan.home.clone().filter(|home| !is_open(home)).map(|home| (home, cover(65536, "755"))));
+        covered.retain(|(path, _)| path.symlink_metadata().is_ok_and(|found| found.is_dir()));
+        for (path, _) in &covered {
+            self.is_writable.insert(path.clone(), path.ends_with("tmp"));
+        }
+        let more = [PathBuf::from(KEPT_IN_RUN)].into_iter().chain(self.resolver());
+        for path in plan.readable.iter().cloned().chain(more) {
+            self.is_writable.insert(path.clone(), false);
+            steps.extend(tree(&path).map(|tree| (path, Step::Keep(tree))));
+        }
+        for path in &plan.caches {
+            self.is_writable.insert(path.clone(), false);
+            steps.extend(tree(path).map(|tree| (path.clone(), Step::Overlay(tree))));
+        }
+        for path in &plan.writable {
+            self.is_writable.insert(path.clone(), true);
+            steps.extend(tree(path).map(|tree| (path.clone(), Step::Keep(tree))));
+        }
+        steps.extend(plan.links.iter().map(|(path, target)| (path.clone(), Step::Link(target.clone()))));
+        steps.extend(plan.denied.iter().map(|path| (path.clone(), Step::Mask)));
+        steps.sort_by(|(one, step), (other, next)| one.cmp(other).then(step.rank().cmp(&next.rank())));
+        covered.sort_by(|(one, _), (other, _)| one.cmp(other));
+        covered.extend(steps);
+        covered
+    }
+
+    /// The file with the addresses of name servers, if it lies in a directory that is covered.
+    fn resolver(&self) -> Option<PathBuf> {
+        let real = fs::canonicalize(RESOLVER).ok().filter(|_| self.plan.network == Network::Host)?;
+        (real != Path::new(RESOLVER)).then_some(real)
+    }
+
+    fn devices(&mut self, nodes: Vec<(&str, OwnedFd)>) -> Result<(), String> {
+        let dev = Path::new("/dev");
+        tmpfs(dev, 65536, "755")?;
+        for (name, node) in nodes {
+            self.place(&dev.join(name), &node)?;
+        }
+        for name in ["shm", "pts"] {
+            failed(name, fs::create_dir(dev.join(name)))?;
+        }
+        tmpfs(&dev.join("shm"), self.plan.limits.scratch, "1777")?;
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        let options = c"newinstance,ptmxmode=0666,mode=620";
+        failed("/dev/pts", mount("devpts", "/dev/pts", "devpts", flags, Some(options)))?;
+        for (name, target) in DEVICE_LINKS {
+            failed(name, symlink(target, dev.join(name)))?;
+        }
+        self.is_writable.insert(dev.to_owned(), false);
+        self.is_writable.insert(dev.join("shm"), true);
+        self.is_writable.insert(dev.join("pts"), true);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, path: &Path, step: Step) -> Result<(), String> {
+        match step {
+            Step::Cover { size, mode } => {
+                failed(path.display(), fs::create_dir_all(path))?;
+                tmpfs(path, size, mode)
+            }
+            Step::Link(target) => {
+                // Fails where the link itself is still there, because its directory is not covered.
+                drop(path.parent().map(fs::create_dir_all));
+                let _ = symlink(target, path);
+                Ok(())
+            }
+            Step::Keep(tree) => self.place(path, &tree),
+            Step::Overlay(tree) => {
+                self.place(path, &tree)?;
+                // Where the kernel refuses, the cache is read-only.
+                let is_mounted = self.overlay(path).is_ok();
+                self.is_writable.insert(path.to_owned(), is_mounted);
+                Ok(())
+            }
+            Step::Mask => self.mask(path),
+        }
+    }
+
+    /// Mounts a tree at a path, which is created if its directory is covered.
+    fn place(&self, path: &Path, tree: &OwnedFd) -> Result<(), String> {
+        let found = failed(path.display(), rustix::fs::fstat(tree))?;
+        let is_directory = rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir();
+        if path.symlink_metadata().is_err() {
+            let created = match path.parent().filter(|_| !is_directory) {
+                Some(parent) => fs::create_dir_all(parent).and_then(|()| fs::File::create(path).map(drop)),
+                None => fs::create_dir_all(path),
+            };
+            failed(path.display(), created)?;
+        }
+        failed(path.display(), move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH))
+    }
+
+    /// Puts an overlay on a directory (the kernel's documentation of overlayfs).
+    fn overlay(&mut self, path: &Path) -> Result<(), String> {
+        let text = path.to_str().filter(|text| !text.contains([',', ':', '\\']));
+        let lower = text.ok_or("the path cannot be written in the options of a mount")?;
+        if self.overlays == 0 {
+            failed(UPPER, fs::create_dir_all(UPPER))?;
+            tmpfs(Path::new(UPPER), self.plan.limits.scratch, "755")?;
+        }
+        self.overlays += 1;
+        let upper = format!("{UPPER}/{}", self.overlays);
+        failed(&upper, fs::create_dir_all(format!("{upper}/upper")))?;
+        failed(&upper, fs::create_dir_all(format!("{upper}/work")))?;
+        let options = format!("userxattr,lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work");
+        let options = failed(path.display(), CString::new(options))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        failed(path.display(), mount("overlay", path, "overlay", flags, Some(options.as_c_str())))
+    }
+
+    /// Makes a path unreadable. A directory that something open lies in can be entered.
+    fn mask(&mut self, path: &Path) -> Result<(), String> {
+        self.is_writable.insert(path.to_owned(), false);
+        let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+        if !found.is_dir() {
+            return failed(path.display(), mount_bind_recursive("/dev/null", path));
+        }
+        let is_passed = self.plan.writable.iter().any(|open| open.starts_with(path) && open != path);
+        tmpfs(path, 65536, if is_passed { "711" } else { "000" })
+    }
+
+    /// Makes mount points of everything protected, and of every directory between a writable place and what is protected
+    /// or masked in it.
+    fn mount_points(&mut self) -> Result<(), String> {
+        let plan = self.plan;
+        let mut points = BTreeSet::new();
+        let is_plain = |path: &Path| path.canonicalize().is_ok_and(|real| real == path);
+        let protected = plan.protected.iter().filter(|path| is_plain(path));
+        for path in protected.clone().chain(&plan.denied) {
+            let inside = |root: &&PathBuf| path.starts_with(root) && *root != path;
+            let Some(root) = plan.writable.iter().filter(inside).max_by_key(|root| root.as_os_str().len()) else {
+                continue;
+            };
+            let between = path.ancestors().skip(1).take_while(|above| above != root);
+            points.extend(between.filter(|above| is_plain(above)).map(Path::to_owned));
+        }
+        points.extend(protected.clone().cloned());
+        for path in &points {
+            failed(path.display(), mount_bind_recursive(path, path))?;
+        }
+        self.is_writable.extend(protected.map(|path| (path.clone(), false)));
+        Ok(())
+    }
+
+    /// Forbids further user namespaces and bounds the number of processes.
+    fn bound_namespaces(&self) -> Result<(), String> {
+        const MAX_USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
+        let written = fs::write(MAX_USER_NAMESPACES, "0");
+        if self.plan.level == Level::Namespaces {
+            limits::bound_pids(&self.plan.limits);
+            return failed(MAX_USER_NAMESPACES, written);
+        }
+        // The system's /proc may be read-only; seccomp forbids namespaces as well.
+        Ok(())
+    }
+
+    fn may_write(&self, path: &Path) -> bool {
+        path.ancestors().find_map(|above| self.is_writable.get(above)).copied().unwrap_or(false)
+    }
+
+    fn make_read_only(&self) -> Result<(), String> {
+        let table = failed("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
+        for entry in table.split(|byte| *byte == b'\n').filter_map(Mounted::of) {
+            let mut flags = entry.flags | MountFlags::BIND | MountFlags::NOSUID;
+            if !self.may_write(&entry.path) {
+                flags |= MountFlags::RDONLY;
+            }
+            if !(entry.path.starts_with("/dev") && entry.path != Path::new("/dev")) {
+                flags |= MountFlags::NODEV;
+            }
+            match mount_remount(&entry.path, flags, c"") {
+                Ok(()) => {}
+                // Covered by another mount, or in a directory that cannot be entered: a command does not get there.
+                Err(Errno::ACCESS | Errno::NOENT | Errno::INVAL) if entry.path != Path::new("/") => {}
+                Err(error) => return Err(format!("{} read-only: {error}", entry.path.display())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A detached copy of what is mounted at a path.
+fn tree(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags)
+}
+
+fn tmpfs(path: &Path, size: u64, mode: &str) -> Result<(), String> {
+    let options = failed(path.display(), CString::new(format!("size={size},mode={mode}")))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    failed(path.display(), mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())))
+}
+
+/// A line of mountinfo (proc_pid_mountinfo(5)).
+struct Mounted {
+    path: PathBuf,
+    flags: MountFlags,
+}
+
+impl Mounted {
+    fn of(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let path = unescaped(fields.nth(4)?);
+        let flags = std::str::from_utf8(fields.next()?).ok()?.split(',').map(flag);
+        let flags = flags.fold(MountFlags::empty(), |all, one| all | one);
+        Some(Self { path: PathBuf::from(std::ffi::OsString::from_vec(path)), flags })
+    }
+}
+
+/// A remount must repeat what the mount has already: such flags may be locked (mount_namespaces(7)).
+fn flag(option: &str) -> MountFlags {
+    match option {
+        "ro" => MountFlags::RDONLY,
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
+        "nosymfollow" => MountFlags::NOSYMFOLLOW,
+        _ => MountFlags::empty(),
+    }
+}
+
+/// Blanks, line ends and backslashes are written as three octal digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let octal = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok();
+        match behind.get(..3).filter(|_| *first == b'\\').and_then(octal) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_read_with_its_escapes() {
+        let line = b"36 35 98:0 /mnt1 /mnt\\040two\\134 rw,noatime,nodev master:1 - ext3 /dev/root rw,errors=continue";
+        let entry = Mounted::of(line).unwrap();
+        assert_eq!(entry.path, Path::new("/mnt two\\"));
+        assert_eq!(entry.flags, MountFlags::NOATIME | MountFlags::NODEV);
+        assert!(Mounted::of(b"").is_none());
+    }
+}

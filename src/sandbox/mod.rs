@@ -1,0 +1,42 @@
+//! The sandbox in which tools run commands: what a command may see and do, and the walls that hold it there.
+//!
+//! A command is started by two helpers, which are this program's own binary executed again. The supervisor
+//! (`polylogue --supervise`) stands outside of the walls and ends all processes; the init process builds the walls round
+//! itself and starts the command.
+//!
+//! ```text
+//!   polylogue ── plan ──▶ supervisor ── plan ──▶ init ────────────▶ command
+//!             ◀─ reports ─ new namespaces ◀─ reports ─ mounts, Landlock,
+//!                                                      limits, seccomp
+//! ```
+//!
+//! | module | contains |
+//! |---|---|
+//! | `policy` | what the person decided, for all calls; remembers which level works |
+//! | `plan` | what one call may do, in absolute paths; sent to the helpers |
+//! | `variables` | the environment variables that commands get |
+//! | `report` | what the helpers answer |
+//! | `linux` | the walls |
+//!
+//! No wall is built in this process: everything happens in the helpers, each with a single thread. On other systems than
+//! Linux there is no sandbox, and every attempt to build one is reported as failed.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::{INIT_FLAG, close_descriptors, init, start};
+#[cfg(not(target_os = "linux"))]
+mod unavailable;
+#[cfg(not(target_os = "linux"))]
+pub use unavailable::{INIT_FLAG, close_descriptors, init, start};
+
+mod level;
+mod plan;
+mod policy;
+mod report;
+pub mod variables;
+
+pub use level::Level;
+pub use plan::{Limits, Places, Plan, Refusal, git_directory};
+pub use policy::Policy;
+pub use report::Report;

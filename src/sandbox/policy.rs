@@ -1,0 +1,74 @@
+//! What the person decided about all calls, and which level works on this machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::plan::{Limits, Places, Plan, Refusal};
+use super::{Level, variables};
+use crate::domain::sandbox::{Network, SandboxSettings};
+
+/// Copies share the level.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub settings: SandboxSettings,
+    pub home: Option<PathBuf>,
+    pub limits: Limits,
+    level: Arc<AtomicU8>,
+}
+
+impl Policy {
+    pub fn new(settings: SandboxSettings) -> Self {
+        let first = if settings.is_enabled { Level::Namespaces } else { Level::None };
+        Self {
+            settings,
+            home: std::env::home_dir(),
+            limits: Limits::default(),
+            level: Arc::new(AtomicU8::new(first as u8)),
+        }
+    }
+
+    /// The same with a level of its own, to begin with. For tests and checks; no setting reaches it.
+    pub fn at_level(self, level: Level) -> Self {
+        Self { level: Arc::new(AtomicU8::new(level as u8)), ..self }
+    }
+
+    /// The level that the next call tries: the strongest that has not failed yet.
+    pub fn level(&self) -> Level {
+        Level::ALL[usize::from(self.level.load(Ordering::Relaxed))]
+    }
+
+    /// Remembers that a level cannot be built here. Returns the next one.
+    pub fn falls_from(&self, level: Level) -> Level {
+        let next = level.next().unwrap_or(Level::None);
+        self.level.fetch_max(next as u8, Ordering::Relaxed);
+        self.level()
+    }
+
+    /// # Errors
+    /// No command may run there.
+    pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
+        Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits)
+    }
+
+    /// The variables that the helpers and the command get.
+    pub fn variables(&self) -> impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)> {
+        variables::given(&self.settings.variables, &self.settings.withheld)
+    }
+
+    /// What the sandbox allows, in one line for the person who is asked.
+    pub fn summary(&self) -> String {
+        let network = match self.settings.network {
+            Network::Off => "no network",
+            Network::Host => "network",
+        };
+        match self.level() {
+            _ if !self.settings.is_enabled => "sandbox: off; the command can do whatever you can".into(),
+            Level::None => "sandbox: not available here; the command can do whatever you can".into(),
+            Level::Landlock => {
+                format!("sandbox: writes only below the workspace (.git and AGENTS.md included), {network}")
+            }
+            Level::Namespaces | Level::SharedProc => format!("sandbox: writes only below the workspace, {network}"),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the helpers answer: one line of JSON for each report, on the socket on which the plan came.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::stdio::stdin;
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+
+/// In bytes; a longer plan is refused.
+const MAX_PLAN: u64 = 4 << 20;
+/// In bytes; further reports are not read.
+const MAX_REPORTS: usize = 64 << 10;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The kernel refuses a part of the level: the step that failed and why. The command was not started, and a weaker
+    /// level is tried from now on.
+    Unavailable(String),
+    /// The command was not started for a reason of this call alone, which may be one that a command in the workspace
+    /// caused. No weaker level is tried.
+    NotStarted(String),
+    /// A protected file was created or replaced by the command.
+    Changed(String),
+}
+
+impl Report {
+    /// Sends it. Fails silently: who does not read any more does not want it.
+    pub fn send(&self, mut to: &UnixStream) {
+        let line = serde_json::to_string(self).unwrap_or_default() + "\n";
+        let _ = to.write_all(line.as_bytes());
+    }
+
+    /// Sends it on the socket that is standard input.
+    pub fn answer(&self) {
+        if let Ok(socket) = standard_input() {
+            self.send(&socket);
+        }
+    }
+
+    /// All reports that have arrived. Does not wait.
+    pub fn receive(from: &UnixStream) -> Vec<Self> {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        let mut from_now = from;
+        if from.set_nonblocking(true).is_ok() {
+            while let Ok(count @ 1..) = from_now.read(&mut buffer) {
+                bytes.extend_from_slice(&buffer[..count]);
+                if bytes.len() > MAX_REPORTS {
+                    break;
+                }
+            }
+        }
+        String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+impl Plan {
+    /// Writes it to the supervisor.
+    ///
+    /// # Errors
+    /// The supervisor has ended.
+    pub fn send(&self, to: &UnixStream) -> io::Result<()> {
+        send_text(to, &serde_json::to_string(self).map_err(io::Error::other)?)
+    }
+
+    /// Reads it from the socket that is standard input.
+    ///
+    /// # Errors
+    /// Standard input is no socket, or what comes is not a plan.
+    pub fn receive() -> io::Result<Self> {
+        serde_json::from_str(&receive_text(&standard_input()?)?).map_err(io::Error::other)
+    }
+}
+
+/// Another descriptor of the socket on which a helper was given its plan.
+pub fn standard_input() -> io::Result<UnixStream> {
+    Ok(UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?))
+}
+
+/// Writes a text with its length before it.
+///
+/// # Errors
+/// The other side has closed the socket.
+pub fn send_text(mut to: &UnixStream, text: &str) -> io::Result<()> {
+    to.write_all(&(text.len() as u64).to_le_bytes())?;
+    to.write_all(text.as_bytes())
+}
+
+/// Reads such a text, and nothing behind it.
+///
+/// # Errors
+/// The other side has closed the socket, or the text is too long or not UTF-8.
+pub fn receive_text(mut from: &UnixStream) -> io::Result<String> {
+    let mut length = [0; 8];
+    from.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_PLAN {
+        return Err(io::Error::other("the plan is too long"));
+    }
+    let mut text = vec![0; length as usize];
+    from.read_exact(&mut text)?;
+    String::from_utf8(text).map_err(io::Error::other)
+}

@@ -1,0 +1,45 @@
+//! Systems other than Linux: no level can be built.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use super::{Level, Plan, Report, variables};
+
+/// The first argument that would select the init process.
+pub const INIT_FLAG: &str = "--supervise-init";
+
+/// A command that runs.
+pub struct Started {
+    pub child: Child,
+}
+
+/// Starts a program if its plan has no walls.
+///
+/// # Errors
+/// The report that the caller should send.
+pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+    if plan.level != Level::None {
+        return Err(Report::Unavailable("there is no sandbox on this system".into()));
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).process_group(0);
+    command.env_clear().envs(variables::given(&plan.variables, &[]));
+    let failed = |error: io::Error| Report::NotStarted(format!("cannot run {}: {error}", program.display()));
+    Ok(Started { child: command.spawn().map_err(failed)? })
+}
+
+impl Started {
+    /// After the end of all processes: what has to be reported.
+    pub fn finish(self) -> Vec<Report> {
+        Vec::new()
+    }
+}
+
+pub fn init(_: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::FAILURE
+}
+
+/// Descriptors are not closed: there are no walls that they could lead round.
+pub fn close_descriptors() {}
