@@ -30,6 +30,7 @@ mod provider;
 mod queue_and_interrupts;
 mod readme;
 mod restart;
+mod sandbox;
 mod scale;
 mod server;
 mod sessions;

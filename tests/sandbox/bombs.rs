@@ -1,0 +1,47 @@
+//! Commands that use more than they should. All are bounded by themselves as well.
+
+use std::fs;
+
+use super::{Level, Limits, OTHER, Place, everywhere, levels, other_user_works};
+
+#[test]
+fn the_number_of_processes_is_limited() {
+    let limits = Limits { processes: 320, ..Limits::default() };
+    // 360 in all, each of which does nothing.
+    let script = "for i in $(seq 360); do sleep 20 & done 2> /dev/null; jobs -p | wc -l; kill $(jobs -p)";
+    let user = if other_user_works() { Some(OTHER) } else { None };
+    let is_root = user.is_none() && rustix::process::geteuid().is_root();
+    if is_root {
+        // The limit does not hold for root, and that of the namespace needs Linux 6.14.
+        return eprintln!("the number of processes is not tried as root");
+    }
+    for level in levels(&Place::new(user)).into_iter().filter(|level| level.has_namespaces()) {
+        let place = Place { limits, ..Place::new(user) };
+        let response = place.run(level, script);
+        let started = response.out.lines().find_map(|line| line.trim().parse::<u64>().ok());
+        assert!(started.is_none_or(|started| started < 330), "{level:?}: {}", response.out);
+    }
+}
+
+#[test]
+fn memory_files_and_scratch_space_are_limited() {
+    let limits = Limits { memory: 256 << 20, file: 1 << 20, scratch: 2 << 20, ..Limits::default() };
+    everywhere(|place, level| {
+        let place = Place { limits, ..Place::new(place.user) };
+        let response = place.run(level, "x=$(head -c 400M /dev/zero | tr '\\0' a); echo ${#x}");
+        assert_ne!(response.out.trim(), (400 << 20).to_string(), "{level:?}");
+        place.run(level, "head -c 4M /dev/zero > file");
+        assert_eq!(fs::metadata(place.path("home/work/file")).expect("a file").len(), 1 << 20, "{level:?}");
+        assert_eq!(place.run(level, "ulimit -c").out, "0\n");
+        if level != Level::Landlock {
+            let out = place
+                .run(
+                    level,
+                    "for n in 1 2 3 4; do head -c 1M /dev/zero > /tmp/$n; done 2> /dev/null; du -sk /tmp | cut -f1",
+                )
+                .out;
+            let kibibytes = out.lines().last().and_then(|line| line.parse::<u64>().ok());
+            assert!(kibibytes.is_some_and(|size| size <= 2100), "{level:?}: {out}");
+        }
+    });
+}

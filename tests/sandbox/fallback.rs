@@ -1,0 +1,119 @@
+//! Systems that cannot build every level: the strongest one that works is used, and none is never used unseen.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use polylogue::config::SandboxSettings;
+use serde_json::json;
+
+use super::{Level, Place, levels};
+use crate::support::internals::sandbox::Policy;
+use crate::support::internals::tools::Environment;
+use crate::support::internals::{ToolCall, tools};
+use crate::support::program::PROGRAM;
+
+/// What `doctor` says about the sandbox when it is started by this script in namespaces of its own, where the script is
+/// root; `None` if this machine has no such namespaces.
+fn doctor_after(script: &str) -> Option<String> {
+    let place = Place::new(None);
+    let script = format!("{script} && exec {PROGRAM} doctor --offline");
+    let mut command = place.command("unshare");
+    let output = command.args(["-Urm", "bash", "-c", &script]).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if said.is_empty() {
+        eprintln!("not tried: {}", String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    Some(said)
+}
+
+fn has(level: Level) -> bool {
+    levels(&Place::new(None)).contains(&level)
+}
+
+#[test]
+fn without_user_namespaces_landlock_is_used_and_doctor_says_what_is_missing() {
+    if !has(Level::Landlock) {
+        return;
+    }
+    let Some(said) = doctor_after("echo 0 > /proc/sys/user/max_user_namespaces") else { return };
+    assert!(said.contains("not available: namespaces, Landlock and seccomp: new namespaces: ENOSPC"), "{said}");
+    assert!(said.contains("commands run with Landlock and seccomp without namespaces"), "{said}");
+}
+
+#[test]
+fn where_proc_is_covered_the_systems_one_is_used() {
+    if !has(Level::SharedProc) {
+        return;
+    }
+    let Some(said) = doctor_after("mount -t tmpfs none /proc/sys/fs") else { return };
+    assert!(said.contains("not available: namespaces, Landlock and seccomp: /proc: "), "{said}");
+    assert!(said.contains("commands run with namespaces with the system's /proc"), "{said}");
+}
+
+/// A supervisor that can build nothing.
+fn supervisor_without_sandbox(directory: &Path) -> std::path::PathBuf {
+    let path = directory.join("supervisor");
+    fs::write(&path, "#!/bin/sh\nprintf '%s\\n' '{\"Unavailable\":\"a test\"}' >&0\nexit 126\n").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+    path
+}
+
+#[test]
+fn a_command_never_runs_without_a_sandbox_that_its_question_promised() {
+    let place = Place::new(None);
+    let workspace = place.path("home/work");
+    let env = Environment {
+        supervisor: supervisor_without_sandbox(&place.path("")),
+        sandbox: Policy::new(SandboxSettings::default()),
+        ..Environment::at(workspace.clone())
+    };
+    let bash = tools::find("bash").expect("a tool");
+    let arguments = json!({"command": "touch it-ran"}).to_string();
+    let asked = bash.prepare(&arguments, &env).expect("arguments");
+    assert!(asked.question.detail.iter().any(|line| line.starts_with("sandbox: writes only below")), "{asked:?}");
+    let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments: arguments.clone() };
+    let (sender, wakes) = std::sync::mpsc::sync_channel(1);
+    let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
+    let shared = std::sync::Arc::new(env.clone());
+    let running = tools::Running::start(bash, call, asked, shared, wake).expect("a thread");
+    wakes.recv().expect("an end");
+    let result = running.collect();
+    assert!(
+        result.is_error && result.content.contains("no sandbox can be built on this system (a test)"),
+        "{result:?}"
+    );
+    assert!(!workspace.join("it-ran").exists());
+    // Copies of the environment know it too, and the next question says so.
+    let asked = bash.prepare(&arguments, &env).expect("arguments");
+    assert!(asked.question.detail.iter().any(|line| line.starts_with("sandbox: not available here")), "{asked:?}");
+}
+
+#[test]
+fn the_level_that_works_is_found_by_trying() {
+    let place = Place::new(None);
+    let env = Environment { supervisor: PROGRAM.into(), ..Environment::at(place.path("home/work")) };
+    let (level, failed) = tools::find_level(&env);
+    assert_eq!(level, levels(&place).first().copied().unwrap_or(Level::None), "{failed:?}");
+    // The same through a program that was started in the sandbox itself, where namespaces are refused.
+    if has(Level::Namespaces) && has(Level::Landlock) {
+        let script = format!("{PROGRAM} doctor --offline");
+        let said = place.run(Level::Namespaces, &script).out;
+        assert!(said.contains("new namespaces: EPERM"), "{said}");
+        assert!(said.contains("commands run with Landlock and seccomp without namespaces"), "{said}");
+    }
+}
+
+#[test]
+fn the_switch_that_turns_the_sandbox_off_is_the_persons_alone() {
+    let place = Place::new(None);
+    let doctor = |arguments: &[&str]| {
+        let mut command: Command = place.command(PROGRAM);
+        let output = command.args(["doctor", "--offline"]).args(arguments).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(doctor(&["--dangerously-no-sandbox"]).contains("off: commands can do whatever you can"));
+    assert!(!doctor(&[]).contains("off: commands can do whatever you can"));
+}
