@@ -61,7 +61,17 @@ enum Progress {
     Running(Running),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
+    /// The loop wants the person to be asked before it carries out the call.
+    Objected(&'static ToolSpec, Prepared, Objection),
     Answered(ToolResult),
+}
+
+/// Why the loop does not carry out a call at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objection {
+    pub question: Question,
+    /// What the model is told if the person says no.
+    pub refusal: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,11 +116,15 @@ impl Work {
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
-                Progress::Waiting(_, _, Permission::NotNeeded) => return Next::Start(at),
+                Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads || at == first => {
+                    return Next::Start(at);
+                }
                 Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
-                Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
+                Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) if at == first => {
+                    return Next::Ask(at);
+                }
                 // A writing call waits for all before it, and all after it wait for it.
-                Progress::Waiting(..) => return Next::Wait,
+                Progress::Waiting(..) | Progress::Objected(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::Running(_) | Progress::ByLoop(_) | Progress::Answered(_) => {}
@@ -133,7 +147,7 @@ impl Work {
     fn refuse_waiting(&mut self, message: &str) {
         self.question = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_)) {
+            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_) | Progress::Objected(..)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
             }
         }
@@ -147,7 +161,9 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     };
     match spec.prepare(&call.arguments, environment) {
         Ok(prepared) => {
-            let permission = if spec.reach == Reach::Writes { Permission::Wanted } else { Permission::NotNeeded };
+            // What the loop carries out it checks itself.
+            let needs_none = spec.reach == Reach::Reads || matches!(spec.run, Run::InEventLoop(_));
+            let permission = if needs_none { Permission::NotNeeded } else { Permission::Wanted };
             Progress::Waiting(spec, prepared, permission)
         }
         Err(message) => Progress::Answered(failed(call, &message)),
@@ -189,7 +205,8 @@ impl Agent {
 
     /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
-        loop {
+        // The answer to an open question goes on with the calls.
+        while self.work.question.is_none() {
             match self.work.next() {
                 Next::Start(at) => self.start_call(at, context),
                 Next::Ask(at) => return self.ask(at, context),
@@ -226,15 +243,20 @@ impl Agent {
 
     fn ask(&mut self, at: usize, context: &mut Context) {
         let call = &mut self.work.calls[at];
-        // Earlier calls may have changed what the question has to show.
-        call.progress = plan(&call.call, &self.talk.environment);
-        let Progress::Waiting(_, prepared, _) = &call.progress else {
-            let unrunnable = unrunnable(call);
-            unrunnable.iter().for_each(|chunk| self.emit(chunk));
-            return self.advance_tools(context);
+        if !matches!(call.progress, Progress::Objected(..)) {
+            // Earlier calls may have changed what the question has to show.
+            call.progress = plan(&call.call, &self.talk.environment);
+        }
+        let question = match &call.progress {
+            Progress::Waiting(_, prepared, _) => prepared.question.clone(),
+            Progress::Objected(_, _, objection) => objection.question.clone(),
+            _ => {
+                let unrunnable = unrunnable(call);
+                unrunnable.iter().for_each(|chunk| self.emit(chunk));
+                return self.advance_tools(context);
+            }
         };
         self.work.questions += 1;
-        let question = prepared.question.clone();
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = call.call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
@@ -263,7 +285,26 @@ impl Agent {
         }
         let pending = self.work.question.take().expect("there is a question");
         let call = &mut self.work.calls[pending.call];
-        if let Err(reason) = decision {
+        if let Progress::Objected(spec, prepared, objection) = &call.progress {
+            let id = call.call.id.clone();
+            let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
+            match (decision, spec.run) {
+                (Ok(()), Run::InEventLoop(request)) => {
+                    let request = request(&prepared.arguments);
+                    call.progress = Progress::ByLoop(None);
+                    context.outbox.push(self.identity.id, effect);
+                    context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
+                }
+                (decision, _) => {
+                    let reason = decision.err().unwrap_or_default();
+                    let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
+                    call.progress = Progress::Answered(result.clone());
+                    self.emit(&Chunk::ToolResult(result));
+                    self.emit(&Chunk::Mark("refused".into()));
+                    context.outbox.push(self.identity.id, effect);
+                }
+            }
+        } else if let Err(reason) = decision {
             let chunk = called(&call.call, &pending.question.title);
             call.progress = Progress::Answered(failed(&call.call, reason));
             self.emit(&chunk);
@@ -286,6 +327,18 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
+        self.advance_tools(context);
+        true
+    }
+
+    /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
+    pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
+        match plan(&call.call, &self.talk.environment) {
+            Progress::Waiting(spec, prepared, _) => call.progress = Progress::Objected(spec, prepared, objection),
+            answered => call.progress = answered,
+        }
         self.advance_tools(context);
         true
     }
@@ -391,7 +444,7 @@ impl Call {
     fn into_result(self) -> Option<ToolResult> {
         match self.progress {
             Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) => None,
+            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) | Progress::Objected(..) => None,
         }
     }
 }

@@ -129,7 +129,12 @@ pub enum Request {
         /// Kill all its descendants as well.
         #[serde(default)]
         cascade: bool,
+        /// Kill its descendants and not the agent itself.
+        #[serde(default)]
+        descendants: bool,
     },
+    /// Stops the work of every agent.
+    StopAgents,
     Interrupt {
         agent: String,
     },
@@ -295,7 +300,8 @@ mod tests {
             Request::Cut,
             Request::Show { agent: None },
             Request::Model { agent: agent(), model: "echo/echo".into() },
-            Request::Kill { agent: agent(), cascade: true },
+            Request::Kill { agent: agent(), cascade: true, descendants: false },
+            Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals,
             Request::Answer { id: agent(), allow: false, reason: Some(agent()) },

@@ -86,9 +86,11 @@ impl Repl {
             Request::Show { agent: None } => describe(&self.core, self.core.last_addressed()?)?,
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
-            Request::Kill { agent, cascade } => {
+            Request::Kill { agent, descendants: true, .. } => self.change_named(&agent, Change::KillDescendants)?,
+            Request::Kill { agent, cascade, .. } => {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
+            Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
             Request::Approvals => approvals_as_json(&self.core),
             Request::Answer { id, allow, reason } => {

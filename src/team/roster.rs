@@ -127,7 +127,7 @@ impl Roster {
     }
 
     /// All agents without internal ones, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Agent> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Agent> {
         self.by_ordinal.values().filter_map(|id| self.get(*id))
     }
 

@@ -8,6 +8,7 @@ use polylogue::{AgentId, Error, ErrorKind, Store};
 use rusqlite::Connection;
 
 use super::*;
+use crate::support::internals::limits::MadeBy;
 use crate::support::internals::store::{holder, typed_line};
 
 fn mode(path: &Path) -> u32 {
@@ -183,6 +184,22 @@ fn a_database_of_version_3_is_migrated() {
     #[cfg(feature = "coordinator")]
     assert_eq!(states(), ["cut", "completed"]);
     assert_eq!(store.load_agents().unwrap().agents.len(), 1, "a member whose run was cut dies with it");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_4_keeps_its_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v4.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let made: Vec<MadeBy> = store.load_agents().unwrap().agents.iter().map(|agent| agent.made_by).collect();
+    assert_eq!(made, [MadeBy::Person, MadeBy::Model]);
+    let stored = store.load_limits(0).unwrap();
+    assert_eq!((stored.set.len(), stored.spent.len(), stored.creations.len()), (3, 2, 1));
     drop(store);
 
     let today = tempfile::tempdir().unwrap();

@@ -45,6 +45,7 @@ impl Core {
             position: self.roster.send_queue_position(worker),
             limit: self.config.working_limit,
             gate: self.gate_of(worker),
+            held: self.trees.held(worker).map(|reached| self.describe_hold(&reached)),
             has_keys,
         };
         let text = describe(agent, &context);
@@ -61,6 +62,8 @@ struct ActivityContext<'a> {
     pub limit: usize,
     /// Whether its provider is paused.
     pub gate: Option<&'a Gate>,
+    /// The limit that holds its request back.
+    pub held: Option<String>,
     /// The reader is a person at a terminal.
     pub has_keys: bool,
 }
@@ -121,6 +124,9 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
 }
 
 fn waiting(agent: &Agent, context: &ActivityContext) -> String {
+    if let Some(held) = &context.held {
+        return format!("{held}{}", context.keys("Esc cancels"));
+    }
     let (provider, before) = (&agent.talk.endpoint.provider, context.position.unwrap_or(0));
     match context.gate {
         Some(Gate::Paused { until, reason }) => {

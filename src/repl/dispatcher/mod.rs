@@ -61,13 +61,17 @@ impl Dispatcher {
 
     fn take_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> Option<AgentId> {
         let mut next = self.next_in_queue(core)?;
-        while self.start_lookup(core, next) {
+        while hold_back(core, next) || self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
         let provider = core.roster.queued_provider(next)?;
         let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
         let mut on_screen = focused.filter(|_| is_behind_pause).map(|agent| core.worker(agent));
         let agent = on_screen.find(|agent| core.roster.queued_provider(*agent) == Some(provider)).unwrap_or(next);
+        if agent != next && hold_back(core, agent) {
+            core.roster.leave_send_queue(next);
+            return Some(next);
+        }
         core.roster.leave_send_queue(agent);
         Some(agent)
     }
@@ -166,6 +170,13 @@ impl Component for Dispatcher {
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
         pause.map(|at| (at, WakeReason::Limiter)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
     }
+}
+
+/// Holds an agent back if a limit of its tree does not allow the request.
+fn hold_back(core: &mut Core, agent: AgentId) -> bool {
+    let reached = core.request_limit(agent);
+    reached.into_iter().for_each(|reached| core.hold(agent, reached));
+    reached.is_some()
 }
 
 /// A trial that ended without an answer is followed by another; pauses that ended while no agent waited are forgotten.
