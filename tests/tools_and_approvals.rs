@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
-use crate::support::scene::{is_running, mark, reply_with_calls, results_in};
+use crate::support::scene::{
+    app_with_agents, assert_shows, is_running, mark, reply_with_calls, results_in, turn_a_while,
+};
 
 /// Agent 0 alone, on the screen; tools take real time.
 fn app(peer: &Peer) -> Harness {
@@ -96,6 +98,37 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
     assert!(!is_running(&mark), "a descendant lives");
     assert_eq!(app.kinds(0), ["user", "tool_call", "tool_result", "interrupted"]);
     assert_eq!(app.timeout().after, None, "no tool thread lives");
+}
+
+#[test]
+fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
+    let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.turn_until_asked(0);
+    app.say(1, "!hang");
+    app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
+    app.answer(0, true);
+    turn_a_while(&mut app);
+    assert_eq!((app.state(0), app.agent(0).holds_slot()), (State::ExecutingTool, false));
+    assert_shows(&mut app, "waiting for a slot to run a tool, 1 may work at once");
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert!(app.directory().join("it-ran").exists());
+}
+
+#[test]
+fn esc_stops_the_wait_of_an_allowed_call_for_a_slot() {
+    let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.turn_until_asked(0);
+    app.say(1, "!hang");
+    app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
+    app.answer(0, true);
+    app.escape();
+    assert_eq!(app.state(0), State::Idle);
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 fn write(path: &str, content: &str) -> String {
