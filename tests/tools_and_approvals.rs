@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use polylogue::Change;
 use polylogue::config::Settings;
+use polylogue::{Change, Chunk};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
@@ -207,6 +207,30 @@ fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
     assert!(results[0].1.contains("unknown tool \"teleport\""), "{results:?}");
     assert!(results[2].1.contains("command"), "{results:?}");
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
+}
+
+#[test]
+fn the_title_of_a_call_is_short_whatever_the_arguments() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let word = "x".repeat(100_000);
+    let long = json!({ "file_path": word }).to_string();
+    calls(&mut app, &peer, &[("bash", &word), ("read_file", &long), (&word, "{\n}")]);
+    answer_last(&mut app, &peer);
+    let titles = |app: &mut Harness| {
+        let viewer = app.repl.attach_to_last(app.id(0), 1000).expect("there is this agent");
+        let title = |chunk| if let Chunk::ToolCall { title, .. } = chunk { Some(title) } else { None };
+        let mut titles = Vec::new();
+        while app.repl.has_unread(viewer) {
+            let chunks = app.repl.read(viewer, usize::MAX).chunks.into_iter();
+            titles.extend(chunks.filter_map(|numbered| title(numbered.chunk)));
+        }
+        titles
+    };
+    for titles in [titles(&mut app), titles(&mut app.crash_and_restart())] {
+        assert_eq!(titles.len(), 3, "{titles:?}");
+        assert!(titles.iter().all(|title| title.len() <= 310 && title.ends_with("x …")), "{titles:?}");
+    }
 }
 
 #[test]

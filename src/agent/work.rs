@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
@@ -149,16 +149,16 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     }
 }
 
-/// `title` is the call in one line.
+/// `title` is the call in one line; it may contain a path of any length.
 fn called(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
-    Chunk::ToolCall { id, name, arguments, title: title.into() }
+    Chunk::ToolCall { id, name, arguments, title: short_title(title) }
 }
 
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let title = format!("{}: {}", call.call.name, call.call.arguments);
+    let title = title_of(&call.call.name, &call.call.arguments);
     vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
