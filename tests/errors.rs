@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use polylogue::Chunk;
 use polylogue::config::{RetryPolicy, Secret, Settings};
 use serde_json::Value;
 
@@ -43,6 +44,21 @@ fn error_after(app: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
     assert!(shown.contains(&error[..20]), "{error}\n{}", app.screen_text());
     assert!(!app.screen_text().contains(KEY));
     error
+}
+
+/// All errors and notes of an agent that are shown.
+fn noted(app: &mut Harness, n: usize) -> Vec<String> {
+    let viewer = app.repl.attach_to_last(app.id(n), 10_000).expect("there is this agent");
+    let text = |chunk| match chunk {
+        Chunk::Error { message, .. } | Chunk::Note(message) => Some(message),
+        _ => None,
+    };
+    let mut texts = Vec::new();
+    while app.repl.has_unread(viewer) {
+        let chunks = app.repl.read(viewer, usize::MAX).chunks.into_iter();
+        texts.extend(chunks.filter_map(|numbered| text(numbered.chunk)));
+    }
+    texts
 }
 
 /// The agent answers the next question as if nothing had been.
@@ -111,6 +127,30 @@ fn wrong_credentials_return_the_text_to_the_draft_and_remove_it_from_the_convers
     let mut app = app.crash_and_restart();
     let after_restart = can_be_talked_to(&mut app, &peer);
     assert_eq!(after_restart.as_array().map(Vec::len), Some(4), "{after_restart}");
+}
+
+/// libcurl asks for the socket of a paused transfer again when its bytes are taken; if they hold an error, the transfer ends
+/// and its socket is closed before that is carried out.
+#[test]
+fn an_error_anywhere_in_a_reply_that_comes_too_fast_is_reported_and_nothing_else() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer.url(), Settings::default(), true);
+    let line = "x".repeat(1000);
+    for kilobytes in (70..220).step_by(15) {
+        app.enter("a question");
+        let exchange = app.accept(&peer);
+        exchange.stream();
+        for _ in 0..kilobytes {
+            exchange.text(&line);
+        }
+        exchange.event(&openai::error("server_error", "overloaded in the middle"));
+        for _ in 0..400 {
+            exchange.text(&line);
+        }
+        app.turn_until_idle();
+        let texts = noted(&mut app, 0);
+        assert!(!texts.iter().any(|text| text.contains("watch")), "after {kilobytes} kB: {texts:?}");
+    }
 }
 
 #[test]
