@@ -129,6 +129,30 @@ fn wrong_credentials_return_the_text_to_the_draft_and_remove_it_from_the_convers
     assert_eq!(after_restart.as_array().map(Vec::len), Some(4), "{after_restart}");
 }
 
+#[test]
+fn a_header_of_the_configuration_that_a_server_repeats_is_neither_shown_nor_stored() {
+    const HEADER: &str = "planted header, value";
+    for (status, kind) in [(400, "invalid"), (401, "auth"), (503, "overloaded")] {
+        let peer = Peer::start();
+        let mut plan = Plan::peer(&peer.url());
+        plan.endpoint.headers = vec![("X-Planted".into(), HEADER.into())];
+        let settings = Settings { retry: RetryPolicy { retries: 0, ..RetryPolicy::default() }, ..Settings::default() };
+        let mut app = Harness::new(Plan { settings, ..plan });
+        app.enter("a question");
+        let exchange = app.accept(&peer);
+        assert!(exchange.request().header("x-planted") == Some(HEADER));
+        exchange.error(status, kind, &format!("do not send X-Planted: {HEADER}!"));
+        app.turn_until_idle();
+        assert!(app.last_error(0).contains("do not send X-Planted: [key]!"), "{}", app.last_error(0));
+        assert!(!app.screen_text().contains("planted header"), "{}", app.screen_text());
+        let directory = app.close();
+        for entry in std::fs::read_dir(directory.path()).expect("the data directory").flatten() {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            assert!(!bytes.windows(HEADER.len()).any(|part| part == HEADER.as_bytes()), "{entry:?}");
+        }
+    }
+}
+
 /// libcurl asks for the socket of a paused transfer again when its bytes are taken; if they hold an error, the transfer ends
 /// and its socket is closed before that is carried out.
 #[test]
