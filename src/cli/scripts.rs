@@ -43,6 +43,10 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
             let sessions = Client::require(directory)?.request(&Request::Sessions)?;
             print::table(&sessions, print::SESSIONS, *json);
         }
+        Command::Status { json } => {
+            let status = Client::require(directory)?.request(&Request::Status)?;
+            print::table(&Value::Array(vec![status]), print::STATUS, *json);
+        }
         Command::Stop => stop(directory)?,
         _ => unreachable!("not a subcommand for scripts"),
     }

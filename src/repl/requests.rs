@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::base::process;
 use crate::commands::agent_called_by_script;
 use crate::domain::chunk::Position;
 use crate::domain::flow::{Change, Origin};
@@ -81,6 +82,7 @@ impl Repl {
             }
             Request::Agents => self.core.roster.iter().map(|agent| self.agent_as_json(agent)).collect(),
             Request::Sessions => self.terminals.ids().into_iter().map(|id| self.terminal_as_json(id)).collect(),
+            Request::Status => self.status_as_json(),
             Request::New { name, model } => {
                 let id = self.create(name.as_deref(), model.as_deref())?;
                 self.core.roster.get(id).map(|agent| self.agent_as_json(agent)).unwrap_or_default()
@@ -209,6 +211,19 @@ impl Repl {
             Some(pending) => Some(format!("asks: {}", pending.question.title)),
             None => agent.view.is_spinning().then(|| self.core.activity(agent.id(), false)),
         }
+    }
+
+    fn status_as_json(&self) -> Value {
+        let usage = process::usage();
+        json!({
+            "process": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "memory": usage.memory,
+            "descriptors": usage.descriptors,
+            "threads": usage.threads,
+            "agents": self.core.roster.len(),
+            "clients": self.server.client_count(),
+        })
     }
 
     fn terminal_as_json(&self, id: TerminalId) -> Value {
