@@ -3,6 +3,7 @@
 //!
 //! Here stands what all of it starts from. A file per subject:
 
+mod attacks;
 mod background;
 mod crash;
 mod exits;
