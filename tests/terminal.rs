@@ -16,6 +16,7 @@ mod refusals;
 mod resize;
 mod safety;
 mod scrolling;
+mod secrets;
 mod suspend;
 
 use std::path::Path;
