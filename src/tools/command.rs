@@ -21,6 +21,9 @@ use super::{Environment, Job, supervisor};
 /// before that, unless it cannot run at all (a hung disk).
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
+/// A supervisor that is stopped more often while it ends its command is killed.
+const MOST_STOPS_AT_END: usize = 2;
+
 /// How often it is looked whether the command has stopped its supervisor.
 const STOP_POLL: Duration = Duration::from_millis(500);
 /// The same while the supervisor ends the command.
@@ -144,7 +147,7 @@ impl Supervised {
     /// Reads until the supervisor has ended; ends it at the deadline or when the job is cancelled.
     pub fn watch(&mut self, reader: &mut impl OutputReader, limit: Duration, job: &Job) -> Ending {
         let mut deadline = Instant::now() + limit;
-        let mut stopped = None;
+        let (mut stopped, mut stops_at_end) = (None, 0);
         loop {
             let has_ended = match self.wait(reader, deadline, stopped.is_none().then_some(job)) {
                 Ok(has_ended) => has_ended,
@@ -158,12 +161,15 @@ impl Supervised {
                 }
                 return stopped.unwrap_or(Ending::Exited(code));
             }
-            self.exit.resume();
+            // The first time it may have been stopped before; then something stops it again and again.
+            stops_at_end += usize::from(self.exit.resume() && stopped.is_some());
             let is_late = Instant::now() >= deadline;
             match stopped {
                 None if job.is_cancelled() || reader.has_enough() => stopped = Some(Ending::Interrupted),
                 None if is_late => stopped = Some(Ending::TimedOut),
-                Some(ending) if is_late => return self.kill().map_or(ending, Ending::Lost),
+                Some(ending) if is_late || stops_at_end > MOST_STOPS_AT_END => {
+                    return self.kill().map_or(ending, Ending::Lost);
+                }
                 _ => continue,
             }
             deadline = Instant::now() + END_TIME_LIMIT;

@@ -16,13 +16,15 @@ impl ChildExit {
         Ok(Self(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }
 
-    /// Sends CONT if the child was stopped since the last call.
-    pub fn resume(&self) {
+    /// Sends CONT if the child was stopped since the last call. Returns whether it was.
+    pub fn resume(&self) -> bool {
         let stopped = waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
-        if matches!(stopped, Ok(Some(_))) {
+        let was_stopped = matches!(stopped, Ok(Some(_)));
+        if was_stopped {
             // Fails if it has just been killed.
             let _ = pidfd_send_signal(&self.0, Signal::CONT);
         }
+        was_stopped
     }
 }
 
