@@ -5,11 +5,12 @@ use std::process::Command;
 
 use crate::support::internals::commands::{COMMANDS, KEYS};
 
-const TOPICS: [&str; 11] = [
+const TOPICS: &[&str] = &[
     "commands",
     "keys",
     "tools",
     "settings",
+    "environments",
     "variables",
     "scripts",
     "server",

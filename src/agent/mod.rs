@@ -120,16 +120,23 @@ pub enum Role {
     Summary,
 }
 
+/// One agent: its conversation, its turn and what terminals show of it.
 pub struct Agent {
+    /// Id, name and descent.
     pub identity: Identity,
+    /// What the next request is made from.
     pub talk: Talk,
+    /// What terminals show of it.
     pub view: View,
+    /// The newest chunks, for viewers.
     pub output: Output,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
+    /// Unread mail.
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
+    /// The agent that writes a summary for it now.
     pub helper: Option<AgentId>,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
@@ -138,6 +145,7 @@ pub struct Agent {
     members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
+    /// Decides who handles its effects.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
@@ -151,6 +159,7 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// An idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,
@@ -176,14 +185,17 @@ impl Agent {
         }
     }
 
+    /// Identifies it in every process that opens this store.
     pub fn id(&self) -> AgentId {
         self.identity.id
     }
 
+    /// The state of its turn.
     pub fn state(&self) -> State {
         self.state
     }
 
+    /// The state as viewers and scripts see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,
@@ -295,6 +307,7 @@ impl Agent {
         self.summaries
     }
 
+    /// Sets how many summaries are still to be written for it.
     pub fn set_summaries(&mut self, summaries: usize) {
         self.summaries = summaries;
         self.show_work();
@@ -360,7 +373,7 @@ impl Agent {
 
     /// Stops the turn because the program exits: it ends as exited, unless it was interrupted before.
     pub fn exit(&mut self, context: &mut Context) {
-        self.is_exiting = !self.is_stopping();
+        self.is_exiting |= !self.is_stopping();
         self.interrupt(context);
     }
 

@@ -42,6 +42,7 @@ impl FileVersion {
         }
     }
 
+    /// The version of a file with this content.
     pub fn of_bytes(content: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(content);
@@ -77,6 +78,7 @@ impl KnownFiles {
         }
     }
 
+    /// Remembers which version of a file the model has seen.
     pub fn record(&self, path: &Path, version: FileVersion) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.insert(key(path), version);
