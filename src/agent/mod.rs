@@ -264,6 +264,11 @@ impl Agent {
         }
     }
 
+    /// Since when it waits for a slot to start a tool, if it does.
+    pub fn wants_tool_slot_since(&self) -> Option<Moment> {
+        self.work.wants_slot_since().filter(|_| self.state == State::ExecutingTool)
+    }
+
     /// Whether a request was sent and its reply is being received.
     pub fn is_under_way(&self) -> bool {
         self.state == State::WaitingForLlm && self.exchange.is_under_way()

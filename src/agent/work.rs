@@ -2,6 +2,9 @@
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
 //! needs approval, and runs alone. The results go to the model together, in the order of the calls.
+//!
+//! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
+//! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
@@ -49,6 +52,10 @@ pub struct Work {
     questions: u64,
     /// The deadline of tools that were cancelled.
     stopping: Option<Moment>,
+    /// Tool threads may be started without asking the loop for a slot.
+    has_slot: bool,
+    /// A tool thread can be started as soon as there is a slot, and since when.
+    slot_wanted_since: Option<Moment>,
 }
 
 struct Call {
@@ -106,6 +113,10 @@ impl Work {
         }
     }
 
+    pub fn wants_slot_since(&self) -> Option<Moment> {
+        self.slot_wanted_since
+    }
+
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -146,6 +157,7 @@ impl Work {
     /// Answers every call that no thread runs with this error.
     fn refuse_waiting(&mut self, message: &str) {
         self.question = None;
+        self.slot_wanted_since = None;
         for call in &mut self.calls {
             if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_) | Progress::Objected(..)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
@@ -170,16 +182,16 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     }
 }
 
-/// `title` is the call in one line.
+/// `title` is the call in one line; it may contain a path of any length.
 fn called(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
-    Chunk::ToolCall { id, name, arguments, title: title.into() }
+    Chunk::ToolCall { id, name, arguments, title: short_title(title) }
 }
 
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let title = format!("{}: {}", call.call.name, call.call.arguments);
+    let title = title_of(&call.call.name, &call.call.arguments);
     vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
@@ -196,24 +208,47 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
-        self.work.stopping = None;
+        (self.work.stopping, self.work.has_slot) = (None, true);
         let environment = &self.talk.environment;
         self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
     }
 
+    /// The loop has a slot for the tool thread that this agent wants to start.
+    pub fn start_tools(&mut self, context: &mut Context) {
+        if self.work.slot_wanted_since.take().is_some() {
+            self.work.has_slot = true;
+            self.advance_tools(context);
+        }
+    }
+
     /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
+        self.start_calls(context);
+        self.work.has_slot = self.work.has_live_thread();
+    }
+
+    fn start_calls(&mut self, context: &mut Context) {
         // The answer to an open question goes on with the calls.
         while self.work.question.is_none() {
             match self.work.next() {
+                Next::Start(at) if self.needs_slot(at) => {
+                    self.work.slot_wanted_since.get_or_insert(context.now);
+                    return;
+                }
                 Next::Start(at) => self.start_call(at, context),
                 Next::Ask(at) => return self.ask(at, context),
                 Next::Wait => return,
                 Next::Finished => return self.finish_tools(context),
             }
         }
+    }
+
+    /// Whether this call needs a tool thread and there is no slot for one.
+    fn needs_slot(&self, at: usize) -> bool {
+        let Progress::Waiting(spec, ..) = &self.work.calls[at].progress else { return false };
+        matches!(spec.run, Run::OnThread(_)) && !self.work.has_slot
     }
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
@@ -253,7 +288,7 @@ impl Agent {
             _ => {
                 let unrunnable = unrunnable(call);
                 unrunnable.iter().for_each(|chunk| self.emit(chunk));
-                return self.advance_tools(context);
+                return self.start_calls(context);
             }
         };
         self.work.questions += 1;
@@ -399,6 +434,7 @@ impl Agent {
             results.push(result);
         }
         let is_any = !results.is_empty();
+        self.work.has_slot |= is_any;
         for result in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));

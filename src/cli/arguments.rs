@@ -203,6 +203,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the server uses: memory in bytes, descriptors, threads
+    Status {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Stop the server; conversations stay stored
     Stop {
         /// Stop the work of all agents instead; queued messages stay queued

@@ -55,6 +55,10 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
             let count = usize::try_from(stopped.unwrap_or_default()).unwrap_or(usize::MAX);
             print_line(&format!("stopped {}", counted(count, "agent", "agents")));
         }
+        Command::Status { json } => {
+            let status = Client::require(directory)?.request(&Request::Status)?;
+            print::table(&Value::Array(vec![status]), print::STATUS, *json);
+        }
         Command::Stop { agents: false } => stop(directory)?,
         _ => unreachable!("not a subcommand for scripts"),
     }

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
+//! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
 //! | `new`, `show` | one agent, as in `ps` |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
@@ -86,6 +87,7 @@ pub enum Request {
     #[serde(rename = "ps")]
     Agents,
     Sessions,
+    Status,
     /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
     Logs {
         agent: String,

@@ -187,7 +187,7 @@ impl Environment {
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
-            None => format!("unknown tool {name:?}"),
+            None => format!("unknown tool {:?}", one_line(name, 100)),
         };
         Err(format!("{problem}; available tools: {known}"))
     }

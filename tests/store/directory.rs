@@ -39,6 +39,28 @@ fn the_directory_and_all_files_in_it_are_the_owners_alone() {
 }
 
 #[test]
+fn a_link_or_a_pipe_in_the_place_of_a_file_is_refused_at_once_and_its_target_is_not_touched() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let target = elsewhere.path().join("target");
+    std::fs::write(&target, "another file").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for name in ["polylogue.lock", "polylogue.db", "polylogue.db-wal", "polylogue.db-shm", "polylogue.db-journal"] {
+        let path = dir.path().join(name);
+        symlink(&target, &path).unwrap();
+        assert!(refusal(dir.path()).message.contains(&format!("{name}: is a symbolic link")));
+        assert!(name == "polylogue.lock" || Store::open_read_only(dir.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(refusal(dir.path()).message.contains(&format!("{name}: is not a regular file")));
+        assert_eq!(holder(dir.path()), None);
+        assert!(name == "polylogue.lock" || Store::open_read_only(dir.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert_eq!((std::fs::read(&target).unwrap().as_slice(), mode(&target)), (&b"another file"[..], 0o644));
+    drop(Store::open(dir.path()).unwrap());
+}
+
+#[test]
 fn files_that_others_could_read_are_closed_to_them() {
     let dir = tempfile::tempdir().unwrap();
     drop(Store::open(dir.path()).unwrap());

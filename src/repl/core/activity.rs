@@ -101,6 +101,9 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     }
     let provider = &agent.talk.endpoint.provider;
     match (agent.state(), agent.wait()) {
+        (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => {
+            format!("waiting for a slot to run a tool, {} may work at once", context.limit)
+        }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
             format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
         }

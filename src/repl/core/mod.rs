@@ -98,7 +98,7 @@ impl Core {
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.apply(id, requests) {
+        if let Err(error) = self.reactor.apply(id, &requests) {
             self.note(id, LineKind::Error, &error.context("cannot watch a connection").message);
         }
         Some(outcome)

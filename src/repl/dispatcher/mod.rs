@@ -2,6 +2,7 @@
 //!
 //! Agents that want to send are in the send queue. An agent's turn comes when fewer than the limit are at work, its
 //! provider is not paused, its host is looked up and its key is known. Behind a pause an agent on a screen goes first.
+//! Tools that were allowed and wait for a slot start before any request is sent.
 
 mod credentials;
 
@@ -51,9 +52,14 @@ impl Dispatcher {
         self.first_in_queue(core).filter(|agent| core.may_request(*agent))
     }
 
-    /// Sends one request if there is one that may be sent. Agents in `focused` go first behind a pause.
+    /// Starts one tool that waits for a slot, or else sends one request, if there is one that may be sent. Agents in
+    /// `focused` go first behind a pause.
     pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
         settle_pauses(core);
+        if let Some(agent) = core.roster.next_to_start_tool(self.slots) {
+            core.with_agent(agent, Agent::start_tools);
+            return true;
+        }
         let Some(agent) = self.take_next(core, focused) else { return false };
         self.send_request(core, agent);
         true
@@ -160,7 +166,7 @@ impl Component for Dispatcher {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.next_in_queue(core).is_some()
+        self.next_in_queue(core).is_some() || core.roster.next_to_start_tool(self.slots).is_some()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
