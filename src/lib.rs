@@ -108,6 +108,7 @@ pub mod config {
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::thinking::Thinking;
 }

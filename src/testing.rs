@@ -34,6 +34,10 @@ pub mod commands {
     pub use crate::commands::*;
 }
 
+pub mod limits {
+    pub use crate::domain::limits::MadeBy;
+}
+
 pub mod mail {
     pub use crate::domain::mail::LONGEST;
 }

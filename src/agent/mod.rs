@@ -23,6 +23,7 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
+use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
@@ -38,8 +39,8 @@ pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};
 pub use state::State;
 pub use view::View;
-pub use work::PendingQuestion;
 use work::Work;
+pub use work::{Objection, PendingQuestion};
 
 /// Only the name ever changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,7 @@ pub struct Identity {
     pub fork_point: MessageId,
     /// Milliseconds since 1970.
     pub created_at: i64,
+    pub made_by: MadeBy,
 }
 
 impl Identity {
@@ -260,6 +262,11 @@ impl Agent {
             State::WaitingForLlm => self.exchange.is_under_way(),
             State::Idle | State::AwaitingApproval => false,
         }
+    }
+
+    /// Since when it waits for a slot to start a tool, if it does.
+    pub fn wants_tool_slot_since(&self) -> Option<Moment> {
+        self.work.wants_slot_since().filter(|_| self.state == State::ExecutingTool)
     }
 
     /// Whether a request was sent and its reply is being received.

@@ -2,6 +2,9 @@
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
 //! needs approval, and runs alone. The results go to the model together, in the order of the calls.
+//!
+//! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
+//! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
@@ -49,6 +52,10 @@ pub struct Work {
     questions: u64,
     /// The deadline of tools that were cancelled.
     stopping: Option<Moment>,
+    /// Tool threads may be started without asking the loop for a slot.
+    has_slot: bool,
+    /// A tool thread can be started as soon as there is a slot, and since when.
+    slot_wanted_since: Option<Moment>,
 }
 
 struct Call {
@@ -61,7 +68,17 @@ enum Progress {
     Running(Running),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
+    /// The loop wants the person to be asked before it carries out the call.
+    Objected(&'static ToolSpec, Prepared, Objection),
     Answered(ToolResult),
+}
+
+/// Why the loop does not carry out a call at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objection {
+    pub question: Question,
+    /// What the model is told if the person says no.
+    pub refusal: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,6 +113,10 @@ impl Work {
         }
     }
 
+    pub fn wants_slot_since(&self) -> Option<Moment> {
+        self.slot_wanted_since
+    }
+
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -106,11 +127,15 @@ impl Work {
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
-                Progress::Waiting(_, _, Permission::NotNeeded) => return Next::Start(at),
+                Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads || at == first => {
+                    return Next::Start(at);
+                }
                 Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
-                Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
+                Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) if at == first => {
+                    return Next::Ask(at);
+                }
                 // A writing call waits for all before it, and all after it wait for it.
-                Progress::Waiting(..) => return Next::Wait,
+                Progress::Waiting(..) | Progress::Objected(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::Running(_) | Progress::ByLoop(_) | Progress::Answered(_) => {}
@@ -132,8 +157,9 @@ impl Work {
     /// Answers every call that no thread runs with this error.
     fn refuse_waiting(&mut self, message: &str) {
         self.question = None;
+        self.slot_wanted_since = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_)) {
+            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_) | Progress::Objected(..)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
             }
         }
@@ -147,23 +173,25 @@ fn plan(call: &ToolCall, environment: &Environment) -> Progress {
     };
     match spec.prepare(&call.arguments, environment) {
         Ok(prepared) => {
-            let permission = if spec.reach == Reach::Writes { Permission::Wanted } else { Permission::NotNeeded };
+            // What the loop carries out it checks itself.
+            let needs_none = spec.reach == Reach::Reads || matches!(spec.run, Run::InEventLoop(_));
+            let permission = if needs_none { Permission::NotNeeded } else { Permission::Wanted };
             Progress::Waiting(spec, prepared, permission)
         }
         Err(message) => Progress::Answered(failed(call, &message)),
     }
 }
 
-/// `title` is the call in one line.
+/// `title` is the call in one line; it may contain a path of any length.
 fn called(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
-    Chunk::ToolCall { id, name, arguments, title: title.into() }
+    Chunk::ToolCall { id, name, arguments, title: short_title(title) }
 }
 
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let title = format!("{}: {}", call.call.name, call.call.arguments);
+    let title = title_of(&call.call.name, &call.call.arguments);
     vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
@@ -180,23 +208,47 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
-        self.work.stopping = None;
+        (self.work.stopping, self.work.has_slot) = (None, true);
         let environment = &self.talk.environment;
         self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
     }
 
+    /// The loop has a slot for the tool thread that this agent wants to start.
+    pub fn start_tools(&mut self, context: &mut Context) {
+        if self.work.slot_wanted_since.take().is_some() {
+            self.work.has_slot = true;
+            self.advance_tools(context);
+        }
+    }
+
     /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
-        loop {
+        self.start_calls(context);
+        self.work.has_slot = self.work.has_live_thread();
+    }
+
+    fn start_calls(&mut self, context: &mut Context) {
+        // The answer to an open question goes on with the calls.
+        while self.work.question.is_none() {
             match self.work.next() {
+                Next::Start(at) if self.needs_slot(at) => {
+                    self.work.slot_wanted_since.get_or_insert(context.now);
+                    return;
+                }
                 Next::Start(at) => self.start_call(at, context),
                 Next::Ask(at) => return self.ask(at, context),
                 Next::Wait => return,
                 Next::Finished => return self.finish_tools(context),
             }
         }
+    }
+
+    /// Whether this call needs a tool thread and there is no slot for one.
+    fn needs_slot(&self, at: usize) -> bool {
+        let Progress::Waiting(spec, ..) = &self.work.calls[at].progress else { return false };
+        matches!(spec.run, Run::OnThread(_)) && !self.work.has_slot
     }
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
@@ -226,15 +278,20 @@ impl Agent {
 
     fn ask(&mut self, at: usize, context: &mut Context) {
         let call = &mut self.work.calls[at];
-        // Earlier calls may have changed what the question has to show.
-        call.progress = plan(&call.call, &self.talk.environment);
-        let Progress::Waiting(_, prepared, _) = &call.progress else {
-            let unrunnable = unrunnable(call);
-            unrunnable.iter().for_each(|chunk| self.emit(chunk));
-            return self.advance_tools(context);
+        if !matches!(call.progress, Progress::Objected(..)) {
+            // Earlier calls may have changed what the question has to show.
+            call.progress = plan(&call.call, &self.talk.environment);
+        }
+        let question = match &call.progress {
+            Progress::Waiting(_, prepared, _) => prepared.question.clone(),
+            Progress::Objected(_, _, objection) => objection.question.clone(),
+            _ => {
+                let unrunnable = unrunnable(call);
+                unrunnable.iter().for_each(|chunk| self.emit(chunk));
+                return self.start_calls(context);
+            }
         };
         self.work.questions += 1;
-        let question = prepared.question.clone();
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = call.call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
@@ -263,7 +320,26 @@ impl Agent {
         }
         let pending = self.work.question.take().expect("there is a question");
         let call = &mut self.work.calls[pending.call];
-        if let Err(reason) = decision {
+        if let Progress::Objected(spec, prepared, objection) = &call.progress {
+            let id = call.call.id.clone();
+            let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
+            match (decision, spec.run) {
+                (Ok(()), Run::InEventLoop(request)) => {
+                    let request = request(&prepared.arguments);
+                    call.progress = Progress::ByLoop(None);
+                    context.outbox.push(self.identity.id, effect);
+                    context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
+                }
+                (decision, _) => {
+                    let reason = decision.err().unwrap_or_default();
+                    let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
+                    call.progress = Progress::Answered(result.clone());
+                    self.emit(&Chunk::ToolResult(result));
+                    self.emit(&Chunk::Mark("refused".into()));
+                    context.outbox.push(self.identity.id, effect);
+                }
+            }
+        } else if let Err(reason) = decision {
             let chunk = called(&call.call, &pending.question.title);
             call.progress = Progress::Answered(failed(&call.call, reason));
             self.emit(&chunk);
@@ -286,6 +362,18 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
+        self.advance_tools(context);
+        true
+    }
+
+    /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
+    pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
+        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
+        match plan(&call.call, &self.talk.environment) {
+            Progress::Waiting(spec, prepared, _) => call.progress = Progress::Objected(spec, prepared, objection),
+            answered => call.progress = answered,
+        }
         self.advance_tools(context);
         true
     }
@@ -346,6 +434,7 @@ impl Agent {
             results.push(result);
         }
         let is_any = !results.is_empty();
+        self.work.has_slot |= is_any;
         for result in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
@@ -391,7 +480,7 @@ impl Call {
     fn into_result(self) -> Option<ToolResult> {
         match self.progress {
             Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) => None,
+            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) | Progress::Objected(..) => None,
         }
     }
 }

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Terminal,
     /// A tool could not be run.
     Tool,
+    /// A limit of a tree of agents was reached.
+    Limit,
     /// Another system call failed.
     System,
     /// The input or the configuration is invalid.
@@ -68,6 +70,7 @@ impl ErrorKind {
             Self::Store => "store",
             Self::Terminal => "terminal",
             Self::Tool => "tool",
+            Self::Limit => "limit",
             Self::System => "system",
             Self::Usage => "usage",
         }

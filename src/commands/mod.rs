@@ -13,6 +13,7 @@ mod fork;
 mod help;
 mod interrupt;
 mod kill;
+mod limit;
 mod mail;
 mod model;
 mod name;
@@ -20,6 +21,7 @@ mod queue;
 mod rewind;
 mod sessions;
 mod slice;
+mod stop;
 mod switch;
 mod system;
 #[cfg(feature = "coordinator")]
@@ -147,6 +149,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &team::TEAM,
     &env::ENV,
     &interrupt::INTERRUPT,
+    &stop::STOP,
+    &limit::LIMIT,
     &tools::TOOLS,
     &rewind::MARK,
     &rewind::REWIND,

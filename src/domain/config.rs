@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::limits::TreeLimits;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
 
@@ -36,6 +37,10 @@ pub struct Config {
     pub sandbox: SandboxSettings,
     /// The limits of each agent.
     pub settings: Settings,
+    /// The limits of each tree of agents: one that a person made, with those that models made below it.
+    pub tree_limits: TreeLimits,
+    /// Whether the limit of dollars counts from the start of the program.
+    pub counts_usd_from_start: bool,
     /// The defaults of tasks for several agents.
     pub team: TeamSettings,
     /// Environments beside the built-in ones.
@@ -130,6 +135,8 @@ impl Default for Config {
             supervisor: PathBuf::from("/proc/self/exe"),
             sandbox: SandboxSettings::default(),
             settings: Settings::default(),
+            tree_limits: TreeLimits::default(),
+            counts_usd_from_start: false,
             team: TeamSettings::default(),
             environments: Vec::new(),
             trusted_instructions: BTreeSet::new(),

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
+//! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
 //! | `new`, `show` | one agent, as in `ps` |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
@@ -86,6 +87,7 @@ pub enum Request {
     #[serde(rename = "ps")]
     Agents,
     Sessions,
+    Status,
     /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
     Logs {
         agent: String,
@@ -129,7 +131,12 @@ pub enum Request {
         /// Kill all its descendants as well.
         #[serde(default)]
         cascade: bool,
+        /// Kill its descendants and not the agent itself.
+        #[serde(default)]
+        descendants: bool,
     },
+    /// Stops the work of every agent.
+    StopAgents,
     Interrupt {
         agent: String,
     },
@@ -295,7 +302,8 @@ mod tests {
             Request::Cut,
             Request::Show { agent: None },
             Request::Model { agent: agent(), model: "echo/echo".into() },
-            Request::Kill { agent: agent(), cascade: true },
+            Request::Kill { agent: agent(), cascade: true, descendants: false },
+            Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals,
             Request::Answer { id: agent(), allow: false, reason: Some(agent()) },

@@ -172,6 +172,11 @@ impl Repl {
         self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
     }
 
+    /// The limit of a tree of agents that was reached and about which nobody could be asked, in words.
+    pub fn limit_reached(&self) -> Option<String> {
+        self.core.trees.reached(|_| true).map(|reached| self.core.limit_message(&reached))
+    }
+
     /// What commands may read at this agent.
     pub(crate) fn command_context(&self, current: AgentId) -> CommandContext<'_> {
         self.core.command_context(current, Vec::new())

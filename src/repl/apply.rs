@@ -62,13 +62,21 @@ impl Repl {
             Change::Fork { prompt, name, model } => self.jobs.fork(core, origin, agent_id, prompt, name, model),
             Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
             Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
+            Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
+            Change::Stop(root) => self.stop_agents(root).map(drop),
+            Change::ShowLimits(limited) => {
+                let text = core.describe_limits(limited)?;
+                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &text);
+                Ok(())
+            }
+            Change::Limit { agent_id: limited, name, value } => core.set_typed_limit(limited, name, value),
             Change::Name(name) => core.set_name(agent_id, name),
             change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
                 let staged = stage(core, origin, agent_id, &change)?;
                 self.install(agent_id, staged)
             }
             #[cfg(feature = "coordinator")]
-            Change::Team(line) => self.coordinator.begin_from_chat(core, agent_id, &line),
+            Change::Team(line) => self.coordinator.begin_from_chat(core, origin, agent_id, &line),
             #[cfg(feature = "coordinator")]
             Change::ShowTeam => {
                 let summary = self.coordinator.summary(core)?;

@@ -28,6 +28,9 @@ impl Repl {
         if matches!(effect, Effect::Settled(_)) {
             self.core.end_turn(agent_id);
         }
+        if let Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) = &effect {
+            self.core.count_spent(agent_id, bodies);
+        }
         let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
         let effect = match role {
             Role::Normal => Some(effect),
@@ -59,15 +62,17 @@ impl Repl {
             }
             // The question is part of the agent's state, which the terminals show.
             Effect::Question => {}
+            Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
             Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
-            Effect::StateChanged(_, to) => self.on_state_changed(agent_id, to),
+            Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
 
-    fn on_state_changed(&mut self, agent_id: AgentId, to: State) {
+    fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
+        self.core.count_work(agent_id, from, to);
         if to == State::Idle {
             self.core.roster.leave_send_queue(agent_id);
         }

@@ -18,6 +18,7 @@ mod input;
 mod jobs;
 mod json;
 mod mail_waits;
+mod objections;
 mod probe;
 mod queue;
 mod requests;
@@ -25,6 +26,7 @@ mod server;
 mod shutdown;
 mod staged;
 mod start;
+mod stop;
 mod terminals;
 mod timeout;
 mod tool_requests;
@@ -49,6 +51,7 @@ use dispatcher::Dispatcher;
 use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
+use objections::Objections;
 use server::Server;
 use terminals::Terminals;
 use trace::Trace;
@@ -60,6 +63,7 @@ pub struct Repl {
     dispatcher: Dispatcher,
     jobs: Jobs,
     mail_waits: MailWaits,
+    objections: Objections,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     terminals: Terminals,
@@ -72,7 +76,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 7 } else { 6 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -82,6 +86,7 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            objections,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,
@@ -92,6 +97,7 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            objections,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,

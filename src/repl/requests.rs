@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
+use crate::base::process;
 use crate::commands::agent_called_by_script;
 use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::wire::{Request, Response};
@@ -76,6 +77,7 @@ impl Repl {
                 let terminals = self.terminals.ids().into_iter().filter_map(|id| Some((id, self.terminals.get(id)?)));
                 terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
             }
+            Request::Status => self.status_as_json(),
             Request::New { name, model } => {
                 let id = self.create(name.as_deref(), model.as_deref())?;
                 describe(&self.core, id)?
@@ -86,9 +88,11 @@ impl Repl {
             Request::Show { agent: None } => describe(&self.core, self.core.last_addressed()?)?,
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
-            Request::Kill { agent, cascade } => {
+            Request::Kill { agent, descendants: true, .. } => self.change_named(&agent, Change::KillDescendants)?,
+            Request::Kill { agent, cascade, .. } => {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
+            Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
             Request::Approvals => approvals_as_json(&self.core),
             Request::Answer { id, allow, reason } => {
@@ -155,6 +159,19 @@ impl Repl {
             )));
         };
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
+    }
+
+    fn status_as_json(&self) -> Value {
+        let usage = process::usage();
+        json!({
+            "process": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "memory": usage.memory,
+            "descriptors": usage.descriptors,
+            "threads": usage.threads,
+            "agents": self.core.roster.len(),
+            "clients": self.server.client_count(),
+        })
     }
 }
 

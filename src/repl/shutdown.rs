@@ -31,6 +31,7 @@ impl Repl {
         self.step_components();
         self.core.save_drafts();
         self.wait_for_tools(start)?;
+        self.core.save_spent();
         self.terminals.suspend_all();
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;

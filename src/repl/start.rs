@@ -14,6 +14,7 @@ use crate::repl::dispatcher::Dispatcher;
 use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
+use crate::repl::objections::Objections;
 use crate::repl::server::Server;
 use crate::repl::terminals::Terminals;
 use crate::repl::trace::Trace;
@@ -42,6 +43,7 @@ impl Repl {
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock)?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace);
+        repl.core.restore_limits()?;
         repl.core.restore_queues()?;
         repl.core.restore_unread()?;
         for id in &interrupted {
@@ -66,6 +68,7 @@ impl Repl {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
+            objections: Objections::default(),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             terminals: Terminals::default(),

@@ -61,6 +61,7 @@ impl Repl {
         self.callbacks.run(&mut self.core);
         self.terminals.render(&mut self.core);
         self.attached().publish();
+        self.core.save_spent();
         Ok(self.end_turn(Turn::Continue))
     }
 

@@ -24,11 +24,11 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub use linux::{INIT_FLAG, close_descriptors, init, start};
+pub use linux::{INIT_FLAG, init, start};
 #[cfg(not(target_os = "linux"))]
 mod unavailable;
 #[cfg(not(target_os = "linux"))]
-pub use unavailable::{INIT_FLAG, close_descriptors, init, start};
+pub use unavailable::{INIT_FLAG, init, start};
 
 mod level;
 mod plan;

@@ -10,7 +10,7 @@ use super::diff::Summary;
 use super::file_access::{open_readable, reason, suggestion};
 use super::file_versions::{self, FileVersion, MAX_FILE_SIZE};
 use super::write_file::MAX_SHOWN_LINES;
-use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -65,7 +65,12 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let mut detail = vec![format!("{}: {}", visible(&edit.target.path.to_string_lossy()), diff.counts())];
     let title = format!("edit_file: {} ({})", visible(path), diff.counts());
     detail.extend(diff.lines);
-    Ok(Question { title, detail, file_version: Some(FileVersion::of_bytes(edit.old.as_bytes())) })
+    Ok(Question {
+        title,
+        detail,
+        file_version: Some(FileVersion::of_bytes(edit.old.as_bytes())),
+        answers: Answers::RUN,
+    })
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {

@@ -106,12 +106,30 @@ pub struct Question {
     pub detail: Vec<String>,
     /// The version of the file that the shown change applies to; another version is not changed.
     pub file_version: Option<FileVersion>,
+    /// What stands around it.
+    pub answers: Answers,
+}
+
+/// What stands around a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answers {
+    /// Before the title.
+    pub ask: &'static str,
+    /// What the key for yes does.
+    pub yes: &'static str,
+    /// What the key for no does.
+    pub no: &'static str,
+}
+
+impl Answers {
+    /// For a call that is about to run.
+    pub const RUN: Self = Self { ask: "Run this? ", yes: "run it", no: "refuse it" };
 }
 
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file_version: None }
+        Self { title, detail, file_version: None, answers: Answers::RUN }
     }
 }
 
@@ -175,7 +193,7 @@ impl Environment {
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
-            None => format!("unknown tool {name:?}"),
+            None => format!("unknown tool {:?}", one_line(name, 100)),
         };
         Err(format!("{problem}; available tools: {known}"))
     }

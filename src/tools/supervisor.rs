@@ -14,8 +14,10 @@
 //! TERM, and after a grace period KILL until none is left. The supervisor adopts every orphan, also one that called
 //! `setsid`, so that "no child is left" means "no descendant is left". This mode starts no threads.
 //!
-//! Not covered outside of a sandbox: a process that we may not signal (setuid), and a command that sends SIGKILL to its
-//! own supervisor.
+//! A command that stops its supervisor gains nothing: the parent resumes it, and so does the kernel when the parent dies. If
+//! it kills its supervisor, the parent ends what is left ([`super::linux::strays`]).
+//!
+//! Not covered: a process that we may not signal (setuid), and a command that kills its supervisor and the parent.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -31,7 +33,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-use super::linux::process_tree;
+pub use super::linux::process_tree::adopt_orphans;
+use super::linux::{descriptors, process_tree};
+use crate::base::process::harden;
 use crate::sandbox::{self, Plan, Report, variables};
 
 /// The first argument that selects this mode.
@@ -81,9 +85,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn supervise(program: &OsString, arguments: &[OsString], mode: &Mode) -> Result<u8, String> {
-    sandbox::close_descriptors();
+    if *mode != Mode::Sandbox {
+        // A sandbox needs maps of users, which a process that is closed to others cannot write: it closes itself then.
+        harden();
+    }
+    descriptors::close_inherited();
     rustix::process::setsid().map_err(|error| format!("cannot start a session: {error}"))?;
-    process_tree::adopt_orphans().map_err(|error| format!("cannot adopt orphans: {error}"))?;
+    process_tree::resume_after_parent().map_err(|error| format!("cannot watch its parent: {error}"))?;
+    adopt_orphans().map_err(|error| format!("cannot adopt orphans: {error}"))?;
     let mut signals = Signals::listen().map_err(|error| format!("cannot handle signals: {error}"))?;
     if *mode == Mode::Sandbox {
         return Ok(in_sandbox(program, arguments, &mut signals));
@@ -97,6 +106,7 @@ fn in_sandbox(program: &OsString, arguments: &[OsString], signals: &mut Signals)
     let plan = Plan::receive().map_err(|error| Report::NotStarted(format!("plan: {error}")));
     match plan.and_then(|plan| sandbox::start(plan, program, arguments)) {
         Ok(started) => {
+            harden();
             let code = Processes::of(&started.child).run_to_end(signals);
             started.finish().iter().for_each(Report::answer);
             code

@@ -9,7 +9,7 @@ use super::atomic_write::Target;
 use super::diff::Summary;
 use super::file_access::reason;
 use super::file_versions::{self, FileVersion};
-use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -52,7 +52,12 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     };
     let mut detail = vec![format!("{}: {change}", visible(&target.path.to_string_lossy()))];
     detail.extend(shown);
-    Ok(Question { title: format!("write_file: {} ({change})", visible(path)), detail, file_version: Some(version) })
+    Ok(Question {
+        title: format!("write_file: {} ({change})", visible(path)),
+        detail,
+        file_version: Some(version),
+        answers: Answers::RUN,
+    })
 }
 
 fn read(arguments: &Value) -> (&str, &str) {

@@ -37,6 +37,8 @@ const ROWS: &[Row] = &[
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
     row("/interrupt", |app| app.state(0) == State::Idle),
+    row("/stop", |app| app.state(0) == State::Idle),
+    row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),
     row("/mark there", |app| logged(app, "mark") == 2),
     row("/rewind here", |app| logged(app, "rewind") == 1),
     row("/clear", |app| shows(app, "- cleared")),

@@ -334,3 +334,23 @@ fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
     exchange.finish("stop").done();
     assert_eq!(program.ends().code, 0);
 }
+
+#[test]
+fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_killed_from_scripts() {
+    let home = Home { variables: vec![("POLYLOGUE_MAX_AGENTS".into(), "2".into())], ..Home::new() };
+    let server = Server::at(&home);
+    let fork = "!tool fork {\"prompt\":\"a\\n!hang\"}";
+    let found = home.run(&["-p", &format!("{fork}\n{fork}\n{fork}\n!next\ndone")]);
+    assert_eq!(found.code, 4, "{found:?}");
+    assert!(found.err.contains("limits.max_agents"), "{found:?}");
+    let listed = |home: &Home| home.run(&["ps", "--json"]).out.lines().count();
+    assert_eq!(listed(&home), 4, "the root, the agent of the run, and two that it made");
+    assert_eq!(home.run(&["send", "0", "!hang"]).code, 0);
+    let stopped = home.run(&["stop", "--agents"]);
+    assert_eq!((stopped.code, stopped.out.trim()), (0, "stopped 1 agent"), "{stopped:?}");
+    assert_eq!(home.run(&["kill", "1", "--descendants"]).code, 0);
+    assert_eq!(listed(&home), 2);
+    assert_eq!(home.run(&["kill", "0", "--descendants"]).code, 0);
+    assert_eq!(listed(&home), 1);
+    server.ends_by(Signal::TERM);
+}

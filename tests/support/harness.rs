@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
+use polylogue::config::{
+    Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking, TreeLimits,
+};
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
@@ -43,6 +45,8 @@ pub struct Plan {
     pub trusted_instructions: BTreeSet<String>,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
+    /// The limits of each tree of agents.
+    pub tree_limits: TreeLimits,
 }
 
 impl Default for Plan {
@@ -60,6 +64,7 @@ impl Default for Plan {
             environments: Vec::new(),
             trusted_instructions: BTreeSet::new(),
             trace: None,
+            tree_limits: TreeLimits::default(),
         }
     }
 }
@@ -88,6 +93,7 @@ impl Plan {
             trusted_instructions: self.trusted_instructions.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
+            tree_limits: self.tree_limits,
             ..Config::default()
         }
     }
@@ -118,6 +124,7 @@ pub struct Harness {
     pub clock: Clock,
     /// While this is set, no transaction of the store succeeds.
     pub is_disk_full: Arc<AtomicBool>,
+    commits: Arc<AtomicUsize>,
     plan: Plan,
     directory: TempDir,
     workspace: TempDir,
@@ -145,11 +152,17 @@ impl Harness {
         let mut store = Store::open(directory.path()).expect("the store opens");
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
-        store.on_commit(move || !is_full.load(Ordering::Relaxed)).expect("a store that asks");
+        let commits = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&commits);
+        let may_commit = move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            !is_full.load(Ordering::Relaxed)
+        };
+        store.on_commit(may_commit).expect("a store that asks");
         let repl = Repl::open_at(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
-        Self { repl, clock, is_disk_full, plan, directory, workspace, screen, sent: Vec::new() }
+        Self { repl, clock, is_disk_full, commits, plan, directory, workspace, screen, sent: Vec::new() }
     }
 
     /// Crashes the program and starts it again.
@@ -165,6 +178,11 @@ impl Harness {
         let Self { repl, directory, .. } = self;
         drop(repl);
         directory
+    }
+
+    /// How many transactions the store has made since it was opened.
+    pub fn transactions(&self) -> usize {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// The data directory.

@@ -98,6 +98,10 @@ impl Session {
                 let code = self.code_of_error(&error);
                 self.interrupt(code);
             }
+            if let (None, Some(limit)) = (self.exit_code, self.repl.limit_reached()) {
+                self.report.streams.note(&limit);
+                self.interrupt(code::LIMIT);
+            }
             if self.turn(None)? == Turn::Exit {
                 return Ok(code::of_signal(rustix::process::Signal::TERM.as_raw()));
             }

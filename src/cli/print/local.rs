@@ -87,6 +87,9 @@ impl Host for LocalHost {
         if self.repl.is_out_of_requests() {
             return Ok(Progress::Stuck(Ending::max_turns()));
         }
+        if let Some(message) = self.repl.limit_reached() {
+            return Ok(Progress::Stuck(Ending::Limit(message)));
+        }
         let Some(queued) = self.queued_at_rest() else {
             let is_alive = self.repl.roster().get(self.agent_id).is_some();
             return Ok(if is_alive { Progress::Working } else { stuck("the agent was killed") });

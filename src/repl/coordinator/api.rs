@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
-use crate::repl::coordinator::members::RunMembers;
+use crate::repl::coordinator::members::{RunMembers, RunOrigin};
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
@@ -44,7 +45,7 @@ impl Repl {
     /// `origin` does not exist, the task is empty, a setting is out of bounds, a name is used twice, a model is not
     /// configured, or the store is read-only; then nothing has changed.
     pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, origin, None, RunMembers::Listed(members), text, settings)
+        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Listed(members), text, settings)
     }
 
     /// Starts a workflow, whose steps are the members. The strategy of the settings is ignored.
@@ -58,7 +59,7 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, origin, None, RunMembers::Workflow(workflow), text, settings)
+        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Workflow(workflow), text, settings)
     }
 
     /// The events of a run since the last call; none for an unknown run.
@@ -82,4 +83,8 @@ impl Repl {
         let now = self.core.clock.now();
         self.coordinator.interrupt(run, now);
     }
+}
+
+fn of_library(agent: AgentId) -> RunOrigin {
+    RunOrigin { agent, fork_point: None, wanted_by: Origin::Library }
 }

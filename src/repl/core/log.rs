@@ -59,6 +59,13 @@ impl Core {
         }
     }
 
+    /// The transaction failed in which the turns of these agents ended.
+    pub(in crate::repl) fn note_unsaved_ends(&mut self, agents: &[AgentId], error: &Error) {
+        self.unsaved += agents.len();
+        let text = format!("the end of this turn was not saved, it is in memory only: {error}");
+        agents.iter().for_each(|agent| self.note(*agent, LineKind::Error, &text));
+    }
+
     /// Shows logged messages and adds them to the conversation.
     pub(in crate::repl) fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
         self.roster.with(agent_id, |agent| {

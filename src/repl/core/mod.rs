@@ -4,6 +4,7 @@
 //! policy.
 
 pub(super) mod activity;
+mod limits;
 mod log;
 mod mail;
 mod queue;
@@ -27,7 +28,7 @@ use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Limiter, Limits, Roster, Viewers};
+use crate::team::{AgentFactory, Limiter, Limits, Roster, Trees, Viewers};
 use crate::tools::Running;
 
 pub(super) struct Core {
@@ -42,6 +43,7 @@ pub(super) struct Core {
     pub(super) factory: AgentFactory,
     pub(super) limiter: Limiter,
     pub(super) limits: Limits,
+    pub(super) trees: Trees,
     /// Effects that were not applied yet.
     outbox: Outbox,
     /// Events that were not delivered yet.
@@ -76,6 +78,7 @@ impl Core {
             viewers: Viewers::default(),
             factory,
             limits: Limits::default(),
+            trees: Trees::default(),
             outbox,
             events: VecDeque::new(),
             draining: Vec::new(),
@@ -95,7 +98,7 @@ impl Core {
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.apply(id, requests) {
+        if let Err(error) = self.reactor.apply(id, &requests) {
             self.note(id, LineKind::Error, &error.context("cannot watch a connection").message);
         }
         Some(outcome)

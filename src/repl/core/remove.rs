@@ -24,17 +24,49 @@ impl Core {
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
         self.store.kill(&victims, self.clock.unix_ms())?;
-        for victim in &victims {
-            if let Some(removed) = self.remove(*victim, Some(adopter)) {
-                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
-            }
+        let now = self.clock.unix_ms();
+        if cascade {
+            self.trees.on_subtree_removed(&self.roster, id, &victims, now);
+        } else {
+            self.trees.on_removed(&self.roster, id, now);
         }
+        self.remove_killed(&victims, adopter);
         let others = match victims.len() - 1 {
             0 => String::new(),
             count => format!(" and {}", text::counted(count, "descendant", "descendants")),
         };
         self.note(adopter, LineKind::Mark, &format!("{label}{others} killed"));
         Ok(())
+    }
+
+    /// Kills all descendants of an agent. Returns how many.
+    ///
+    /// # Errors
+    /// It does not exist, or the store refuses; then nothing has changed.
+    pub(in crate::repl) fn kill_descendants(&mut self, id: AgentId) -> Result<usize> {
+        self.roster.get(id).ok_or_else(agent_gone)?;
+        let mut victims = self.roster.subtree(id);
+        // The deepest are the first, and the agent itself is the last.
+        victims.pop();
+        let now = self.clock.unix_ms();
+        self.store.kill(&victims, now)?;
+        let children: Vec<AgentId> = self.roster.children(id).collect();
+        for child in children {
+            let subtree = self.roster.subtree(child);
+            self.trees.on_subtree_removed(&self.roster, child, &subtree, now);
+        }
+        self.remove_killed(&victims, id);
+        let killed = text::counted(victims.len(), "descendant", "descendants");
+        self.note(id, LineKind::Mark, &format!("{killed} killed"));
+        Ok(victims.len())
+    }
+
+    fn remove_killed(&mut self, victims: &[AgentId], adopter: AgentId) {
+        for victim in victims {
+            if let Some(removed) = self.take_out(*victim, Some(adopter)) {
+                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            }
+        }
     }
 
     /// Kills an agent for a model, which cannot kill its own ancestors.
@@ -69,6 +101,12 @@ impl Core {
 
     /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
+        self.trees.on_removed(&self.roster, id, self.clock.unix_ms());
+        self.take_out(id, adopter)
+    }
+
+    /// Like [`Core::remove`], where the agent does not count in its tree any more.
+    fn take_out(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
         let now = self.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);

@@ -37,6 +37,7 @@ impl Core {
     pub(in crate::repl) fn count_request(&mut self, agent: AgentId) {
         if self.is_first_try(agent) {
             self.limits.count_request(agent);
+            self.trees.count_request(&self.roster, agent);
         }
     }
 
@@ -48,13 +49,14 @@ impl Core {
             && self.is_first_try(agent)
     }
 
-    fn is_first_try(&self, agent: AgentId) -> bool {
+    pub(super) fn is_first_try(&self, agent: AgentId) -> bool {
         self.roster.get(agent).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
     /// Refuses the call that waits for approval, if there is one. Returns its title.
     pub(in crate::repl) fn refuse_question(&mut self, agent: AgentId) -> Option<String> {
         let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
+        self.trees.note_unattended(agent);
         self.with_agent(agent, |agent, context| agent.decide(number, Err(UNATTENDED), context));
         Some(question.title)
     }

@@ -240,6 +240,7 @@ impl Component for Server {
             Event::TurnStarted { agent, origin, chunk } => self.on_turn_started(core, *agent, *origin, *chunk),
             Event::TurnEnded { agent, chunk } => self.on_turn_ended(core, *agent, Some(*chunk)),
             Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
+            Event::Stopped => self.on_stopped(),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@
 //!   model            tokens       status line
 //! ```
 
+use crate::agent::Role;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
@@ -166,7 +167,7 @@ impl Terminals {
             notice: terminal.input.notice.clone(),
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
-            asking: core.roster.asking().iter().copied().collect(),
+            asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
             position: core.roster.send_queue_position(worker),
             gate: gate.cloned(),
             question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
@@ -211,8 +212,10 @@ impl Terminals {
                 .roster
                 .asking()
                 .iter()
-                .filter(|other| **other != id)
-                .filter_map(|other| core.roster.get(*other))
+                .copied()
+                .chain(core.trees.all_held().map(|(held, _)| held))
+                .filter(|other| *other != id)
+                .filter_map(|other| core.roster.get(other).filter(|agent| agent.role != Role::Summary))
                 .map(|agent| agent.identity.label())
                 .collect(),
             is_read_only: is_read_only || core.store.is_read_only(),

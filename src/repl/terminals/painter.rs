@@ -7,6 +7,7 @@ use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
+use crate::tools::Answers;
 
 /// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
@@ -166,13 +167,14 @@ impl Painter<'_> {
             rows.truncate(shown);
             rows.push(Row::of(format!("  … {hidden} more rows: PgUp shows them"), Style::color(Color::Red)));
         }
-        rows.insert(0, Row::of(format!("Run this? {}", one_line(&pending.question.title)), yellow));
+        let Answers { ask, yes, no } = pending.question.answers;
+        rows.insert(0, Row::of(format!("{ask}{}", one_line(&pending.question.title)), yellow));
         rows.push(Row::of(
             match (is_whole, is_typing) {
-                _ if self.screen_info.is_read_only => "  answer at another terminal",
-                (true, false) => "  y to run it, n to refuse it",
-                (true, true) => "  Alt+Y to run it, Alt+N to refuse it (the input is not empty)",
-                (false, _) => "  Alt+Y to run it, Alt+N to refuse it (read all of it first)",
+                _ if self.screen_info.is_read_only => "  answer at another terminal".into(),
+                (true, false) => format!("  y to {yes}, n to {no}"),
+                (true, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
+                (false, _) => format!("  Alt+Y to {yes}, Alt+N to {no} (read all of it first)"),
             },
             yellow,
         ));

@@ -50,22 +50,13 @@ pub struct Started {
     temporary: Option<PathBuf>,
 }
 
-/// Closes every descriptor that was inherited by mistake: a command must not get it.
-pub fn close_descriptors() {
-    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
-    let open: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // One of them was the listing itself, which is closed already.
-        let _ = nix::unistd::close(descriptor);
-    }
-}
-
 /// Starts a program behind the walls of its plan.
 ///
 /// # Errors
 /// The report that the caller should send.
 pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
     if plan.level == Level::None {
+        powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).process_group(0);
         command.env_clear().envs(variables::given(&plan.variables, &[]));
