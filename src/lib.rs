@@ -74,6 +74,8 @@ mod cli;
 mod commands;
 mod domain;
 mod net;
+#[allow(missing_docs, dead_code)]
+mod policy;
 #[allow(missing_docs)]
 mod provider;
 mod reactor;

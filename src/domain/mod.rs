@@ -1,5 +1,6 @@
 //! Plain data shared by the layers above. Nothing here does I/O.
 
+pub mod approval;
 pub mod chunk;
 pub mod config;
 pub mod custom;
@@ -21,6 +22,7 @@ pub mod mail;
 #[allow(missing_docs)]
 pub mod message;
 pub mod readiness;
+pub mod rule;
 #[allow(missing_docs)]
 pub mod scrollback;
 pub mod slice;
