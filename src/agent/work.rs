@@ -1,8 +1,14 @@
 //! The tool calls of one reply, until all have a result.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
-//! needs approval, and runs alone. The results go to the model together, in the order of the calls.
+//! needs approval, and runs alone; so does one that reads outside of the workspace, once per directory. The results go to
+//! the model together, in the order of the calls.
+//!
+//! What was shown is what is allowed: at the answer the call is planned anew, and if that gives another question (another
+//! path, another file, another change), it is asked instead.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{Agent, Context, Effect, State};
@@ -11,6 +17,7 @@ use crate::base::error::ErrorKind;
 use crate::domain::chunk::Chunk;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
+use crate::policy::paths::{AllowedDirectories, Verdict};
 use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
@@ -123,18 +130,33 @@ impl Work {
     }
 }
 
-fn plan(call: &ToolCall, environment: &Environment) -> Progress {
+fn plan(call: &ToolCall, environment: &Environment, allowed: &AllowedDirectories) -> Progress {
     let spec = match environment.tool(&call.name) {
         Ok(spec) => spec,
         Err(message) => return Progress::Answered(failed(call, &message)),
     };
     match spec.prepare(&call.arguments, environment) {
         Ok(prepared) => {
-            let permission = if spec.reach == Reach::Writes { Permission::Wanted } else { Permission::NotNeeded };
-            Progress::Waiting(spec, prepared, permission)
+            let is_allowed = outside(&prepared).is_none_or(|directory| allowed.covers(directory, &environment.denied));
+            let is_free = spec.reach == Reach::Reads && is_allowed;
+            Progress::Waiting(spec, prepared, if is_free { Permission::NotNeeded } else { Permission::Wanted })
         }
         Err(message) => Progress::Answered(failed(call, &message)),
     }
+}
+
+/// The directory outside of the workspace that the call is about.
+fn outside(prepared: &Prepared) -> Option<&Path> {
+    match &prepared.question.file.as_ref()?.verdict {
+        Verdict::AskOutside(directory) => Some(directory),
+        _ => None,
+    }
+}
+
+/// A file outside of the workspace that a call wants to read and that does not exist: not worth a question.
+fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
+    let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
+    file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
 }
 
 /// `title` is the call in one line.
@@ -164,10 +186,20 @@ impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
         self.work.stopping = None;
-        let environment = &self.talk.environment;
-        self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
+        let planned = calls.into_iter().map(|call| Call { progress: self.plan(&call), call }).collect();
+        self.work.calls = planned;
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
+    }
+
+    fn plan(&self, call: &ToolCall) -> Progress {
+        plan(call, &self.tool_environment(), &self.allowed_directories)
+    }
+
+    /// The environment with what this agent knows of files.
+    fn tool_environment(&self) -> Arc<Environment> {
+        let (known_files, shared) = (Arc::clone(&self.known_files), (*self.talk.environment).clone());
+        Arc::new(Environment { known_files, ..shared })
     }
 
     /// Starts calls as far as possible without waiting.
@@ -182,10 +214,32 @@ impl Agent {
         }
     }
 
+    /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
+    /// a permission that it did not have.
+    fn plan_again(&mut self, at: usize, before: Permission) -> bool {
+        let call = self.work.calls[at].call.clone();
+        let mut progress = self.plan(&call);
+        if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
+            && let Some(message) = missing(prepared, spec.reach)
+        {
+            progress = Progress::Answered(failed(&call, &message));
+        }
+        let is_as_before = matches!(&progress, Progress::Waiting(_, _, permission) if *permission == before);
+        self.work.calls[at].progress = progress;
+        unrunnable(&self.work.calls[at]).iter().for_each(|chunk| self.emit(chunk));
+        is_as_before
+    }
+
     fn start_call(&mut self, at: usize, context: &mut Context) {
+        let Progress::Waiting(spec, _, permission) = &self.work.calls[at].progress else { return };
+        let is_free = *permission == Permission::NotNeeded && matches!(spec.run, Run::OnThread(_));
+        if is_free && !self.plan_again(at, Permission::NotNeeded) {
+            return;
+        }
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
         let chunk = called(&self.work.calls[at].call, &prepared.question.title);
         self.emit(&chunk);
+        let environment = self.tool_environment();
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
         if let Run::InEventLoop(request) = spec.run {
@@ -194,7 +248,6 @@ impl Agent {
             call.progress = Progress::ByLoop(None);
             return;
         }
-        let environment = self.talk.environment.clone();
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), prepared.clone(), environment, wake);
         call.progress = match started {
@@ -208,16 +261,12 @@ impl Agent {
     }
 
     fn ask(&mut self, at: usize, context: &mut Context) {
-        let call = &mut self.work.calls[at];
-        // Earlier calls may have changed what the question has to show.
-        call.progress = plan(&call.call, &self.talk.environment);
-        let Progress::Waiting(_, prepared, _) = &call.progress else {
-            let unrunnable = unrunnable(call);
-            unrunnable.iter().for_each(|chunk| self.emit(chunk));
+        if !self.plan_again(at, Permission::Wanted) {
             return self.advance_tools(context);
-        };
-        self.work.questions += 1;
+        }
+        let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
         let question = prepared.question.clone();
+        self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         self.emit(&Chunk::Question { number, title, detail });
         self.work.question = Some(PendingQuestion { number, question, call: at });
@@ -238,18 +287,37 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
-        let call = &mut self.work.calls[pending.call];
-        if let Err(reason) = decision {
-            let chunk = called(&call.call, &pending.question.title);
-            call.progress = Progress::Answered(failed(&call.call, reason));
-            self.emit(&chunk);
-            self.emit(&Chunk::Mark("refused".into()));
-        } else if let Progress::Waiting(_, _, permission) = &mut call.progress {
-            *permission = Permission::Given;
+        match decision {
+            Err(reason) => {
+                let call = &mut self.work.calls[pending.call];
+                let chunk = called(&call.call, &pending.question.title);
+                call.progress = Progress::Answered(failed(&call.call, reason));
+                self.emit(&chunk);
+                self.emit(&Chunk::Mark("refused".into()));
+            }
+            Ok(()) => self.allow(&pending),
         }
         self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
+    }
+
+    /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
+    fn allow(&mut self, pending: &PendingQuestion) {
+        if !self.plan_again(pending.call, Permission::Wanted) {
+            return;
+        }
+        let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
+        if prepared.question != pending.question {
+            let note = "what the call would do changed while the question was open: this is a new question";
+            return self.emit(&Chunk::Note(note.into()));
+        }
+        *permission = Permission::Given;
+        if spec.reach == Reach::Reads
+            && let Some(directory) = outside(prepared).map(Path::to_path_buf)
+        {
+            self.allowed_directories.allow(directory);
+        }
     }
 
     /// The result of a call that the loop carried out. False if the call no longer waits for it.

@@ -12,6 +12,7 @@
 
 mod commands;
 mod matching;
+pub mod paths;
 pub mod protected;
 pub mod readonly;
 pub mod shell;
