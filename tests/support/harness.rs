@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
-use polylogue::{AgentId, Change, Clock, Config, Repl, Store, ToolResult, Turn};
+use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
 use super::PATIENCE;
@@ -391,7 +391,8 @@ impl Harness {
     /// Turns until the `n`th agent has a question, and answers it.
     pub fn answer(&mut self, n: usize, allowed: bool) {
         let question = self.turn_until_asked(n);
-        self.ask(n, Change::Answer { question, allowed });
+        let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
+        self.ask(n, Change::Answer { question, decision });
     }
 
     /// The texts of all replies in the log of the `n`th agent.
