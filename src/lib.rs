@@ -62,7 +62,8 @@
 //!
 //! # Features
 //!
-//! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `tls-rustls` (default) and `tls-system`
+//! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `shell-grammar` (default) parses commands, so
+//! that those that only read need no approval; without it every command asks. `tls-rustls` (default) and `tls-system`
 //! select the TLS library.
 
 // `missing_docs` also reports what only `testing` exports; these modules export nothing else.
@@ -74,8 +75,6 @@ mod cli;
 mod commands;
 mod domain;
 mod net;
-#[allow(missing_docs, dead_code)]
-mod policy;
 #[allow(missing_docs)]
 mod policy;
 #[allow(missing_docs)]
@@ -112,10 +111,12 @@ pub use team::{ViewerId, ViewerOutput};
 
 /// The parts of a [`Config`].
 pub mod config {
+    pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::rule::{Rule, Rules, Subject};
     pub use crate::domain::thinking::Thinking;
 }
 

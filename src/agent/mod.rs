@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
@@ -129,6 +130,8 @@ pub struct Agent {
     pub output: Output,
     /// The versions of the files that it has read or written.
     pub known_files: Arc<KnownFiles>,
+    /// What it may do without a question.
+    pub policy: Policy,
     /// The directories outside of its workspace that a person allowed it to read.
     allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
@@ -164,6 +167,7 @@ impl Agent {
             view: View::default(),
             output: Output::default(),
             known_files: Arc::default(),
+            policy: Policy::default(),
             allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
             unread: 0,

@@ -1,8 +1,8 @@
 //! The tool calls of one reply, until all have a result.
 //!
-//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
-//! needs approval, and runs alone; so does one that reads outside of the workspace, once per directory. The results go to
-//! the model together, in the order of the calls.
+//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
+//! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
+//! results go to the model together, in the order of the calls.
 //!
 //! What was shown is what is allowed: at the answer the call is planned anew, and if that gives another question (another
 //! path, another file, another change), it is asked instead.
@@ -20,8 +20,8 @@ use crate::domain::chunk::Chunk;
 use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
-use crate::policy::paths::{AllowedDirectories, Verdict};
-use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
+use crate::policy::Verdict;
+use crate::tools::{self, Environment, Judge, PathVerdict, Prepared, Question, Run, Running, ToolSpec};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -113,8 +113,12 @@ impl Work {
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
-                Progress::Waiting(_, _, Permission::NotNeeded) => return Next::Start(at),
-                Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
+                Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads => {
+                    return Next::Start(at);
+                }
+                Progress::Waiting(_, _, Permission::NotNeeded | Permission::Given) if at == first => {
+                    return Next::Start(at);
+                }
                 Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
                 // A writing call waits for all before it, and all after it wait for it.
                 Progress::Waiting(..) => return Next::Wait,
@@ -147,17 +151,17 @@ impl Work {
     }
 }
 
-fn plan(call: &ToolCall, environment: &Environment, allowed: &AllowedDirectories) -> Progress {
-    let spec = match environment.tool(&call.name) {
+fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
+    let spec = match judge.environment.tool(&call.name) {
         Ok(spec) => spec,
         Err(message) => return Progress::Answered(failed(call, &message)),
     };
-    match spec.prepare(&call.arguments, environment) {
-        Ok(prepared) => {
-            let is_allowed = outside(&prepared).is_none_or(|directory| allowed.covers(directory, &environment.denied));
-            let is_free = spec.reach == Reach::Reads && is_allowed;
-            Progress::Waiting(spec, prepared, if is_free { Permission::NotNeeded } else { Permission::Wanted })
-        }
+    match spec.prepare(&call.arguments, judge.environment) {
+        Ok(prepared) => match judge.verdict(spec, &prepared) {
+            Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded),
+            Verdict::Ask(_) => Progress::Waiting(spec, prepared, Permission::Wanted),
+            Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
+        },
         Err(message) => Progress::Answered(failed(call, &message)),
     }
 }
@@ -165,7 +169,7 @@ fn plan(call: &ToolCall, environment: &Environment, allowed: &AllowedDirectories
 /// The directory outside of the workspace that the call is about.
 fn outside(prepared: &Prepared) -> Option<&Path> {
     match &prepared.question.file.as_ref()?.verdict {
-        Verdict::AskOutside(directory) => Some(directory),
+        PathVerdict::AskOutside(directory) => Some(directory),
         _ => None,
     }
 }
@@ -210,7 +214,13 @@ impl Agent {
     }
 
     fn plan(&self, call: &ToolCall) -> Progress {
-        plan(call, &self.tool_environment(), &self.allowed_directories)
+        let judge = Judge {
+            environment: &self.tool_environment(),
+            policy: self.policy,
+            allowed: &self.allowed_directories,
+            endpoint: &self.talk.endpoint,
+        };
+        plan(call, &judge)
     }
 
     /// The environment with what this agent knows of files.
@@ -285,7 +295,7 @@ impl Agent {
         let question = prepared.question.clone();
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
-        let tool = call.call.name.clone();
+        let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
         self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
         self.enter(State::AwaitingApproval, context);

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::rule::Rules;
 use crate::domain::thinking::Thinking;
 
 /// The default limit of agents that work at once.
@@ -41,6 +43,10 @@ pub struct Config {
     pub environments: Vec<EnvironmentEntry>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
+    /// What new agents may do without a question.
+    pub policy: Policy,
+    /// Rules that allow, ask for or deny what agents do.
+    pub rules: Rules,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
@@ -130,6 +136,8 @@ impl Default for Config {
             team: TeamSettings::default(),
             environments: Vec::new(),
             commands: Vec::new(),
+            policy: Policy::default(),
+            rules: Rules::default(),
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,

@@ -84,10 +84,12 @@ impl Rule {
         }
     }
 
+    /// What it is about.
     pub fn subject(&self) -> Subject {
         self.subject
     }
 
+    /// The text in the parentheses.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }

@@ -59,8 +59,8 @@ impl Permissions<'_> {
             return self.run(request, question, "it may change something".into());
         }
         let judged = reads.iter().map(|read| {
-            let (path, zone) = (request.resolve)(read);
-            self.read(&path, zone)
+            let (path, place) = (request.resolve)(read);
+            self.read(&path, &place)
         });
         let strictest = judged.max_by_key(strictness).unwrap_or(Verdict::Free);
         match question {

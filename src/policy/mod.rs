@@ -13,9 +13,10 @@
 mod commands;
 mod matching;
 pub mod paths;
-pub mod protected;
+mod protected;
 pub mod readonly;
 pub mod shell;
+#[cfg_attr(not(test), expect(dead_code, reason = "saved rules come with the questions of all agents"))]
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,9 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::approval::Policy;
 use crate::domain::rule::{Rule, Rules, Subject};
+use paths::Verdict as Place;
 use readonly::Read;
+#[cfg_attr(not(test), expect(unused_imports, reason = "saved rules come with the questions of all agents"))]
 pub use suggest::suggest_rules;
 
 /// What a request is judged by.
@@ -39,26 +42,18 @@ pub struct Permissions<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// Where a path is, as the caller has resolved it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Zone {
-    Workspace,
-    Outside,
-    /// On the list of files that no agent may open.
-    Denied,
-}
-
 /// What an agent wants to do.
+#[cfg_attr(not(test), expect(dead_code, reason = "web_fetch and MCP ask for hosts and tools"))]
 pub enum Request<'a> {
     /// Reads the file or directory at this resolved path.
     Read {
         path: &'a Path,
-        zone: Zone,
+        place: &'a Place,
     },
     /// Writes the file at this resolved path.
     Write {
         path: &'a Path,
-        zone: Zone,
+        place: &'a Place,
     },
     Command(CommandRequest<'a>),
     /// Connects to a host.
@@ -87,7 +82,7 @@ pub struct CommandRequest<'a> {
     /// Programs may come from a directory that an agent can write to: no command is known to only read.
     pub has_unsafe_path: bool,
     /// Resolves what a command reads, relative to the directory of the agent.
-    pub resolve: &'a dyn Fn(&Read) -> (PathBuf, Zone),
+    pub resolve: &'a dyn Fn(&Read) -> (PathBuf, Place),
 }
 
 /// The answer to a request.
@@ -104,8 +99,8 @@ pub enum Verdict {
 /// Judges a request.
 pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
     match request {
-        Request::Read { path, zone } => permissions.read(path, *zone),
-        Request::Write { path, zone } => permissions.write(path, *zone),
+        Request::Read { path, place } => permissions.read(path, place),
+        Request::Write { path, place } => permissions.write(path, place),
         Request::Command(command) => permissions.command(command),
         Request::Network { host } => permissions.named(Subject::Net, &host.trim_end_matches('.').to_ascii_lowercase()),
         Request::Mcp { server, tool } => permissions.named(Subject::Mcp, &format!("{server}.{tool}")),
@@ -115,10 +110,10 @@ pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
 }
 
 impl Permissions<'_> {
-    fn read(&self, path: &Path, zone: Zone) -> Verdict {
+    fn read(&self, path: &Path, place: &Place) -> Verdict {
         let matches = |rule: &&Rule| self.matches_path(rule, Subject::Read, path);
-        if zone == Zone::Denied {
-            return Verdict::Refuse(format!("{} is never open to agents", path.display()));
+        if let Place::Denied(what) = place {
+            return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
         }
         if let Some(rule) = self.rules.deny.iter().find(matches) {
             return denied(rule);
@@ -126,23 +121,23 @@ impl Permissions<'_> {
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return self.ask(format!("the rule ask {rule}"));
         }
-        let is_free = zone == Zone::Workspace
+        let is_free = !matches!(place, Place::AskOutside(_))
             || self.policy == Policy::Yolo
             || self.rules.allow.iter().any(|rule| matches(&rule));
         if is_free { Verdict::Free } else { self.ask(format!("{} is outside the workspace", path.display())) }
     }
 
-    fn write(&self, path: &Path, zone: Zone) -> Verdict {
+    fn write(&self, path: &Path, place: &Place) -> Verdict {
         let matches = |rule: &&Rule| self.matches_path(rule, Subject::Edit, path);
-        if zone == Zone::Denied {
-            return Verdict::Refuse(format!("{} is never open to agents", path.display()));
+        if let Place::Denied(what) = place {
+            return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
         }
         if let Some(rule) = self.rules.deny.iter().find(matches) {
             return denied(rule);
         }
         let ask = |reason| self.ask_for_change(reason);
-        if let Some(name) = protected::protected_name(&path.to_string_lossy()) {
-            return ask(format!("{name} is protected"));
+        if *place == Place::AskProtected {
+            return ask(format!("{} is protected", path.display()));
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return ask(format!("the rule ask {rule}"));
@@ -150,8 +145,8 @@ impl Permissions<'_> {
         if self.policy > Policy::Plan && self.rules.allow.iter().any(|rule| matches(&rule)) {
             return Verdict::Free;
         }
-        match zone {
-            Zone::Workspace => self.change("it writes a file".into()),
+        match place {
+            Place::Free => self.change("it writes a file".into()),
             _ if self.policy == Policy::Auto => self.ask(format!("{} is outside the workspace", path.display())),
             _ => self.change(format!("{} is outside the workspace", path.display())),
         }

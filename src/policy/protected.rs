@@ -1,21 +1,11 @@
-//! The names of files and directories that decide what agents may do or be told; changing them asks under every policy.
+//! Finds the names of protected files in the text of a command.
 
-/// Compared without regard to case, since some file systems ignore it.
-pub const PROTECTED: &[&str] = &[
-    ".git",
-    ".polylogue",
-    ".claude",
-    ".agents",
-    ".codex",
-    ".mcp.json",
-    "agents.md",
-    "agents.override.md",
-    "claude.md",
-];
+use super::paths::PROTECTED;
 
-/// The protected name in a path, if there is one.
-pub fn protected_name(path: &str) -> Option<&'static str> {
-    path.split('/').find_map(|name| PROTECTED.iter().find(|known| name.eq_ignore_ascii_case(known)).copied())
+/// The protected name in a path, if there is one. Case does not matter, since some file systems ignore it.
+fn protected_name(path: &str) -> Option<&'static str> {
+    let names = || PROTECTED.iter().map(|(name, _)| *name);
+    path.split('/').find_map(|part| names().find(|name| part.eq_ignore_ascii_case(name)))
 }
 
 /// The first protected name that a command mentions as a path.
@@ -34,15 +24,15 @@ mod tests {
     fn protected_names_are_found_as_whole_components() {
         for (path, expected) in [
             ("a/.git/hooks/pre-commit", Some(".git")),
-            ("AGENTS.md", Some("agents.md")),
-            ("docs/Claude.MD", Some("claude.md")),
+            ("AGENTS.md", Some("AGENTS.md")),
+            ("docs/Claude.MD", Some("CLAUDE.md")),
             (".gitignore", None),
             ("src/commands/git.rs", None),
         ] {
             assert_eq!(protected_name(path), expected, "{path}");
         }
         assert_eq!(protected_name_in("echo x > '.g'it/config"), Some(".git"));
-        assert_eq!(protected_name_in("sed -i s/a/b/ ./AGENTS.md;ls"), Some("agents.md"));
+        assert_eq!(protected_name_in("sed -i s/a/b/ ./AGENTS.md;ls"), Some("AGENTS.md"));
         assert_eq!(protected_name_in("git commit -m .gitignore"), None);
     }
 }

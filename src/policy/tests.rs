@@ -3,6 +3,8 @@
 #[cfg(feature = "shell-grammar")]
 mod oracle;
 
+mod verdicts;
+
 use super::*;
 
 /// The commands of the corpus with their verdicts.
@@ -72,7 +74,7 @@ fn judge_in_every_way(command: &str) {
             text: command,
             directory: None,
             has_unsafe_path: false,
-            resolve: &|read| (PathBuf::from(&read.path), Zone::Workspace),
+            resolve: &|read| (PathBuf::from(&read.path), Place::Free),
         };
         let permissions =
             Permissions { policy, rules: &rules, sandboxed: false, workspace: Path::new("/w"), home: None };

@@ -52,6 +52,7 @@ impl Environments {
         let template = Environment {
             denied,
             output_directory: outputs,
+            rules: Arc::new(config.rules.clone()),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
             output_cap: config.settings.output_cap,

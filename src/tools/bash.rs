@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::capture::Capture;
 use super::command::{self, Ending};
 use super::file_access::{not_readable, reason};
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, Job, Judged, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const SPEC: ToolSpec = ToolSpec {
@@ -42,6 +42,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         ("dir_path", "workdir"),
     ],
     reach: Reach::Writes,
+    judged: Judged::Command,
     check,
     run: Run::OnThread(run),
 };
@@ -100,7 +101,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if let Err(message) = check_directory(&directory) {
         return Output::failure(message);
     }
-    match command::run(&["bash", "-c", command], &directory, env, &mut capture, limit, job) {
+    match command::run(&["bash", "--norc", "--noprofile", "-c", command], &directory, env, &mut capture, limit, job) {
         Ok(ending) => output(capture.finish(), &ending, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), directory.display());

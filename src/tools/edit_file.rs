@@ -10,7 +10,7 @@ use super::diff::Summary;
 use super::file_access::reason;
 use super::file_versions::MAX_FILE_SIZE;
 use super::locate::Opener;
-use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -54,6 +54,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         ]
     },
     reach: Reach::Writes,
+    judged: Judged::Write,
     check,
     run: Run::OnThread(run),
 };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::walk::{WalkEnd, WalkRoot, is_directory, too_many_entries};
 use super::{
-    Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
+    Environment, INTERRUPTED, Job, Judged, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
 };
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::Access;
@@ -31,6 +31,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     aliases: PATH_ALIASES,
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::glob;
 use super::locate::Opener;
 use super::walk::{WalkEnd, WalkRoot, too_many_entries};
-use super::{Environment, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::Access;
@@ -68,6 +68,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         ("-n", ""),
     ],
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };

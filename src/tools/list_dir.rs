@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::file_access::not_readable;
 use super::walk::{WalkEnd, WalkRoot, is_directory};
-use super::{Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, INTERRUPTED, Job, Judged, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::Access;
 
@@ -29,6 +29,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     aliases: PATH_ALIASES,
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };

@@ -15,7 +15,7 @@ use super::file_access::{not_readable, reason, suggestion};
 use crate::policy::paths::{self, Access, DenyList, PathPolicy, Verdict};
 
 /// As many as the kernel follows (path_resolution(7)).
-const MAX_LINKS: usize = 40;
+pub(super) const MAX_LINKS: usize = 40;
 
 /// How many denied files are compared with a file that has several names.
 const MAX_DENIED_FILES: usize = 10_000;
@@ -97,7 +97,7 @@ pub fn denied(path: &str, what: &str) -> String {
 }
 
 /// The path without symbolic links; its end need not exist.
-fn canonical(path: &Path, links: usize) -> io::Result<PathBuf> {
+pub(super) fn canonical(path: &Path, links: usize) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         result => return result,

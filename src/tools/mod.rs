@@ -17,6 +17,7 @@ mod file_access;
 pub mod file_versions;
 mod glob;
 mod grep;
+mod judge;
 pub mod key_command;
 mod linux;
 mod list_dir;
@@ -37,12 +38,14 @@ use serde_json::Value;
 
 use crate::base::text::is_invisible_format;
 use crate::domain::flow::ToolRequest;
+use crate::domain::rule::Rules;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::DenyList;
 
-pub use crate::policy::paths::Verdict;
+pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 use file_versions::KnownFiles;
+pub use judge::{Judge, Judged};
 use locate::Located;
 pub use tool_thread::{Job, Running};
 
@@ -82,6 +85,8 @@ pub struct ToolSpec {
     /// empty, the parameter is ignored.
     pub aliases: &'static [(&'static str, &'static str)],
     pub reach: Reach,
+    /// What the policy of the agent judges.
+    pub judged: Judged,
     /// Checks arguments that fit the schema, without changing anything and without blocking. Returns what the user
     /// would be asked, or an error message for the model.
     pub check: fn(&Value, &Environment) -> Result<Question, String>,
@@ -119,7 +124,7 @@ impl Question {
     /// A question about reading. Only a path outside of the workspace is shown in full.
     fn to_read(title: String, file: Located) -> Self {
         let detail = match &file.verdict {
-            Verdict::AskOutside(directory) => {
+            PathVerdict::AskOutside(directory) => {
                 let scope = if *directory == file.path { "" } else { " and everything else below its directory" };
                 vec![
                     visible(&file.path.to_string_lossy()),
@@ -156,6 +161,10 @@ pub struct Environment {
     pub working_directory: PathBuf,
     /// What tools never open.
     pub denied: Arc<DenyList>,
+    /// What the agents may do, besides their policies.
+    pub rules: Arc<Rules>,
+    /// Commands run in a sandbox. There is none yet; this is the one place that says so.
+    pub sandboxed: bool,
     /// Where output too long for the model is saved; created when first needed, its files readable by their owner only.
     pub output_directory: PathBuf,
     /// This program's binary, which is run as `polylogue --supervise`.
@@ -178,6 +187,8 @@ impl Environment {
             known_files: Arc::default(),
             working_directory,
             denied: Arc::new(locate::deny_list(std::env::home_dir(), &[])),
+            rules: Arc::default(),
+            sandboxed: false,
             output_directory: std::env::temp_dir(),
             supervisor: PathBuf::from("/proc/self/exe"),
             bash_timeout: Duration::from_secs(120),

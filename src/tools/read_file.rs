@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::capture::without_cut_end;
 use super::file_access::reason;
 use super::locate::Opener;
-use super::{Environment, FILE_PATH_ALIASES, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{
+    Environment, FILE_PATH_ALIASES, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible,
+};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::Access;
@@ -38,6 +40,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         [a, b, c, d, ("absolute_path", "file_path"), ("start_line", "offset")]
     },
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };

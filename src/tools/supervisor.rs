@@ -60,8 +60,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-/// The environment of this process without variables for secrets and for the dynamic linker, and with variables that
-/// keep programs from using a pager or asking for input.
+/// The environment of this process without variables for secrets, without those that make bash or harmless programs run
+/// something else than the command says, and with variables that keep programs from using a pager or asking for input.
 pub fn environment() -> impl Iterator<Item = (OsString, OsString)> {
     let inherited = std::env::vars_os().filter(|(name, _)| !is_withheld(&name.to_string_lossy()));
     inherited.chain(SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).into())))
@@ -72,8 +72,21 @@ const SETTINGS: [(&str, &str); 3] = [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_T
 fn is_withheld(name: &str) -> bool {
     const ENDINGS: [&str; 8] =
         ["_KEY", "_KEYS", "_TOKEN", "_TOKENS", "_SECRET", "_SECRETS", "_PASSWORD", "_CREDENTIALS"];
+    const MEANING: [&str; 9] = [
+        "BASH_ENV",
+        "BASHOPTS",
+        "CDPATH",
+        "ENV",
+        "GREP_OPTIONS",
+        "IFS",
+        "LESSOPEN",
+        "RIPGREP_CONFIG_PATH",
+        "SHELLOPTS",
+    ];
     let name = name.to_ascii_uppercase();
-    name.starts_with("LD_") || ENDINGS.iter().any(|ending| name.ends_with(ending))
+    let is_of_git = name.starts_with("GIT_") && !name.starts_with("GIT_AUTHOR_") && !name.starts_with("GIT_COMMITTER_");
+    let changes_meaning = MEANING.contains(&name.as_str()) || name.starts_with("BASH_FUNC_") || is_of_git;
+    name.starts_with("LD_") || changes_meaning || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 fn supervise(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<u8, String> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
 use super::file_access::reason;
-use super::{Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -31,6 +31,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         [a, b, c, d, ("text", "content"), ("contents", "content")]
     },
     reach: Reach::Writes,
+    judged: Judged::Write,
     check,
     run: Run::OnThread(run),
 };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
+use polylogue::config::{
+    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Policy, ProviderEntry, Rules, Settings, Thinking,
+};
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
@@ -41,6 +43,10 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
+    /// The policy of new agents.
+    pub policy: Policy,
+    /// Rules; by default every command asks, also those that only read.
+    pub rules: Rules,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
 }
@@ -58,6 +64,8 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            policy: Policy::default(),
+            rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
             trace: None,
         }
     }
@@ -85,6 +93,8 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            policy: self.policy,
+            rules: self.rules.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             ..Config::default()

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{Workspace, refused};
 use crate::support::internals::tools::locate::deny_list;
-use crate::support::internals::tools::{self, Job, Output, Prepared, Run, Verdict};
+use crate::support::internals::tools::{self, Job, Output, PathVerdict as Verdict, Prepared, Run};
 
 /// A home directory with a key, and a workspace in it.
 struct Scene {
