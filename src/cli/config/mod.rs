@@ -35,6 +35,7 @@ use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
+use crate::domain::rule::{Rule, Rules};
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
@@ -76,6 +77,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let providers = catalog::known(&all, env, &mut diagnostics);
     let (mut values, sources) = settle(&user, &project, arguments, env, &mut diagnostics);
     values.config.commands = custom_commands(&files, &mut diagnostics);
+    values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
     values.config.environments = user.environments;
     for environment in project.environments {
         values.config.environments.retain(|other| other.name != environment.name);
@@ -260,7 +262,14 @@ fn settle(
     let home = env.home();
     for (index, setting) in SETTINGS.iter().enumerate() {
         for (value, source) in candidates(index, user, project, arguments, env) {
+            let before = values.config.policy;
             match setting.set(&mut values, &value, home.as_deref()) {
+                Ok(()) if matches!(source, Source::Project(_)) && values.config.policy > before => {
+                    let wanted = std::mem::replace(&mut values.config.policy, before);
+                    let message =
+                        format!("{source}: {}: {wanted} ignored: a project cannot allow more than you", setting.key);
+                    diagnostics.warnings.push(message);
+                }
                 Ok(()) => sources[index] = source,
                 Err(expected) => diagnostics.error(format!("{source}: expected {expected}")),
             }
@@ -287,6 +296,24 @@ fn candidates(
     let flag = setting.flag.and_then(|(name, value)| Some((Value::Untyped(value(arguments)?), Source::Flag(name))));
     candidates.extend(flag);
     candidates
+}
+
+/// The rules of all files and of the command line.
+fn all_rules(layers: [Rules; 2], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
+    let mut parse = |texts: &[String], option: &str| -> Vec<Rule> {
+        let mut parse = |text: &String| {
+            text.parse().map_err(|error: Error| diagnostics.error(format!("{option}: {}", error.message)))
+        };
+        texts.iter().filter_map(|text| parse(text).ok()).collect()
+    };
+    let mut all =
+        Rules { allow: parse(&arguments.allow, "--allow"), ask: Vec::new(), deny: parse(&arguments.deny, "--deny") };
+    for Rules { allow, ask, deny } in layers {
+        all.allow.extend(allow);
+        all.ask.extend(ask);
+        all.deny.extend(deny);
+    }
+    all
 }
 
 /// Warnings about environments that cannot be used.

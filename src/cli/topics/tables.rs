@@ -6,7 +6,9 @@ use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{keys, providers};
 use crate::commands::{COMMANDS, KEYS};
+use crate::domain::approval::Policy;
 use crate::domain::tool::Reach;
+use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
 use crate::tools::TOOLS;
 
@@ -35,8 +37,8 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n. An \
-         environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n, unless \
+         policy and rules decide (polylogue help approval). An environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
     );
     out.push('\n');
     for tool in TOOLS {
@@ -56,6 +58,8 @@ pub fn settings() -> String {
         let about = format!("{}: {}{default}. {}.", setting.about, setting.kind.expected(), set_by(setting));
         described(&mut out, setting.key, &about);
     }
+    out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
+    keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\n[environments.NAME] defines an environment for /env:\n\n";
     keys::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
@@ -66,6 +70,19 @@ pub fn settings() -> String {
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
         item(&mut out, spec.kind, spec.about);
     }
+    out
+}
+
+pub fn approval() -> String {
+    let mut out = include_str!("approval.txt").to_owned();
+    out += "\nPolicies:\n\n";
+    Policy::ALL.iter().for_each(|policy| item(&mut out, policy.name(), policy.about()));
+    out += "\nNever opened for a model, below every home directory:\n\n";
+    let denied: Vec<&str> = paths::DENIED.iter().map(|(path, _)| *path).collect();
+    out += &paragraph(&denied.join(" "));
+    out += "\nProtected, also below these names:\n\n";
+    let protected: Vec<&str> = paths::PROTECTED.iter().map(|(name, _)| *name).collect();
+    out += &paragraph(&protected.join(" "));
     out
 }
 

@@ -1,6 +1,7 @@
 //! Projects: what they can set, and when they are read.
 
 use super::*;
+use crate::domain::approval::Policy;
 
 #[test]
 fn a_project_is_read_only_while_its_contents_are_trusted() {
@@ -78,6 +79,47 @@ fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
     assert_eq!(config.catalog.0.len(), 2);
     let directory = config.environments[0].directory.clone().unwrap();
     assert!(directory.ends_with("work/sub"), "{}", directory.display());
+}
+
+#[test]
+fn a_project_can_restrict_what_agents_do_and_never_allow_more() {
+    let users = "approval = \"ask\"\n[rules]\nallow = [\"bash(cargo test:*)\"]\ndeny = [\"net(*)\"]\n";
+    let theirs =
+        "approval = \"auto\"\n[rules]\nallow = [\"bash(*)\"]\nask = [\"bash(cargo *)\"]\ndeny = [\"edit(a)\"]\n";
+    let scene =
+        Scene::new().user(users).project(theirs).arguments(&["--allow", "edit(src/**)", "--deny", "bash(rm *)"]);
+    let config = scene.config();
+    let shown = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(config.policy, Policy::Ask);
+    assert_eq!(shown(&config.rules.allow), ["edit(src/**)", "bash(cargo test:*)"]);
+    assert_eq!(shown(&config.rules.ask), ["bash(cargo *)"]);
+    assert_eq!(shown(&config.rules.deny), ["bash(rm *)", "net(*)", "edit(a)"]);
+    assert_eq!(config.notes.len(), 2, "{:?}", config.notes);
+    assert!(
+        config.notes[0].contains("config.toml:3: rules.allow: ignored: a project cannot allow"),
+        "{:?}",
+        config.notes
+    );
+    assert!(config.notes[1].contains("config.toml:1: approval: auto ignored: a project cannot"), "{:?}", config.notes);
+    let config = Scene::new().project("approval = \"plan\"").config();
+    assert_eq!((config.policy, config.notes.len()), (Policy::Plan, 0));
+}
+
+#[test]
+fn invalid_rules_and_policies_are_errors_that_name_the_line() {
+    for (text, expected) in [
+        ("approval = \"all\"", ":1: approval: expected ask, auto, plan, never or yolo"),
+        ("[rules]\nallow = [\"ls\"]", ":2: rules.allow: invalid rule \"ls\": expected SUBJECT(PATTERN)"),
+        ("[rules]\ndeny = \"bash(ls)\"", ":2: rules.deny: expected a list of strings"),
+    ] {
+        let message = Scene::new().user(text).error().message;
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = Scene::new().arguments(&["--deny", "bsh(x)"]).error().message;
+    assert!(message.starts_with("--deny: invalid rule \"bsh(x)\": unknown subject"), "{message}");
+    let notes = Scene::new().user("[rules]\nallow = [\"bash(git * main)\"]\nalow = []").config().notes;
+    assert!(notes[0].contains("rules.allow: bash(git * main): a * that is not at the end"), "{notes:?}");
+    assert!(notes[1].contains("unknown key rules.alow: ignored; did you mean allow?"), "{notes:?}");
 }
 
 #[test]
