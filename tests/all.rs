@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one file per subject.
 
 mod agent_trees;
+mod approval;
 mod background;
 mod commands;
 mod configuration;

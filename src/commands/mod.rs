@@ -2,6 +2,7 @@
 //! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
 
 mod agents;
+mod approval;
 mod complete;
 mod copy;
 mod custom;
@@ -133,6 +134,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &env::ENV,
     &interrupt::INTERRUPT,
     &tools::TOOLS,
+    &approval::APPROVAL,
     &past::MARK,
     &past::REWIND,
     &past::CLEAR,

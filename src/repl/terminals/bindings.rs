@@ -1,5 +1,6 @@
 //! What a key means, as a pure function of the key and the situation.
 
+use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::key::{Key, KeyCode, Modifiers};
@@ -7,6 +8,8 @@ use crate::domain::key::{Key, KeyCode, Modifiers};
 /// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Situation {
+    /// What the agent may do without a question.
+    pub policy: Policy,
     /// A question of the agent is shown.
     pub has_question: bool,
     /// The question is shown whole.
@@ -98,6 +101,7 @@ fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
         KeyCode::Backspace => Action::Edit(Draft::backspace),
         KeyCode::Delete => Action::Edit(Draft::delete),
         KeyCode::Tab => Action::Complete,
+        KeyCode::BackTab => Action::Change(Change::Approval(next_policy(situation.policy))),
         KeyCode::Left => Action::Edit(Draft::left),
         KeyCode::Right => Action::Edit(Draft::right),
         KeyCode::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
@@ -108,6 +112,15 @@ fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
         KeyCode::PageUp => Action::Scroll(Scroll::Pages(-1)),
         KeyCode::PageDown => Action::Scroll(Scroll::Pages(1)),
         _ => Action::Nothing,
+    }
+}
+
+/// Shift+Tab goes through the policies that are safe to reach by mistake.
+fn next_policy(policy: Policy) -> Policy {
+    match policy {
+        Policy::Plan => Policy::Ask,
+        Policy::Ask => Policy::Auto,
+        Policy::Auto | Policy::Yolo | Policy::Never => Policy::Plan,
     }
 }
 

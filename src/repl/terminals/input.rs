@@ -81,6 +81,7 @@ impl Terminals {
         let agent_id = terminal.focus;
         let agent = core.roster.get(agent_id)?;
         Some(Situation {
+            policy: agent.policy,
             // Only a question that was shown can be answered.
             has_question: agent.question().is_some_and(|pending| terminal.has_shown(agent_id, pending.number)),
             is_question_whole: terminal.shows_whole_question,

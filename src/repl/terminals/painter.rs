@@ -2,6 +2,7 @@
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
+use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
@@ -198,6 +199,9 @@ impl Painter<'_> {
         let mut left = format!("  {}", agent.talk.endpoint.full_name());
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
+        }
+        if agent.policy != Policy::default() {
+            left.push_str(&format!("  approval {}", agent.policy));
         }
         if self.screen_info.is_read_only {
             left.push_str("  read-only");
