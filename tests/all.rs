@@ -25,6 +25,7 @@ mod models;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod names;
+mod paths;
 mod print;
 mod provider;
 mod queue_and_interrupts;

@@ -17,6 +17,9 @@ use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTermi
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
+/// How long keys are text after a question appeared.
+const QUESTION_SETTLES: Duration = Duration::from_millis(300);
+
 /// The agents' working directory in the data directory.
 const WORK: &str = "work";
 
@@ -248,6 +251,16 @@ impl Harness {
             turn = self.turn();
         }
         turn
+    }
+
+    /// Presses a key at the question on the screen, as soon as it is an answer.
+    pub fn press_at_question(&mut self, key: &[u8]) -> Turn {
+        self.turn();
+        if !self.plan.real_time {
+            self.advance(QUESTION_SETTLES);
+        }
+        self.turn_until("keys answer", |app| app.screen_text().contains("to refuse it"));
+        self.type_bytes(key)
     }
 
     /// Types a line and Enter.
