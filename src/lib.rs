@@ -97,7 +97,7 @@ pub use base::id::AgentId;
 pub use cli::main;
 pub use domain::chunk::{Chunk, Numbered, Position, Status};
 pub use domain::config::Config;
-pub use domain::flow::{Change, QueueEdit};
+pub use domain::flow::{Change, Decision, QueueEdit};
 pub use domain::mail::MailId;
 pub use domain::slice::SliceSpec;
 pub use domain::stream::Usage;

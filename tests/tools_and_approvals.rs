@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::Change;
 use polylogue::config::Settings;
+use polylogue::{Change, Decision};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
@@ -114,7 +114,7 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
         assert_eq!(app.turn_until_asked(0), number);
         assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
         assert_eq!(app.directory().join("order").exists(), number > 1);
-        app.ask(0, Change::Answer { question: number, allowed: true });
+        app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
     }
     let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains('1') && !results[0].1.contains('2'), "{results:?}");
@@ -201,15 +201,15 @@ fn an_approval_applies_only_to_its_question() {
     let mut app = app(&peer);
     calls(&mut app, &peer, &[("bash", &bash("touch first")), ("bash", &bash("touch second"))]);
     let first = app.turn_until_asked(0);
-    app.ask(0, Change::Answer { question: first + 1, allowed: true });
+    app.ask(0, Change::Answer { question: first + 1, decision: Decision::Allow });
     assert_eq!(app.state(0), State::AwaitingApproval, "a number that is not asked yet changes nothing");
-    app.ask(0, Change::Answer { question: first, allowed: false });
+    app.ask(0, Change::Answer { question: first, decision: Decision::Deny(None) });
     let second = app.turn_until_asked(0);
-    app.ask(0, Change::Answer { question: first, allowed: true });
+    app.ask(0, Change::Answer { question: first, decision: Decision::Allow });
     assert_eq!(app.agent(0).question().map(|asked| asked.number), Some(second));
-    app.ask(0, Change::Answer { question: second, allowed: false });
+    app.ask(0, Change::Answer { question: second, decision: Decision::Deny(None) });
     answer_last(&mut app, &peer);
-    app.ask(0, Change::Answer { question: second, allowed: true });
+    app.ask(0, Change::Answer { question: second, decision: Decision::Allow });
     assert_eq!(app.state(0), State::Idle);
     let ran = |name: &str| app.directory().join(name).exists();
     assert!(!ran("first") && !ran("second"));

@@ -11,10 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::chunk::Chunk;
+use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::paths::{AllowedDirectories, Verdict};
@@ -29,7 +32,21 @@ pub struct PendingQuestion {
     /// Identifies the question; an answer is bound to it.
     pub number: u64,
     pub question: Question,
+    pub tool: String,
+    pub since: Moment,
     call: usize,
+}
+
+impl PendingQuestion {
+    /// SHA-256 of what a person was shown, in hexadecimal, shortened to 16 digits.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for line in [&self.tool, &self.question.title].into_iter().chain(&self.question.detail) {
+            hash.update(line.len().to_le_bytes());
+            hash.update(line);
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 #[derive(Default)]
@@ -268,15 +285,22 @@ impl Agent {
         let question = prepared.question.clone();
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
+        let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.question = Some(PendingQuestion { number, question, call: at });
+        self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);
     }
 
     /// The user's answer. False if the question is no longer open.
-    pub fn answer(&mut self, number: u64, allowed: bool, context: &mut Context) -> bool {
-        self.decide(number, if allowed { Ok(()) } else { Err("the user denied this call") }, context)
+    pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
+        match decision {
+            Decision::Allow => self.decide(number, Ok(()), context),
+            Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
+            Decision::Deny(Some(reason)) => {
+                self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
+            }
+        }
     }
 
     /// Allows the call that the question is about, or answers it with the reason for the refusal.

@@ -161,6 +161,25 @@ pub enum Command {
         /// Agent to stop: a name, a number or the beginning of an id
         agent: String,
     },
+    /// List the tool calls of all agents that wait for approval, each with its full text
+    Approvals {
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Allow a tool call
+    Approve {
+        /// The question, as printed by polylogue approvals
+        id: String,
+    },
+    /// Deny a tool call
+    Deny {
+        /// The question, as printed by polylogue approvals
+        id: String,
+        /// Told to the model
+        #[arg(long)]
+        reason: Option<String>,
+    },
     /// Wait until an agent is idle, and print its status
     Wait {
         /// Agent to wait for: a name, a number or the beginning of an id
@@ -337,8 +356,11 @@ pub enum ConfigCommand {
     Show,
     /// Open your configuration file in $VISUAL, $EDITOR or vi
     Edit,
-    /// Trust the current contents of a project's .polylogue directory
+    /// Show what a project's .polylogue directory and AGENTS.md files contain, and ask whether to trust it
     Trust {
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
         /// Any directory of the project [default: the working directory]
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,

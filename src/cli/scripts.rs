@@ -38,6 +38,11 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
         Command::Interrupt { agent } => {
             Client::require(directory)?.request(&Request::Interrupt { agent: agent.clone() })?;
         }
+        Command::Approvals { json } => {
+            print::questions(&Client::require(directory)?.request(&Request::Approvals)?, *json);
+        }
+        Command::Approve { id } => answer(id, true, None, directory)?,
+        Command::Deny { id, reason } => answer(id, false, reason.clone(), directory)?,
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
         Command::Sessions { json } => {
             let sessions = Client::require(directory)?.request(&Request::Sessions)?;
@@ -94,6 +99,11 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
     }
     printer.end();
     Ok(code::DONE)
+}
+
+fn answer(id: &str, allow: bool, reason: Option<String>, directory: &Path) -> Result<()> {
+    let request = Request::Answer { id: id.to_owned(), allow, reason };
+    Client::require(directory)?.request(&request).map(drop)
 }
 
 /// Waits until an agent is at rest; the exit code tells its status.

@@ -1,5 +1,6 @@
 //! The configuration with its defaults.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub team: TeamSettings,
     /// Environments beside the built-in ones.
     pub environments: Vec<EnvironmentEntry>,
+    /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
+    pub trusted_instructions: BTreeSet<String>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
@@ -129,6 +132,7 @@ impl Default for Config {
             settings: Settings::default(),
             team: TeamSettings::default(),
             environments: Vec::new(),
+            trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
             working_limit: WORKING_LIMIT,
             follows_forks: true,

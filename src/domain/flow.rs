@@ -128,7 +128,7 @@ pub enum Change {
         /// Its number; an answer to a closed question has no effect.
         question: u64,
         /// Whether the tool call may run.
-        allowed: bool,
+        decision: Decision,
     },
     /// Move the newest queued text back to the draft.
     Unqueue,
@@ -136,6 +136,15 @@ pub enum Change {
     Resume,
     /// End the wait for a retry or for a rate limit.
     TryNow,
+}
+
+/// The answer to an approval question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The tool call runs.
+    Allow,
+    /// It does not; the model is told why, if a reason is given.
+    Deny(Option<String>),
 }
 
 /// A change of an agent's queue. Entries are counted from 0, the next one first.

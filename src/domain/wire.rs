@@ -23,10 +23,15 @@
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
 //! | `wait` | `status`; an error of kind `timeout` after `seconds` |
 //! | `logs` | `epoch` and `n`: where a later request can continue |
-//! | `model`, `kill`, `stop` | null. The server has ended, and released the store, when it closes the connection after `stop` |
+//! | `approvals` | list of open questions, see below |
+//! | `model`, `kill`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
 //!
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
 //! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
+//!
+//! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines) and `age`
+//! (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
+//! nothing else.
 //!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
 //! needs no waiting.
@@ -127,6 +132,16 @@ pub enum Request {
     },
     Interrupt {
         agent: String,
+    },
+    /// The open questions of all agents, the oldest first.
+    Approvals,
+    /// A person's answer to one of them.
+    Answer {
+        /// As in the list of open questions.
+        id: String,
+        allow: bool,
+        /// Told to the model if the call is denied.
+        reason: Option<String>,
     },
     /// Answered when the agent is at rest with nothing queued, or dead; or after so many seconds.
     Wait {
@@ -286,6 +301,8 @@ mod tests {
             Request::Model { agent: agent(), model: "echo/echo".into() },
             Request::Kill { agent: agent(), cascade: true },
             Request::Interrupt { agent: agent() },
+            Request::Approvals,
+            Request::Answer { id: agent(), allow: false, reason: Some(agent()) },
             Request::Wait { agent: agent(), seconds: Some(0.5) },
             Request::Stop,
         ] {

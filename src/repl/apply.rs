@@ -82,8 +82,8 @@ impl Repl {
             Change::Switch(to) => self.switch(origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => self.interrupt_work(agent_id),
-            Change::Answer { question, allowed } => {
-                core.with_agent(agent_id, |agent, context| agent.answer(question, allowed, context))
+            Change::Answer { question, decision } => {
+                core.with_agent(agent_id, |agent, context| agent.answer(question, &decision, context))
                     .ok_or_else(agent_gone)?;
                 Ok(())
             }

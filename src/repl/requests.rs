@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::commands::agent_called_by_script;
 use crate::domain::chunk::Position;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::wire::{Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::{Repl, Turn};
@@ -92,6 +92,10 @@ impl Repl {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
+            Request::Approvals => self.approvals_as_json(),
+            Request::Answer { id, allow, reason } => {
+                self.answer_question(&id, if allow { Decision::Allow } else { Decision::Deny(reason) })?
+            }
             Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
                 unreachable!("the server hands these out for attached terminals only")
             }
@@ -154,6 +158,34 @@ impl Repl {
         let is_interrupted = self.core.roster.get(agent).is_some_and(is_busy);
         self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
         Ok(json!({"interrupted": is_interrupted}))
+    }
+
+    fn approvals_as_json(&self) -> Value {
+        let now = self.core.clock.now();
+        let mut asking: Vec<(&Agent, &PendingQuestion)> = self.core.roster.questions().collect();
+        asking.sort_by_key(|(_, pending)| pending.since);
+        let row = |(agent, pending): &(&Agent, &PendingQuestion)| {
+            json!({
+                "id": question_id(agent, pending),
+                "agent": agent.id().to_string(),
+                "label": agent.identity.label(),
+                "directory": agent.talk.environment.working_directory.to_string_lossy(),
+                "tool": pending.tool,
+                "title": pending.question.title,
+                "detail": pending.question.detail,
+                "age": (now - pending.since).as_secs(),
+            })
+        };
+        asking.iter().map(row).collect()
+    }
+
+    /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
+    fn answer_question(&mut self, id: &str, decision: Decision) -> Result<Value> {
+        let found = self.core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id);
+        let Some((agent, question)) = found.map(|(agent, pending)| (agent.id(), pending.number)) else {
+            return Err(usage(&format!("no open question {id:?}: polylogue approvals lists those that are open")));
+        };
+        self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
 
     fn begin_client_logs(
@@ -224,6 +256,11 @@ impl Repl {
             "since": terminal.since,
         })
     }
+}
+
+/// The agent's number, that of the question, and the digest of its text.
+fn question_id(agent: &Agent, pending: &PendingQuestion) -> String {
+    format!("{}.{}-{}", agent.identity.ordinal, pending.number, pending.digest())
 }
 
 fn require_text(text: &str) -> Result<()> {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::team::send_queue::SendQueue;
@@ -222,6 +222,11 @@ impl Roster {
     /// The agents that wait for an approval.
     pub fn asking(&self) -> &BTreeSet<AgentId> {
         &self.asking
+    }
+
+    /// The open questions, each with its agent.
+    pub fn questions(&self) -> impl Iterator<Item = (&Agent, &PendingQuestion)> {
+        self.asking.iter().filter_map(|id| self.get(*id)).filter_map(|agent| Some((agent, agent.question()?)))
     }
 
     /// Adds an agent to the send queue, ordered by how long it has waited.

@@ -177,7 +177,7 @@ impl Environment {
             worktree: None,
             known_files: Arc::default(),
             working_directory,
-            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[])),
+            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories())),
             output_directory: std::env::temp_dir(),
             supervisor: PathBuf::from("/proc/self/exe"),
             bash_timeout: Duration::from_secs(120),

@@ -5,9 +5,11 @@
 //!   branch polylogue/AGENT       starts at the current commit; AGENT is the first characters of the id
 //! ```
 //!
-//! Git runs like a command, supervised and on a thread, without hooks or the file system monitor of the repository. A
-//! worktree that could not be completed is removed; one with changes or commits of its own is never removed.
+//! Git runs like a command, supervised and on a thread, and starts no program that the repository names: no hooks, file
+//! system monitor, filters or transports. A worktree that could not be completed is removed; one with changes or commits of
+//! its own is never removed.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -27,8 +29,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// The most bytes of git's output that are read.
 const MAX_OUTPUT: usize = 8 << 10;
 
-/// Git without variables that select another repository, and without programs that the repository configures (git(1)).
-const GIT: [&str; 14] = [
+/// Git without variables that select another repository, and without programs that the repository configures (git(1)). A
+/// partial clone would fetch missing objects through a transport that may be any program.
+const GIT: [&str; 18] = [
     "env",
     "-u",
     "GIT_DIR",
@@ -38,6 +41,10 @@ const GIT: [&str; 14] = [
     "GIT_INDEX_FILE",
     "-u",
     "GIT_COMMON_DIR",
+    "GIT_NO_LAZY_FETCH=1",
+    "GIT_ALLOW_PROTOCOL=none",
+    "POLYLOGUE_EMPTY=",
+    "POLYLOGUE_FALSE=false",
     "git",
     "-c",
     "core.hooksPath=/dev/null",
@@ -61,7 +68,11 @@ pub fn add(
     env: Arc<Environment>,
     wake: Arc<dyn Fn() + Send + Sync>,
 ) -> StartResult<Running> {
-    Running::spawn(call("worktree add"), move |job| run_add(&directory, &root, &Git { env: &env, job }), wake)
+    let run = move |job: &Job| match Git::without_filters(&directory, &env, job) {
+        Ok(git) => run_add(&directory, &root, &git),
+        Err(why) => Output::failure(why),
+    };
+    Running::spawn(call("worktree add"), run, wake)
 }
 
 /// Removes the worktree at `root` unless work would be lost. The result is a message for the user.
@@ -69,7 +80,11 @@ pub fn add(
 /// # Errors
 /// No thread or no descriptor is left.
 pub fn remove(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
-    Running::spawn(call("worktree remove"), move |job| run_remove(&root, &Git { env: &env, job }), wake)
+    let run = move |job: &Job| match Git::without_filters(&root, &env, job) {
+        Ok(git) => run_remove(&root, &git),
+        Err(why) => Output::failure(kept(&root, &why)),
+    };
+    Running::spawn(call("worktree remove"), run, wake)
 }
 
 fn call(name: &str) -> ToolCall {
@@ -124,7 +139,7 @@ fn prefix_in_repository(directory: &Path, git: &Git) -> Result<String, String> {
 /// Removes a worktree in which no agent has worked yet. Runs also if the job was cancelled.
 fn undo(directory: &Path, root: &Path, env: &Environment) {
     let Ok(job) = Job::new() else { return };
-    let git = Git { env, job: &job };
+    let git = Git { env, job: &job, filters: Vec::new() };
     // Each step handles what the one before it may have left.
     drop(git.run(directory, &["worktree", "remove", "--force", "--force", &root.to_string_lossy()]));
     drop(std::fs::remove_dir_all(root));
@@ -136,8 +151,8 @@ fn run_remove(root: &Path, git: &Git) -> Output {
     let (shown, branch) = (root.display(), branch_of(root));
     match unsaved_work(root, &branch, git) {
         Ok(None) => {}
-        Ok(Some(what)) => return Output::success(format!("kept the worktree {shown} (branch {branch}): {what}")),
-        Err(why) => return Output::failure(format!("kept the worktree {shown} (branch {branch}): {why}")),
+        Ok(Some(what)) => return Output::success(kept(root, what)),
+        Err(why) => return Output::failure(kept(root, &why)),
     }
     let outcome = git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).and_then(|common| {
         let common = PathBuf::from(common);
@@ -149,6 +164,10 @@ fn run_remove(root: &Path, git: &Git) -> Output {
         Ok(_) => Output::success(format!("removed the worktree {shown}, which had no changes")),
         Err(why) => Output::failure(format!("cannot remove the worktree {shown}: {why}")),
     }
+}
+
+fn kept(root: &Path, why: &str) -> String {
+    format!("kept the worktree {} (branch {}): {why}", root.display(), branch_of(root))
 }
 
 /// What would be lost with a worktree. Ignored files do not count.
@@ -166,9 +185,36 @@ fn unsaved_work(root: &Path, branch: &str, git: &Git) -> Result<Option<&'static 
 struct Git<'a> {
     env: &'a Environment,
     job: &'a Job,
+    /// Options that turn off the filters of the repository.
+    filters: Vec<String>,
 }
 
-impl Git<'_> {
+impl<'a> Git<'a> {
+    /// Git without the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
+    /// configuration still run.
+    ///
+    /// # Errors
+    /// As for [`Git::run`].
+    fn without_filters(directory: &Path, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
+        let mut git = Self { env, job, filters: Vec::new() };
+        // It fails if there are none.
+        let listed = git.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
+        let listed = listed.unwrap_or_default();
+        if listed.len() > MAX_OUTPUT / 2 {
+            return Err("the repository configures too many filters to turn them off".into());
+        }
+        let names: BTreeSet<&str> = listed.lines().filter_map(filter_of_repository).collect();
+        if names.iter().any(|name| name.contains('=')) {
+            return Err("the repository configures a filter with = in its name, which cannot be turned off".into());
+        }
+        let off = |name: &&str| {
+            let variables = [("clean", "EMPTY"), ("smudge", "EMPTY"), ("process", "EMPTY"), ("required", "FALSE")];
+            variables.map(|(key, value)| format!("--config-env=filter.{name}.{key}=POLYLOGUE_{value}"))
+        };
+        git.filters = names.iter().flat_map(off).collect();
+        Ok(git)
+    }
+
     /// The output of git without the last line end.
     ///
     /// # Errors
@@ -177,7 +223,8 @@ impl Git<'_> {
         if self.job.is_cancelled() {
             return Err("interrupted".into());
         }
-        let arguments = [&GIT[..], arguments].concat();
+        let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
+        let arguments = [&GIT[..], &filters, arguments].concat();
         let mut capture = Capture::new(MAX_OUTPUT, &self.env.output_directory);
         let ending = command::run(&arguments, directory, self.env, &mut capture, TIME_LIMIT, self.job)
             .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
@@ -193,9 +240,25 @@ impl Git<'_> {
     }
 }
 
+/// The name of the filter that a line of `git config --show-scope --name-only` sets for the repository.
+fn filter_of_repository(line: &str) -> Option<&str> {
+    let (scope, key) = line.split_once('\t')?;
+    let name = key.strip_prefix("filter.")?.rsplit_once('.')?.0;
+    matches!(scope, "local" | "worktree").then_some(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filters_of_the_repository_are_found_and_those_of_the_user_are_not() {
+        assert_eq!(filter_of_repository("local\tfilter.a.b.smudge"), Some("a.b"));
+        assert_eq!(filter_of_repository("worktree\tfilter.x.clean"), Some("x"));
+        for other in ["global\tfilter.lfs.smudge", "local\tuser.name", "local\tfilter.x", "command\tfilter.x.clean"] {
+            assert_eq!(filter_of_repository(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn the_error_line_is_not_the_hint_after_it() {

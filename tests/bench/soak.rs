@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Turn};
+use polylogue::{AgentId, Change, Decision, Turn};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -230,9 +230,9 @@ impl Life {
     fn decide(&mut self) {
         for agent_id in self.app.repl.roster().asking().clone() {
             let question = self.app.repl.roster().get(agent_id).and_then(|agent| Some(agent.question()?.number));
-            let allowed = self.chance.once_in(2);
+            let decision = if self.chance.once_in(2) { Decision::Allow } else { Decision::Deny(None) };
             if let Some(question) = question {
-                self.ask(agent_id, Change::Answer { question, allowed });
+                self.ask(agent_id, Change::Answer { question, decision });
             }
         }
     }

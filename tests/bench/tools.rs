@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use polylogue::Change;
 use polylogue::config::{RetryPolicy, Settings};
+use polylogue::{Change, Decision};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -108,7 +108,7 @@ fn running(command: &str) -> App {
     app.ask(0, Change::Submit(format!("!tool bash {arguments}")));
     app.until("a question", |app| app.state(0) == State::AwaitingApproval);
     let question = app.agent(0).question().expect("a question").number;
-    app.ask(0, Change::Answer { question, allowed: true });
+    app.ask(0, Change::Answer { question, decision: Decision::Allow });
     app.until("the command runs", |app| app.directory().join("runs").exists());
     app
 }

@@ -2,10 +2,12 @@
 //! can be tried, and the tests say so.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use polylogue::{AgentId, Change};
+use rustix::fs::OFlags;
 use serde_json::json;
 
 use super::{echo, spec};
@@ -67,6 +69,25 @@ fn in_worktree(app: &mut Harness) -> PathBuf {
     let child = app.repl.roster().len() - 1;
     assert_eq!(app.focus(), child);
     app.agent(child).talk.environment.working_directory.clone()
+}
+
+/// Makes git wait in a checkout: it reads this pipe before it writes the first file.
+fn pipe_for_attributes(repo: &Path) -> PathBuf {
+    let pipe = repo.join(".git/info/attributes");
+    fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    pipe
+}
+
+/// Returns when git has opened the pipe; it waits until the file is dropped.
+fn wait_for_reader(app: &mut Harness, pipe: &Path) -> fs::File {
+    let mut opened = None;
+    app.turn_until("git checks out", |_| {
+        let writer = fs::OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(pipe);
+        opened = writer.ok();
+        opened.is_some()
+    });
+    opened.expect("git reads the pipe")
 }
 
 fn kill_and_wait(app: &mut Harness, n: usize, expected: &str) {
@@ -181,15 +202,10 @@ fn a_failed_worktree_is_reported_and_leaves_nothing() {
 #[test]
 fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     let Some(mut app) = app() else { return };
-    let (repo, marker) = (app.directory().join("repo"), app.directory().join("began"));
-    fs::write(repo.join(".gitattributes"), "f filter=slow\n").unwrap();
-    git(&repo, &["config", "filter.slow.smudge", &format!("touch {}; sleep 1000", marker.display())]);
-    git(&repo, &["config", "filter.slow.required", "true"]);
-    git(&repo, &["config", "filter.slow.clean", "cat"]);
-    git(&repo, &["add", "."]);
-    git(&repo, &["commit", "-q", "-m", "slow"]);
+    let repo = app.directory().join("repo");
+    let pipe = pipe_for_attributes(&repo);
     app.enter("/env worktree@repo");
-    app.turn_until("git checks out", |_| marker.exists());
+    let _checkout = wait_for_reader(&mut app, &pipe);
     assert_eq!(worktrees(&app).len(), 1);
     app.enter("/env worktree@repo");
     assert_shows(&mut app, "a worktree is already being created");
@@ -205,16 +221,13 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
 #[test]
 fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     let Some(mut app) = app() else { return };
-    let (repo, pipe) = (app.directory().join("repo"), app.directory().join("pipe"));
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
-    fs::write(repo.join(".gitattributes"), "src/f filter=slow\n").unwrap();
-    git(&repo, &["config", "filter.slow.smudge", &format!("read -r go < {}; cat", pipe.display())]);
-    git(&repo, &["add", "."]);
-    git(&repo, &["commit", "-q", "-m", "slow"]);
+    let pipe = pipe_for_attributes(&app.directory().join("repo"));
     app.enter("/env worktree@repo/src");
     app.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
     app.turn_until_asked(0);
-    fs::write(&pipe, "go\n").unwrap();
+    let checkout = wait_for_reader(&mut app, &pipe);
+    fs::remove_file(&pipe).unwrap();
+    drop(checkout);
     app.turn_until("git is done", |app| app.screen_text().contains("/env waits until the tools are done"));
     app.ask(0, Change::Interrupt);
     assert_eq!(app.agent(0).view.draft.text(), "/env worktree@repo/src");
@@ -252,14 +265,47 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
 }
 
 #[test]
-fn hooks_of_the_repository_are_not_run() {
+fn no_program_that_the_repository_names_is_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let Some(mut app) = app() else { return };
-    let hook = app.directory().join("repo/.git/hooks/post-checkout");
+    let (repo, ran) = (app.directory().join("repo"), app.directory().join("ran"));
+    fs::create_dir(&ran).unwrap();
+    fs::write(repo.join(".gitattributes"), "* filter=cased diff=shown\nsrc/f filter=a.b\n").unwrap();
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "attributes"]);
+    let program = |name: &str| format!("touch {}; cat", ran.join(name).display());
+    for (key, name) in [
+        ("filter.cased.smudge", "smudge"),
+        ("filter.cased.clean", "clean"),
+        ("filter.cased.process", "process"),
+        ("filter.a.b.smudge", "dotted"),
+        ("core.fsmonitor", "fsmonitor"),
+        ("core.sshCommand", "ssh"),
+        ("diff.external", "diff"),
+        ("diff.shown.textconv", "textconv"),
+        ("credential.helper", "credential"),
+    ] {
+        git(&repo, &["config", key, &program(name)]);
+    }
+    git(&repo, &["config", "filter.cased.required", "true"]);
+    let hook = repo.join(".git/hooks/post-checkout");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let marker = app.directory().join("hooked");
-    fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n{}\n", program("hook"))).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    in_worktree(&mut app);
-    assert!(!marker.exists());
+    let inside = in_worktree(&mut app);
+    assert_eq!(fs::read_to_string(inside.join("f")).unwrap(), "one\n");
+    // The removal compares the files with the index.
+    kill_and_wait(&mut app, 1, "removed the worktree");
+    let ran: Vec<_> = fs::read_dir(&ran).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(ran, [] as [&str; 0]);
+}
+
+#[test]
+fn a_filter_whose_name_cannot_be_passed_to_git_is_refused() {
+    let Some(mut app) = app() else { return };
+    git(&app.directory().join("repo"), &["config", "filter.a=b.smudge", "cat"]);
+    app.enter("/env worktree@repo");
+    app.turn_until("it is refused", |app| app.screen_text().contains("cannot create a worktree"));
+    assert!(app.screen_text().replace("\n  ", " ").contains("filter with = in its name"), "{}", app.screen_text());
+    assert_eq!(app.repl.roster().len(), 1);
 }

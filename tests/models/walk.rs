@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use polylogue::Change;
 use polylogue::config::ProviderEntry;
+use polylogue::{Change, Decision};
 
 use crate::support::PATIENCE;
 use crate::support::harness::{Harness, Plan};
@@ -85,7 +85,8 @@ fn type_to(app: &mut Harness, n: usize, line: &str) {
 fn answer_questions(app: &mut Harness, allows: fn(&mut Random) -> bool, random: &mut Random) {
     for id in app.repl.roster().asking().clone() {
         let question = app.repl.roster().get(id).and_then(|agent| agent.question()).map(|asked| asked.number);
-        let change = question.map(|question| Change::Answer { question, allowed: allows(random) });
+        let decision = if allows(random) { Decision::Allow } else { Decision::Deny(None) };
+        let change = question.map(|question| Change::Answer { question, decision });
         change.map_or(Ok(()), |change| app.repl.apply(id, change)).expect("an answer");
     }
 }

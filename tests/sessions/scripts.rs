@@ -49,6 +49,9 @@ fn subcommands_that_need_a_server_print_how_to_start_it() {
         &["interrupt", "0"],
         &["wait", "0"],
         &["sessions"],
+        &["approvals"],
+        &["approve", "0.1-0"],
+        &["deny", "0.1-0"],
         &["stop"],
         &["logs", "0", "--follow"],
     ] {
@@ -143,6 +146,35 @@ fn the_exit_code_of_wait_tells_the_status() {
     app.get(&["kill", "ann"]);
     let dead = app.run(&["wait", ann["id"].as_str().expect("an id")]);
     assert_eq!((dead.code, dead.out.as_str()), (Some(1), "dead\n"), "{dead:?}");
+}
+
+#[test]
+fn tool_calls_are_listed_approved_and_denied() {
+    let app = App::served();
+    let until_one_is_open = || loop {
+        let line = app.get(&["approvals", "--json"]);
+        if !line.is_empty() {
+            break serde_json::from_str::<Value>(&line).expect("one object");
+        }
+    };
+    assert_eq!(app.get(&["approvals"]), "");
+    app.get(&["send", "0", "!tool bash {\"command\":\"echo one > made\\necho two >> made\"}"]);
+    let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
+    let listed = app.get(&["approvals"]);
+    assert!(listed.starts_with(&format!("{id}  agent 0  bash  ")), "{listed}");
+    assert!(listed.contains("\n    echo one > made\n    echo two >> made\n"), "{listed}");
+    assert_eq!(app.get(&["approve", &id]), "");
+    assert_eq!(app.get(&["wait", "0"]), "idle\n");
+    assert_eq!(std::fs::read_to_string(app.path().join("made")).expect("a file"), "one\ntwo\n");
+    let again = app.run(&["approve", &id]);
+    assert!(again.code == Some(2) && again.err.contains("polylogue approvals"), "{again:?}");
+
+    app.get(&["send", "0", "!tool bash {\"command\":\"rm made\"}"]);
+    let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
+    app.get(&["deny", &id, "--reason", "keep it"]);
+    assert_eq!(app.get(&["wait", "0"]), "idle\n");
+    assert!(app.get(&["logs", "0"]).contains("the user denied this call: keep it"));
+    assert!(app.path().join("made").exists());
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
 //! test moves (or the system's).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking};
-use polylogue::{AgentId, Change, Clock, Config, Repl, Store, ToolResult, Turn};
+use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
 use super::PATIENCE;
@@ -44,6 +45,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
+    /// The digests of trusted `AGENTS.md` files.
+    pub trusted_instructions: BTreeSet<String>,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
 }
@@ -61,6 +64,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            trusted_instructions: BTreeSet::new(),
             trace: None,
         }
     }
@@ -88,6 +92,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            trusted_instructions: self.trusted_instructions.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             ..Config::default()
@@ -404,7 +409,8 @@ impl Harness {
     /// Turns until the `n`th agent has a question, and answers it.
     pub fn answer(&mut self, n: usize, allowed: bool) {
         let question = self.turn_until_asked(n);
-        self.ask(n, Change::Answer { question, allowed });
+        let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
+        self.ask(n, Change::Answer { question, decision });
     }
 
     /// The texts of all replies in the log of the `n`th agent.

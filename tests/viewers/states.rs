@@ -1,6 +1,6 @@
 //! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
-use polylogue::{Change, Chunk, ErrorKind, Position, SliceSpec};
+use polylogue::{Change, Chunk, Decision, ErrorKind, Position, SliceSpec};
 
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
@@ -106,7 +106,7 @@ fn every_change_of_state_is_reported_once_and_when_it_is_true() {
             if let Some(number) = app.agent(0).question().map(|question| question.number) {
                 let as_texts = states(app, 0);
                 assert_eq!(as_texts.last().map(String::as_str), Some("[awaiting_approval]"));
-                app.ask(0, Change::Answer { question: number, allowed: true });
+                app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
             }
             let status = app.repl.status(app.id(0)).unwrap();
             let last = states(app, 0).pop().unwrap();

@@ -38,6 +38,21 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     }
 }
 
+/// Prints open questions, as lines of JSON, or each as a line with its id and below it the full text.
+pub fn questions(list: &Value, is_json: bool) {
+    for question in list.as_array().into_iter().flatten() {
+        if is_json {
+            print_line(&question.to_string());
+            continue;
+        }
+        let columns = ["id", "label", "tool", "directory"].map(|name| cell(&question[name]));
+        print_line(&format!("{}  {}s", columns.join("  "), cell(&question["age"])));
+        for line in question["detail"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            print_line(&format!("    {}", sanitise(line)));
+        }
+    }
+}
+
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),

@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::draft::Draft;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, Decision};
 use crate::domain::key::Key;
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
@@ -69,7 +69,8 @@ impl Terminals {
             Action::Send => return self.take_line(core, id, agent).map(Act::Line),
             Action::Answer(allowed) => {
                 let question = core.roster.get(agent)?.question()?.number;
-                return Some(Act::Change(Change::Answer { question, allowed }));
+                let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
+                return Some(Act::Change(Change::Answer { question, decision }));
             }
             Action::Change(change) => return Some(Act::Change(change)),
             Action::Go(direction) => {

@@ -1,0 +1,118 @@
+//! Questions of agents, listed and answered by scripts.
+
+use polylogue::{Change, Decision};
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, open_to_clients, serve};
+use crate::support::harness::{Harness, Plan};
+use crate::support::internals::State;
+
+/// Ten agents; each asks to run a command of its own that creates a file named after it.
+fn ten_that_ask(app: &mut Harness) {
+    for n in 0..10 {
+        if n > 0 {
+            app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+        }
+        app.say(n, &format!("!tool bash {{\"command\":\"touch by-{n}\"}}"));
+    }
+    for n in 0..10 {
+        app.turn_until_asked(n);
+    }
+}
+
+fn approvals(app: &mut Harness, client: &mut Client) -> Vec<Value> {
+    client.done(app, "approvals", json!({})).as_array().expect("a list").clone()
+}
+
+fn id_of(approvals: &[Value], command: &str) -> String {
+    let asks = |row: &&Value| row["title"].as_str().expect("text").ends_with(command);
+    approvals.iter().find(asks).expect("an open question")["id"].as_str().expect("text").to_owned()
+}
+
+fn files(app: &Harness) -> Vec<String> {
+    let entries = std::fs::read_dir(app.directory()).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let mut files: Vec<String> = names.filter(|name| name.starts_with("by-")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_question() {
+    let mut app = serve(Plan { real_time: true, ..Plan::default() });
+    ten_that_ask(&mut app);
+    let mut client = Client::connect(&app);
+    let open = approvals(&mut app, &mut client);
+    assert_eq!(open.len(), 10);
+    for n in [7, 2, 8, 0, 4] {
+        client.done(&mut app, "answer", json!({"id": id_of(&open, &format!("by-{n}")), "allow": true}));
+    }
+    client.done(&mut app, "answer", json!({"id": id_of(&open, "by-5"), "allow": false, "reason": "not today"}));
+    client.done(&mut app, "interrupt", json!({"agent": "3"}));
+    client.done(&mut app, "kill", json!({"agent": "9"}));
+    app.turn_until("the allowed and the denied calls are done", |app| {
+        [7, 2, 8, 0, 4, 5, 3].iter().all(|n| app.state(*n) == State::Idle)
+    });
+    assert_eq!(files(&app), ["by-0", "by-2", "by-4", "by-7", "by-8"]);
+    assert!(
+        app.tool_results(5)
+            .iter()
+            .any(|result| result.content.contains("denied") && result.content.contains("not today"))
+    );
+    let left: Vec<String> = approvals(&mut app, &mut client).iter().map(|row| row["title"].to_string()).collect();
+    assert_eq!(left, ["\"bash: touch by-1\"", "\"bash: touch by-6\""]);
+    for command in ["by-7", "by-5", "by-3", "by-9"] {
+        let (kind, message) = client.refused(&mut app, "answer", json!({"id": id_of(&open, command), "allow": true}));
+        assert!(kind == "usage" && message.contains("no open question"), "{kind}: {message}");
+    }
+    app.turn();
+    assert_eq!(files(&app).len(), 5);
+}
+
+#[test]
+fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
+    let mut app = serve(Plan::default());
+    let command = (1..=60).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\n");
+    app.say(0, &format!("!tool bash {}", json!({"command": command})));
+    app.turn_until_asked(0);
+    let mut client = Client::connect(&app);
+    let open = approvals(&mut app, &mut client);
+    let [question] = open.as_slice() else { panic!("one question: {open:?}") };
+    assert_eq!((&question["tool"], &question["label"]), (&json!("bash"), &json!("agent 0")));
+    assert_eq!(question["agent"], app.id(0).to_string());
+    let detail: Vec<&str> = question["detail"].as_array().expect("lines").iter().filter_map(Value::as_str).collect();
+    assert!((1..=60).all(|n| detail.iter().any(|line| line.trim() == format!("echo {n}"))), "{detail:?}");
+    assert!(!question["directory"].as_str().expect("text").is_empty());
+}
+
+#[test]
+fn an_id_holds_only_for_the_text_that_was_listed() {
+    let mut app = serve(Plan { real_time: true, ..Plan::default() });
+    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    app.turn_until_asked(0);
+    let mut client = Client::connect(&app);
+    let id = id_of(&approvals(&mut app, &mut client), "by-one");
+    let (question, digest) = id.split_once('-').expect("a digest");
+    let zeros = "0".repeat(digest.len());
+    for other in [question.to_owned(), format!("{question}-{zeros}"), format!("{question}-"), digest.to_owned()] {
+        let (kind, message) = client.refused(&mut app, "answer", json!({"id": other, "allow": true}));
+        assert!(kind == "usage" && message.contains("polylogue approvals"), "{kind}: {message}");
+    }
+    assert!(app.agent(0).question().is_some());
+    assert_eq!(files(&app), [] as [&str; 0]);
+}
+
+#[test]
+fn of_two_answers_to_one_question_the_first_counts() {
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
+    open_to_clients(&mut app);
+    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    let number = app.turn_until_asked(0);
+    let mut client = Client::connect(&app);
+    let id = id_of(&approvals(&mut app, &mut client), "by-one");
+    app.ask(0, Change::Answer { question: number, decision: Decision::Deny(None) });
+    let (_, message) = client.refused(&mut app, "answer", json!({"id": id, "allow": true}));
+    assert!(message.contains("no open question"), "{message}");
+    app.turn_until_idle();
+    assert_eq!(files(&app), [] as [&str; 0]);
+}
