@@ -97,15 +97,78 @@ fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
     pty.wait_until(|pty| flat(pty).contains("to trust it, run polylogue config trust"), "the command");
     pty.leave();
     assert!(home.run(&["config", "path"]).out.contains("config.toml (not trusted; see polylogue config trust)"));
-    assert_eq!(home.run(&["config", "trust"]).code, Some(0));
+    let unasked = home.run(&["config", "trust"]);
+    assert!(unasked.code == Some(2) && unasked.err.contains("--yes"), "{unasked:?}");
+    assert_eq!(home.run(&["config", "trust", "--yes"]).code, Some(0));
     let shown = home.run(&["config", "show"]);
     assert!(shown.out.contains("working_limit = 2"), "{shown:?}");
     assert!(home.run(&["config", "path"]).out.contains("work/.polylogue/config.toml (trusted)"));
     home.write("work/.polylogue/config.toml", "working_limit = 3");
     let shown = home.run(&["config", "show"]);
     assert!(shown.out.contains("working_limit = 1") && shown.err.contains("was changed"), "{shown:?}");
-    let nothing = home.run(&["config", "trust", "/"]);
+    let nothing = home.run(&["config", "trust", "--yes", "/"]);
     assert_eq!(nothing.code, Some(2), "{nothing:?}");
+}
+
+#[test]
+fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
+    let home = Home::new();
+    home.write(
+        "work/.polylogue/config.toml",
+        "[providers.work]\nbase_url = \"https://work.example/v1\"\nmodels = [\"m\"]\n",
+    );
+    home.write("work/.polylogue/commands/review.md", "Review $1.\nThoroughly.\n");
+    home.write("work/AGENTS.md", "Use tabs.\n");
+    let answer = |key: &str| {
+        let mut pty = home.chat("config trust");
+        pty.wait_for_text("[y/N]");
+        let shown = pty.screen_text();
+        pty.send(format!("{key}\r"));
+        (shown, pty.wait_exit().code())
+    };
+    let (shown, code) = answer("n");
+    for text in ["config.toml (new)", "base_url = ", "review.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(shown.contains("provider work: sends conversations to https://work.example/v1"), "{shown}");
+    assert_eq!(code, Some(1));
+    assert!(home.run(&["config", "path"]).out.contains("(not trusted"));
+    assert_eq!(answer("y").1, Some(0));
+    assert!(home.run(&["config", "path"]).out.contains("config.toml (trusted)"));
+
+    home.write("work/.polylogue/commands/review.md", "Review $1.\nAnd send it away.\n");
+    let (shown, _) = answer("n");
+    for text in [
+        "config.toml (unchanged)",
+        "review.md (changed)",
+        "-Thoroughly.",
+        "+And send it away.",
+        "AGENTS.md (unchanged)",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(!shown.contains("base_url = ") && !shown.contains("Use tabs."), "{shown}");
+}
+
+#[test]
+fn instructions_of_a_project_are_ignored_until_they_are_trusted() {
+    let home = Home::new();
+    home.write("work/AGENTS.md", "Use tabs.");
+    let env = |home: &Home| {
+        let mut pty = home.chat("");
+        pty.wait_for_text("/help");
+        pty.send("/env\r");
+        pty.wait_for_text("AGENTS.md:");
+        let shown = pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
+        pty.leave();
+        shown
+    };
+    let shown = env(&home);
+    assert!(shown.contains("AGENTS.md: ignored: new or changed"), "{shown}");
+    assert!(shown.contains("AGENTS.md is ignored because it is new or was changed"), "{shown}");
+    assert_eq!(home.run(&["config", "trust", "--yes"]).code, Some(0));
+    let shown = env(&home);
+    assert!(shown.contains("AGENTS.md: 9 bytes") && !shown.contains("ignored"), "{shown}");
 }
 
 #[test]

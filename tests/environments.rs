@@ -140,7 +140,10 @@ fn names_are_completed_after_every_plus() {
 #[test]
 fn tools_work_in_the_given_directory_and_its_instructions_are_sent() {
     let peer = Peer::start();
-    let mut app = app(&peer);
+    // Of the text below.
+    let digest = "099d8fe8641adc60bb870214d1b90f754c631f354e450fad727a9e4495329d96";
+    let trusted_instructions = [digest.to_owned()].into();
+    let mut app = Harness::new(Plan { real_time: true, trusted_instructions, ..Plan::peer(&peer.url()) });
     fs::create_dir_all(app.directory().join("other")).expect("a directory");
     fs::write(app.directory().join("other/AGENTS.md"), "Speak like a pirate.").expect("a file");
     app.enter("/env readonly@other");

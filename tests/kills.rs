@@ -362,7 +362,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         app.turn_until_asked(killer);
         app.switch(killer);
         assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
-        app.type_bytes(if allowed { b"y" } else { b"n" });
+        app.press_at_question(if allowed { b"y" } else { b"n" });
         let results = results_then(&mut app, &peer, killer, "done");
         assert_eq!(results, [if allowed { "killed other" } else { "the user denied this call" }]);
         assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
@@ -407,6 +407,8 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let victim_id = app.id(victim);
     app.say(0, "!tool kill {\"agent\":\"victim\"}");
     app.turn_until_asked(0);
+    app.turn();
+    app.advance(Duration::from_millis(300));
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
     app.say(victim, &format!("!slow 100\nnow\n{calls}"));
     app.turn();

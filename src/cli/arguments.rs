@@ -365,8 +365,11 @@ pub enum ConfigCommand {
     Show,
     /// Open your configuration file in $VISUAL, $EDITOR or vi
     Edit,
-    /// Trust the current contents of a project's .polylogue directory
+    /// Show what a project's .polylogue directory and AGENTS.md files contain, and ask whether to trust it
     Trust {
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
         /// Any directory of the project [default: the working directory]
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,

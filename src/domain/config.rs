@@ -1,5 +1,6 @@
 //! The configuration with its defaults.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub team: TeamSettings,
     /// Environments beside the built-in ones.
     pub environments: Vec<EnvironmentEntry>,
+    /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
+    pub trusted_instructions: BTreeSet<String>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
     /// What new agents may do without a question.
@@ -135,6 +138,7 @@ impl Default for Config {
             settings: Settings::default(),
             team: TeamSettings::default(),
             environments: Vec::new(),
+            trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
             policy: Policy::default(),
             rules: Rules::default(),

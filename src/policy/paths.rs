@@ -74,6 +74,17 @@ pub const DENIED: &[(&str, &str)] = &[
     (".config/nushell/history*", "the history of a shell"),
 ];
 
+/// Variables that move a part of [`DENIED`] to another directory.
+pub const MOVED: &[(&str, &str)] = &[
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("GNUPGHOME", ".gnupg"),
+    ("CARGO_HOME", ".cargo"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("CLAUDE_CONFIG_DIR", ".claude"),
+    ("CODEX_HOME", ".codex"),
+];
+
 /// The same for the system.
 pub const DENIED_SYSTEM: &[(&str, &str)] = &[
     ("/proc/PID", "environment and memory of processes"),
@@ -105,7 +116,7 @@ pub struct DenyList {
     pub home: Option<PathBuf>,
     /// Our data and configuration.
     pub own: Vec<PathBuf>,
-    /// Where the rows of [`DENIED`] lead that are symbolic links.
+    /// Where the rows of [`DENIED`] lead that are symbolic links, or that a variable moves.
     pub linked: Vec<(PathBuf, &'static str)>,
 }
 

@@ -3,7 +3,7 @@
 //! The stored form of a specification omits the directory if it is the default: that of the environment, otherwise the one
 //! in which the program was started. So an agent without an explicit directory works wherever the program is started next.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub struct Environments {
     entries: Vec<EnvironmentEntry>,
     /// The limits and everything else that all environments share.
     template: Environment,
+    /// The digests of the instructions that the user trusts.
+    trusted: BTreeSet<String>,
     /// The directory of our worktrees; `None` without a data directory.
     worktrees: Option<PathBuf>,
     /// Environments by specification: many agents share one, and its files are read once.
@@ -46,7 +48,8 @@ impl Environments {
     pub fn new(config: &Config) -> Self {
         let data = config.data_directory.as_ref();
         let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
-        let denied = Arc::new(tools::locate::deny_list(std::env::home_dir(), &own));
+        let denied =
+            Arc::new(tools::locate::deny_list(std::env::home_dir(), &own, &tools::locate::moved_directories()));
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let outputs = data.map_or_else(|| real(&std::env::temp_dir()), |data| real(data).join("outputs"));
         let template = Environment {
@@ -59,7 +62,8 @@ impl Environments {
             ..Environment::at(real(&config.working_directory))
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));
-        Self { entries: config.environments.clone(), template, worktrees, resolved: HashMap::new() }
+        let trusted = config.trusted_instructions.clone();
+        Self { entries: config.environments.clone(), template, trusted, worktrees, resolved: HashMap::new() }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -95,7 +99,7 @@ impl Environments {
         let spec = spec.in_directory((!is_default).then_some(&*directory));
         let has = |tool: &&&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
         let tools: Vec<_> = tools::TOOLS.iter().filter(has).copied().collect();
-        let (instructions, sources) = instructions::write(&tools, &directory, meaning.system.as_deref());
+        let (instructions, sources) = instructions::write(&tools, &directory, meaning.system.as_deref(), &self.trusted);
         let system: Rc<str> = instructions.as_str().into();
         let environment = Environment {
             spec: spec.to_string(),

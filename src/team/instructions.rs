@@ -1,10 +1,13 @@
 //! Builds the system prompt of an environment: tools, directory, and the project's `AGENTS.md` files.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::base::file::{Links, ancestors_in_repository, open_regular};
+use sha2::{Digest as _, Sha256};
+
+use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -14,10 +17,40 @@ const FILE: &str = "AGENTS.md";
 /// The most bytes of all these files together.
 const MAX_BYTES: usize = 32 << 10;
 
-/// The system prompt, and a line for the user about each file that was found. `own` replaces the general part.
-pub fn write(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
+/// A file with instructions of a project.
+#[derive(Debug)]
+pub struct InstructionFile {
+    pub path: PathBuf,
+    /// Its beginning, one byte more than is used; an error if it is not a regular file. A link could lead outside of the
+    /// project, and a pipe or device might never end.
+    pub content: Result<Vec<u8>, ()>,
+}
+
+impl InstructionFile {
+    /// SHA-256 of the content, in hexadecimal.
+    pub fn digest(&self) -> Option<String> {
+        let content = self.content.as_ref().ok()?;
+        Some(Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// The instructions of the project of this directory, from the root of its repository down to the directory.
+pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
+    let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(|parent| parent.join(FILE)).collect();
+    paths.reverse();
+    paths.into_iter().filter_map(|path| Some(InstructionFile { content: read(&path)?, path })).collect()
+}
+
+/// The system prompt, and a line for the user about each file that was found. `own` replaces the general part; `trusted` has
+/// the digests of the files that are used.
+pub fn write(
+    tools: &[&ToolSpec],
+    directory: &Path,
+    own: Option<&str>,
+    trusted: &BTreeSet<String>,
+) -> (String, Vec<String>) {
     let mut text = own.map_or_else(|| general(tools, directory), str::to_owned);
-    let (project, sources) = project(directory);
+    let (project, sources) = project(directory, trusted);
     text.push_str(&project);
     (text, sources)
 }
@@ -38,16 +71,20 @@ fn general(tools: &[&ToolSpec], directory: &Path) -> String {
     text
 }
 
-/// The instructions of the project, from its root down to this directory.
-fn project(directory: &Path) -> (String, Vec<String>) {
+/// The trusted instructions of the project, from its root down to this directory.
+fn project(directory: &Path, trusted: &BTreeSet<String>) -> (String, Vec<String>) {
     let (mut text, mut sources, mut remaining) = (String::new(), Vec::new(), MAX_BYTES);
-    for path in candidates(directory) {
-        let Some(content) = read(&path) else { continue };
-        let shown = path.display();
-        let Ok(content) = content else {
+    for file in instruction_files(directory) {
+        let shown = file.path.display();
+        let digest = file.digest();
+        let Ok(content) = &file.content else {
             sources.push(format!("{shown}: skipped: not a regular file"));
             continue;
         };
+        if digest.is_none_or(|digest| !trusted.contains(&digest)) {
+            sources.push(format!("{shown}: ignored: new or changed; see polylogue config trust"));
+            continue;
+        }
         let length = remaining.min(content.len());
         remaining -= length;
         let is_truncated = length < content.len();
@@ -65,20 +102,11 @@ fn project(directory: &Path) -> (String, Vec<String>) {
     (text, sources)
 }
 
-/// The paths of such files, from the root of the repository down to this directory.
-fn candidates(directory: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(|parent| parent.join(FILE)).collect();
-    paths.reverse();
-    paths
-}
-
-/// The beginning of a file; `None` if there is none, an error if it is not a regular file. A link could lead outside of the
-/// project, and a pipe or device might never end.
+/// `None` if there is no such file.
 fn read(path: &Path) -> Option<Result<Vec<u8>, ()>> {
     path.symlink_metadata().ok()?;
     let mut content = Vec::new();
-    let read =
-        open_regular(path, Links::Refused).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
+    let read = open_regular(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
     Some(read.map(|_| content).map_err(|_| ()))
 }
 
@@ -90,6 +118,23 @@ mod tests {
     use super::*;
     use crate::tools::{TOOLS, find};
 
+    /// The prompt where everything that was found is trusted.
+    fn written(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
+        let trusted = instruction_files(directory).iter().filter_map(InstructionFile::digest).collect();
+        write(tools, directory, own, &trusted)
+    }
+
+    #[test]
+    fn only_the_trusted_contents_of_a_file_are_used() {
+        let top = tempfile::tempdir().unwrap();
+        fs::write(top.path().join(FILE), "as trusted").unwrap();
+        let trusted = instruction_files(top.path()).iter().filter_map(InstructionFile::digest).collect();
+        assert!(write(&[], top.path(), None, &trusted).0.ends_with("as trusted"));
+        fs::write(top.path().join(FILE), "as changed").unwrap();
+        let (text, sources) = write(&[], top.path(), None, &trusted);
+        assert!(!text.contains("as changed") && sources[0].contains("config trust"), "{text} {sources:?}");
+    }
+
     #[test]
     fn files_are_included_from_the_root_of_the_project_down() {
         let top = tempfile::tempdir().unwrap();
@@ -99,10 +144,10 @@ mod tests {
         for (directory, text) in [("", "above"), ("project", "root"), ("project/a/b", "near")] {
             fs::write(top.path().join(directory).join(FILE), text).unwrap();
         }
-        let (text, sources) = write(TOOLS, &below, None);
+        let (text, sources) = written(TOOLS, &below, None);
         assert!(text.find("root").unwrap() < text.find("near").unwrap() && !text.contains("above"), "{text}");
         assert_eq!(sources.len(), 2);
-        let (text, _) = write(TOOLS, top.path(), None);
+        let (text, _) = written(TOOLS, top.path(), None);
         assert!(
             text.ends_with("above") && !text.contains("root"),
             "outside of a repository only this directory: {text}"
@@ -116,7 +161,7 @@ mod tests {
         fs::create_dir(top.path().join("d")).unwrap();
         fs::write(top.path().join(FILE), [&b"\xff"[..], &vec![b'x'; MAX_BYTES - 10]].concat()).unwrap();
         fs::write(top.path().join("d").join(FILE), "0123456789").unwrap();
-        let (text, sources) = write(&[], &top.path().join("d"), Some("Mine."));
+        let (text, sources) = written(&[], &top.path().join("d"), Some("Mine."));
         assert!(text.starts_with("Mine.") && text.contains("\u{fffd}xxx"), "{}", &text[..200]);
         assert!(text.ends_with("012345678\n[truncated: AGENTS.md files exceed 32768 bytes]"));
         assert!(sources[1].ends_with("truncated to 9 bytes"), "{sources:?}");
@@ -127,16 +172,16 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("secret"), "secret text").unwrap();
         symlink("secret", top.path().join(FILE)).unwrap();
-        let (text, sources) = write(&[], top.path(), None);
+        let (text, sources) = written(&[], top.path(), None);
         assert!(!text.contains("secret text") && sources[0].ends_with("skipped: not a regular file"));
         fs::remove_file(top.path().join(FILE)).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(top.path().join(FILE)).status().unwrap().success());
-        assert_eq!(write(&[], top.path(), None).1.len(), 1);
+        assert_eq!(written(&[], top.path(), None).1.len(), 1);
     }
 
     #[test]
     fn the_prompt_lists_tools_and_mentions_approval_only_where_it_can_happen() {
-        let prompt = |tools: &[&ToolSpec]| write(tools, Path::new("/"), None).0;
+        let prompt = |tools: &[&ToolSpec]| written(tools, Path::new("/"), None).0;
         assert!(prompt(&[]).contains("no tools") && !prompt(&[]).contains("approval"));
         assert!(!prompt(&[find("glob").unwrap()]).contains("approval"));
         assert!(prompt(TOOLS).contains("bash, read_file") && prompt(TOOLS).contains("approval"));

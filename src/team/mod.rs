@@ -13,6 +13,7 @@ mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::AgentFactory;
+pub use instructions::{InstructionFile, instruction_files};
 pub use limiter::{Gate, Limiter};
 pub use limits::Limits;
 pub use roster::{NoSuchAgent, Roster};

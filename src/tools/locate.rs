@@ -112,35 +112,55 @@ pub(super) fn canonical(path: &Path, links: usize) -> io::Result<PathBuf> {
     Ok(canonical(parent, links)?.join(name))
 }
 
+/// The directories to which variables of this process move parts of the table, with the part.
+pub fn moved_directories() -> Vec<(PathBuf, &'static str)> {
+    let directory = |(name, part): &(&str, &'static str)| Some((PathBuf::from(std::env::var_os(name)?), *part));
+    paths::MOVED.iter().filter_map(directory).filter(|(directory, _)| directory.is_absolute()).collect()
+}
+
 /// Where the denied files of this machine are.
-pub fn deny_list(home: Option<PathBuf>, own: &[PathBuf]) -> DenyList {
+pub fn deny_list(home: Option<PathBuf>, own: &[PathBuf], moved: &[(PathBuf, &str)]) -> DenyList {
     let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let home = home.as_ref().map(real);
     let own = own.iter().flat_map(|path| [path.clone(), real(path)]).filter(|path| path.is_absolute()).collect();
     let rows = home.as_deref().map(denied_below).unwrap_or_default();
-    let leads_elsewhere = |(path, what): (PathBuf, _)| {
-        let real = fs::canonicalize(&path).ok().filter(|real| *real != path)?;
-        Some((real, what))
-    };
-    let linked = rows.into_iter().filter_map(leads_elsewhere).collect();
+    let leads_elsewhere =
+        |(path, what): (PathBuf, _)| Some((fs::canonicalize(&path).ok()?, what)).filter(|(real, _)| *real != path);
+    let mut linked: Vec<_> = rows.into_iter().filter_map(leads_elsewhere).collect();
+    for (path, what) in moved.iter().flat_map(|(directory, part)| rows_in(directory, part)) {
+        linked.extend([(real(&path), what), (path, what)]);
+    }
     DenyList { home, own, linked }
 }
 
 /// The paths of the table below a home directory that exist.
 fn denied_below(home: &Path) -> Vec<(PathBuf, &'static str)> {
-    let mut found = Vec::new();
-    for (row, what) in paths::DENIED {
-        if !row.contains('*') {
-            found.push((home.join(row), *what));
-            continue;
-        }
-        let directory = home.join(row).parent().map(Path::to_path_buf).unwrap_or_default();
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_row = |path: &PathBuf| path.strip_prefix(home).is_ok_and(|below| paths::is_at_or_below(row, below));
-        found.extend(entries.filter(is_row).map(|path| (path, *what)));
-    }
+    let mut found = rows_in(home, "");
     found.retain(|(path, _)| path.symlink_metadata().is_ok());
     found
+}
+
+/// The paths of a part of the table, if that part is in this directory.
+fn rows_in(directory: &Path, part: &str) -> Vec<(PathBuf, &'static str)> {
+    let mut found = Vec::new();
+    for (row, what) in paths::DENIED {
+        let rest =
+            if part.is_empty() { Some(*row) } else { row.strip_prefix(part).and_then(|rest| rest.strip_prefix('/')) };
+        match rest {
+            _ if *row == part => found.push((directory.to_path_buf(), *what)),
+            Some(rest) if rest.contains('*') => found.extend(matching(directory, rest).map(|path| (path, *what))),
+            Some(rest) => found.push((directory.join(rest), *what)),
+            None => {}
+        }
+    }
+    found
+}
+
+/// The paths that exist for a row with a `*` in its last name.
+fn matching(directory: &Path, row: &str) -> impl Iterator<Item = PathBuf> {
+    let parent = directory.join(row).parent().map(Path::to_path_buf).unwrap_or_default();
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(move |path| path.strip_prefix(directory).is_ok_and(|below| paths::is_at_or_below(row, below)))
 }
 
 /// Opens the files of one call.

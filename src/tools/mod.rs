@@ -186,7 +186,7 @@ impl Environment {
             worktree: None,
             known_files: Arc::default(),
             working_directory,
-            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[])),
+            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories())),
             rules: Arc::default(),
             sandboxed: false,
             output_directory: std::env::temp_dir(),

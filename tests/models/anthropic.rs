@@ -73,7 +73,7 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     message.end("tool_use");
     app.turn_until_asked(0);
     assert_shows(&mut app, "Let me \"look\".");
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
 
     let request = last_request(&mut app, &peer);
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "echo a-$((20+3))"}});
@@ -136,7 +136,7 @@ fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
         message.call("toolu_2", "bash", &bash("true")).end("tool_use");
         app.turn_until_asked(0);
         if is_running {
-            app.type_bytes(b"y");
+            app.press_at_question(b"y");
             let up = app.directory().join("up");
             app.turn_until("the command runs", |_| up.exists());
         }

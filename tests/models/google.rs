@@ -75,7 +75,7 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     reply(&first, look_and_run("echo ran-$((20+3))"));
     app.turn_until_asked(0);
     assert!(app.screen_text().contains("I look first."), "{}", app.screen_text());
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
 
     let second = app.accept(&peer);
     let contents = contents(&second);
@@ -154,7 +154,7 @@ fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered(
         reply(&app.accept(&peer), look_and_run("touch up; sleep 60"));
         app.turn_until_asked(0);
         if is_running {
-            app.type_bytes(b"y");
+            app.press_at_question(b"y");
             let up = app.directory().join("up");
             app.turn_until("the command runs", |_| up.exists());
         }

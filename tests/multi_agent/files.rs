@@ -55,7 +55,7 @@ fn files_of_a_project_are_used_only_while_trusted_and_unchanged() {
     let answers = |agent_id: &str| run(&home, "run hello --template duo").err.contains(&format!("{agent_id} answered"));
     assert!(answers("ann"));
     assert_eq!(run(&home, "run-workflow flow hello").code, 2);
-    let trusted = home.run(&["config", "trust"]);
+    let trusted = home.run(&["config", "trust", "--yes"]);
     assert!(trusted.out.contains("templates/duo.toml") && trusted.out.contains("workflows/flow.toml"), "{trusted:?}");
     assert!(answers("bob"));
     assert_eq!(run(&home, "run-workflow flow hello").out, "hello\n");

@@ -1,6 +1,7 @@
 //! Drives a real loop turn by turn: bytes in for keys, a screen to read, real sockets, a real store, and a clock that the
 //! test moves (or the system's).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,9 @@ use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTermi
 
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
+
+/// How long keys are text after a question appeared.
+const QUESTION_SETTLES: Duration = Duration::from_millis(300);
 
 /// The agents' working directory in the data directory.
 const WORK: &str = "work";
@@ -47,6 +51,8 @@ pub struct Plan {
     pub policy: Policy,
     /// Rules; by default every command asks, also those that only read.
     pub rules: Rules,
+    /// The digests of trusted `AGENTS.md` files.
+    pub trusted_instructions: BTreeSet<String>,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
 }
@@ -66,6 +72,7 @@ impl Default for Plan {
             environments: Vec::new(),
             policy: Policy::default(),
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
+            trusted_instructions: BTreeSet::new(),
             trace: None,
         }
     }
@@ -95,6 +102,7 @@ impl Plan {
             environments: self.environments.clone(),
             policy: self.policy,
             rules: self.rules.clone(),
+            trusted_instructions: self.trusted_instructions.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             ..Config::default()
@@ -258,6 +266,16 @@ impl Harness {
             turn = self.turn();
         }
         turn
+    }
+
+    /// Presses a key at the question on the screen, as soon as it is an answer.
+    pub fn press_at_question(&mut self, key: &[u8]) -> Turn {
+        self.turn();
+        if !self.plan.real_time {
+            self.advance(QUESTION_SETTLES);
+        }
+        self.turn_until("keys answer", |app| app.screen_text().contains("to refuse it"));
+        self.type_bytes(key)
     }
 
     /// Types a line and Enter.

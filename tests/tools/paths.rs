@@ -22,14 +22,16 @@ impl Scene {
     fn new() -> Self {
         let (home, mut workspace) = (tempfile::tempdir().unwrap(), Workspace::new());
         let real = home.path().canonicalize().unwrap();
-        for directory in [".ssh", "work", "notes", "data"] {
-            fs::create_dir(real.join(directory)).unwrap();
+        for directory in [".ssh", "work", "notes", "data", "xdg/gh"] {
+            fs::create_dir_all(real.join(directory)).unwrap();
         }
         fs::write(real.join(".ssh/id"), "the key\n").unwrap();
         fs::write(real.join("data/polylogue.db"), "the key\n").unwrap();
+        fs::write(real.join("xdg/gh/hosts.yml"), "the key\n").unwrap();
         fs::write(real.join("notes/today"), "a note\n").unwrap();
         workspace.env.working_directory = real.join("work");
-        workspace.env.denied = Arc::new(deny_list(Some(real.clone()), &[real.join("data")]));
+        workspace.env.denied =
+            Arc::new(deny_list(Some(real.clone()), &[real.join("data")], &[(real.join("xdg"), ".config")]));
         Self { home, workspace }
     }
 
@@ -74,6 +76,7 @@ fn a_denied_file_stays_closed_however_its_path_is_written() {
         key.clone(),
         database,
         "~/.ssh/id".into(),
+        "~/xdg/gh/hosts.yml".into(),
         "~/work/../.ssh//./id".into(),
         "../.ssh/id".into(),
         "link".into(),
@@ -112,7 +115,7 @@ fn what_is_denied_is_left_out_of_searches_above_it() {
     let found = |tool: &str, arguments: Value| scene.workspace.run(tool, &arguments).content;
     assert_eq!(found("grep", json!({"pattern": "key|note"})), "notes/today:1:a note");
     assert_eq!(found("glob", json!({"pattern": "*"})), "notes/today");
-    assert_eq!(found("list_dir", json!({"depth": 3})), "notes/\nnotes/today\nwork/");
+    assert_eq!(found("list_dir", json!({"depth": 3})), "notes/\nnotes/today\nwork/\nxdg/");
 }
 
 #[test]

@@ -64,7 +64,8 @@ pub fn known(files: &[FileProvider], env: &ProcessEnvironment, diagnostics: &mut
     known
 }
 
-/// A project's file can add a provider, but neither replace one of the user's nor send its key elsewhere.
+/// A project's file can add a provider, but neither replace one of the user's nor have the content of a variable sent to a
+/// URL to which the user does not send it.
 fn is_admitted(file: &FileProvider, all: &[FileProvider], diagnostics: &mut Diagnostics) -> bool {
     if !file.is_project {
         return true;
@@ -76,14 +77,15 @@ fn is_admitted(file: &FileProvider, all: &[FileProvider], diagnostics: &mut Diag
         diagnostics.error(format!("{location}: a project cannot redefine this provider: choose another name"));
         return false;
     }
-    let is_shared = file.key_variable.as_deref().is_some_and(|variable| {
-        users().any(|other| other.key_variable.as_deref() == Some(variable))
-            || services().any(|(_, other)| other.key_variables.contains(&variable))
-    });
-    if is_shared {
-        diagnostics.error(format!("{location}.api_key_env: a project cannot use the key of another provider"));
+    let is_same = |other: &FileProvider| (&other.key_variable, &other.base_url) == (&file.key_variable, &file.base_url);
+    let is_admitted = file.key_variable.is_none() || users().any(is_same);
+    if !is_admitted {
+        diagnostics.error(format!(
+            "{location}.api_key_env: a project cannot choose which variable is sent: set it for this URL in your own \
+             configuration"
+        ));
     }
-    !is_shared
+    is_admitted
 }
 
 /// Whether a file sets another URL for a service with which this one shares its key.

@@ -8,7 +8,8 @@
 //! | `keys`, `providers` | the keys of a file |
 //! | `catalog` | the providers and models, and the default model |
 //! | `environment` | variables and directories of the process |
-//! | `project` | the configuration of a project, and trust in it |
+//! | `project` | the configuration of a project |
+//! | `trust` | which contents of projects the user trusts |
 //! | `custom` | custom commands |
 //! | `team` | files of templates and workflows |
 //! | `show` | `polylogue config` |
@@ -27,6 +28,7 @@ mod source;
 pub(super) mod team;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,7 @@ use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Values};
 use source::{Source, Value};
+use trust::{Contents, Trusted};
 
 /// The whole configuration, valid or not.
 pub(crate) struct Loaded {
@@ -65,6 +68,9 @@ struct ConfigFiles {
     user: Option<PathBuf>,
     project: Option<Project>,
     is_trusted: bool,
+    trusted: Trusted,
+    /// `AGENTS.md` files that are new or were changed.
+    ignored: Vec<PathBuf>,
 }
 
 /// Reads and combines all sources.
@@ -76,6 +82,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
     let providers = catalog::known(&all, env, &mut diagnostics);
     let (mut values, sources) = settle(&user, &project, arguments, env, &mut diagnostics);
+    diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
+    values.config.trusted_instructions = files.trusted.digests();
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
     values.config.environments = user.environments;
@@ -169,12 +177,12 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let directory = env.config_directory();
     let named = arguments.config.clone().or_else(|| env.set("POLYLOGUE_CONFIG").map(PathBuf::from));
     let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
-    let project = Project::of(&env.directory);
-    let is_trusted = match (&project, &directory) {
-        (Some(project), Some(directory)) => project.is_trusted(directory),
-        _ => false,
-    };
-    ConfigFiles { directory, user, project, is_trusted }
+    let trusted = directory.as_deref().map(Trusted::read).unwrap_or_default();
+    let contents = Contents::of(&env.directory);
+    let ignored = contents.untrusted_instructions(&trusted).map(Path::to_owned).collect();
+    let project = contents.project;
+    let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
+    ConfigFiles { directory, user, project, is_trusted, trusted, ignored }
 }
 
 fn user_layer(
@@ -202,10 +210,7 @@ fn user_layer(
 fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Layer {
     let Some(project) = &files.project else { return Layer::default() };
     if !files.is_trusted {
-        diagnostics.warnings.push(format!(
-            "{} is ignored because it is new or was changed: to trust it, run polylogue config trust",
-            project.directory.display()
-        ));
+        diagnostics.warnings.push(ignored(&project.directory));
         return Layer::default();
     }
     match project.config.clone() {
@@ -216,6 +221,17 @@ fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mu
             Layer::default()
         }
     }
+}
+
+fn ignored(path: &Path) -> String {
+    format!("{} is ignored because it is new or was changed: to trust it, run polylogue config trust", path.display())
+}
+
+/// The providers that a project's file adds, as far as they are valid.
+fn providers_of(project: &Project) -> Vec<providers::FileProvider> {
+    let Some(Ok(bytes)) = project.config.clone() else { return Vec::new() };
+    let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };
+    layer(&project.file(), bytes, true, &env, &mut Diagnostics::default()).providers
 }
 
 /// Checks a file of these bytes, which need not exist.

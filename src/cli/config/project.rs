@@ -1,7 +1,4 @@
 //! The configuration of a project: `.polylogue/` in the working directory or above it, used only if the user trusts it.
-//!
-//! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. The user's file `trusted` has
-//! a line for each trusted directory: the digest, a space, the path.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,13 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::custom;
 use super::file::{self, FoundFile};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 pub const DIRECTORY: &str = ".polylogue";
 /// Directories beside a configuration file, with the files of `team_files`.
 pub const TEMPLATES: &str = "templates";
 pub const WORKFLOWS: &str = "workflows";
-const TRUSTED: &str = "trusted";
 
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -52,46 +48,21 @@ impl Project {
         self.directory.join("config.toml")
     }
 
+    /// Every file that is used, with its contents or why they cannot be read.
+    pub fn files(&self) -> impl Iterator<Item = (PathBuf, &std::result::Result<Vec<u8>, String>)> {
+        let config = self.config.iter().map(|config| (self.file(), config));
+        config.chain(self.commands.iter().chain(&self.teams).map(|file| (file.path.clone(), &file.bytes)))
+    }
+
     /// SHA-256 of the names and contents of all files that are used, in hexadecimal.
-    fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let mut all = Sha256::new();
-        let config = self.config.iter().map(|config| ("config.toml".to_owned(), config));
-        let others = self.commands.iter().chain(&self.teams);
-        let others = others.map(|file| (file.path.display().to_string(), &file.bytes));
-        for (name, bytes) in config.chain(others) {
+        for (path, bytes) in self.files() {
             // Each is hashed by itself first, so that moving bytes from one to the next changes the result.
-            all.update(Sha256::digest(name));
+            all.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
             all.update(Sha256::digest(bytes.as_deref().unwrap_or_default()));
         }
         all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    pub fn is_trusted(&self, config_directory: &Path) -> bool {
-        let line = self.line();
-        let trusted = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();
-        trusted.lines().any(|known| known == line)
-    }
-
-    /// Trusts these contents instead of earlier ones.
-    ///
-    /// # Errors
-    /// The config directory cannot be written.
-    pub fn trust(&self, config_directory: &Path) -> Result<()> {
-        let path = self.directory.display().to_string();
-        if path.contains('\n') {
-            return Err(Error::new(ErrorKind::Usage, "cannot trust a directory with a line break in its name"));
-        }
-        create_private(config_directory)?;
-        let file = config_directory.join(TRUSTED);
-        let known = fs::read_to_string(&file).unwrap_or_default();
-        let others = known.lines().filter(|line| line.split_once(' ').is_some_and(|(_, other)| other != path));
-        let lines: String = others.map(|line| format!("{line}\n")).collect();
-        write_private(&file, &format!("{lines}{}\n", self.line()))
-            .map_err(|error| Error::from(error).context(file.display()))
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", self.digest(), self.directory.display())
     }
 }
 
@@ -105,7 +76,7 @@ pub fn create_private(directory: &Path) -> Result<()> {
 }
 
 /// Replaces the file atomically; only its owner can read it.
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+pub fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     let new = file.with_extension(format!("new.{}", std::process::id()));
     let mut options = fs::OpenOptions::new();
     let mut file_writer = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -1,12 +1,13 @@
 //! `polylogue config`: shows and changes the configuration. Keys and values of headers are never shown.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::catalog::{KeySource, KnownProvider};
-use super::project::{DIRECTORY, Project, create_private};
+use super::project::{DIRECTORY, create_private};
 use super::settings::SETTINGS;
+use super::trust::Contents;
 use super::{Loaded, ProcessEnvironment, file, load};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
@@ -24,7 +25,7 @@ pub fn run(command: &ConfigCommand, arguments: &Arguments, env: &ProcessEnvironm
         ConfigCommand::Path => print(&paths(&load(arguments, env))),
         ConfigCommand::Show => return Ok(show(&load(arguments, env))),
         ConfigCommand::Edit => return edit(arguments, env),
-        ConfigCommand::Trust { directory } => trust(directory.as_deref(), env)?,
+        ConfigCommand::Trust { directory, yes } => return trust(directory.as_deref(), *yes, env),
     }
     Ok(true)
 }
@@ -200,18 +201,39 @@ fn edit(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     Ok(is_valid)
 }
 
-fn trust(directory: Option<&Path>, env: &ProcessEnvironment) -> Result<()> {
+/// Shows everything that would be trusted, then asks. Returns whether it is trusted now.
+fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Result<bool> {
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
-    let project = Project::of(&directory).ok_or_else(|| {
-        let message = format!("no {DIRECTORY} with configuration in {} or above it", directory.display());
-        Error::new(ErrorKind::Usage, message)
-    })?;
-    project.trust(&env.config_directory().ok_or_else(no_directory)?)?;
-    let files: Vec<PathBuf> = project.config.iter().map(|_| project.file()).collect();
-    let all = files.iter().chain(project.commands.iter().chain(&project.teams).map(|file| &file.path));
-    let lines: String = all.map(|path| format!("trusted: {}\n", path.display())).collect();
-    print(&lines);
-    Ok(())
+    let contents = Contents::of(&directory);
+    if contents.is_empty() {
+        let message = format!("no {DIRECTORY} directory and no AGENTS.md in {} or above it", directory.display());
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    let config_directory = env.config_directory().ok_or_else(no_directory)?;
+    print(&contents.shown(&config_directory));
+    print(&contents.shown_providers());
+    if !yes && !confirm("Trust these contents? [y/N] ")? {
+        print("not trusted: they stay ignored\n");
+        return Ok(false);
+    }
+    contents.trust(&config_directory)?;
+    print("trusted until they change\n");
+    Ok(true)
+}
+
+/// Whether the user answers yes.
+fn confirm(question: &str) -> Result<bool> {
+    use std::io::Write as _;
+    if !rustix::termios::isatty(std::io::stdin()) {
+        let message =
+            "standard input is not a terminal, so the question cannot be asked: pass --yes to trust the contents";
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    print(question);
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn no_directory() -> Error {

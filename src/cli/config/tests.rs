@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use tempfile::TempDir;
 
-use super::project::Project;
 use super::settings::{Files, Kind, SETTINGS, Setting};
 use super::*;
 use crate::base::error::ErrorKind;
@@ -65,7 +64,7 @@ impl Scene {
     }
 
     fn trust(&self) {
-        Project::of(&self.env().directory).unwrap().trust(&self.config_directory()).unwrap();
+        Contents::of(&self.env().directory).trust(&self.config_directory()).unwrap();
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {

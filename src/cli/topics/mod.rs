@@ -23,6 +23,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "keys", about: "Keys in the chat", text: tables::keys },
     Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
     Topic { name: "approval", about: "What agents may do without a question", text: tables::approval },
+    Topic { name: "files", about: "Which files the tools may open", text: tables::files },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
     Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },

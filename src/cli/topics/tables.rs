@@ -37,8 +37,8 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n, unless \
-         policy and rules decide (polylogue help approval). An environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n, the \
+         others ask outside of the workspace (polylogue help files); policy and rules can decide otherwise (polylogue help approval). An environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
     );
     out.push('\n');
     for tool in TOOLS {
@@ -47,6 +47,18 @@ pub fn tools() -> String {
         let sentence = about.split_once(". ").map_or(about, |(first, _)| first).trim_end_matches('.');
         item(&mut out, &format!("{}{asks}", tool.declaration.name), sentence);
     }
+    out
+}
+
+pub fn files() -> String {
+    let mut out = include_str!("files.txt").to_owned();
+    item(&mut out, "polylogue", "its data and configuration, with its socket");
+    for (path, about) in paths::DENIED {
+        item(&mut out, &format!("~/{path}"), about);
+    }
+    paths::DENIED_SYSTEM.iter().for_each(|(path, about)| item(&mut out, path, about));
+    out += "\nProtected, wherever they are in a workspace, with everything below them:\n\n";
+    paths::PROTECTED.iter().for_each(|(name, about)| item(&mut out, name, about));
     out
 }
 
@@ -77,12 +89,6 @@ pub fn approval() -> String {
     let mut out = include_str!("approval.txt").to_owned();
     out += "\nPolicies:\n\n";
     Policy::ALL.iter().for_each(|policy| item(&mut out, policy.name(), policy.about()));
-    out += "\nNever opened for a model, below every home directory:\n\n";
-    let denied: Vec<&str> = paths::DENIED.iter().map(|(path, _)| *path).collect();
-    out += &paragraph(&denied.join(" "));
-    out += "\nProtected, also below these names:\n\n";
-    let protected: Vec<&str> = paths::PROTECTED.iter().map(|(name, _)| *name).collect();
-    out += &paragraph(&protected.join(" "));
     out
 }
 

@@ -11,6 +11,7 @@ use crate::domain::frame::Frame;
 use crate::domain::key::Key;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::device::{Device, RemoteTerminal};
+use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::terminal::clipboard;
 use crate::terminal::keys::KeyDecoder;
 use crate::terminal::screen::Screen;
@@ -65,12 +66,14 @@ pub struct Terminal {
     pub(in crate::repl) text_rows: u16,
     /// The position in the history of inputs, counted from the newest.
     pub(in crate::repl) recalled: Option<usize>,
-    /// The last frame showed the whole question.
-    pub(in crate::repl) shows_whole_question: bool,
+    /// The question that it shows or showed last.
+    pub(in crate::repl) question: Option<QuestionView>,
     device: Device,
     keys: KeyDecoder,
     screen: Screen,
     read: Vec<u8>,
+    /// When the keys that are handled now were received.
+    read_at: Moment,
     /// How many keys caused an act in this turn.
     acts: usize,
     drawn: Vec<u8>,
@@ -97,7 +100,8 @@ impl Terminal {
             notice: None,
             text_rows: 0,
             recalled: None,
-            shows_whole_question: true,
+            question: None,
+            read_at: Moment::default(),
             device,
             keys: KeyDecoder::new(),
             screen,
@@ -197,6 +201,7 @@ impl Terminal {
             return Ok(());
         }
         self.read.clear();
+        let was_left = !self.is_read_whole;
         self.is_read_whole = match &mut self.device {
             Device::Terminal(tty) => {
                 let outcome = tty.read(&mut self.read, KEY_BYTES_PER_TURN)?;
@@ -210,14 +215,43 @@ impl Terminal {
             }
         };
         if !self.read.is_empty() {
+            // Bytes that were left by the last turn had been typed before it.
+            if !was_left {
+                self.read_at = now;
+            }
             self.keys.feed(&self.read, now);
         }
         self.keys.expire(now);
         Ok(())
     }
 
-    pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
-        self.shown.as_ref().is_some_and(|shown| shown.has_shown(agent_id, question))
+    /// What a key that was received with the last ones means for this question.
+    pub(in crate::repl) fn question_keys(&self, agent_id: AgentId, question: u64) -> QuestionKeys {
+        let is_shown = self.shown.as_ref().is_some_and(|shown| shown.has_shown(agent_id, question));
+        self.question.as_ref().filter(|_| is_shown).map(|view| view.keys(self.read_at)).unwrap_or_default()
+    }
+
+    /// When the frame has to say that keys answer the question.
+    pub(in crate::repl) fn question_deadline(&self) -> Option<Moment> {
+        let drawn = self.shown.as_ref()?.question_keys()?;
+        self.question.as_ref().filter(|_| self.is_ready())?.next_change(drawn)
+    }
+
+    /// Notes what the frame showed of a question.
+    pub(in crate::repl) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+        let Some((agent_id, number, page)) = asked else {
+            return self.question.iter_mut().for_each(QuestionView::on_hidden);
+        };
+        let columns = self.size.0;
+        let known = self.question.take().filter(|view| view.is_of(agent_id, number, columns));
+        self.question
+            .insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now)))
+            .on_drawn(page, now);
+    }
+
+    /// Whether the next key is text that was received with this one.
+    pub(in crate::repl) fn is_followed_by_text(&self) -> bool {
+        self.keys.next_is_text()
     }
 
     /// Whether the terminal of this process has hung up.

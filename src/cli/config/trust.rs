@@ -1,0 +1,167 @@
+//! Trust in what a project brings: its `.polylogue` directory and its `AGENTS.md` files.
+//!
+//! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
+//! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
+//! `trusted-contents.json` keeps the texts, so that only what has changed has to be read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+
+use super::project::{Project, create_private, write_private};
+use super::providers::FileProvider;
+use super::providers_of;
+use super::show::public_url;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::team::{InstructionFile, instruction_files};
+
+const TRUSTED: &str = "trusted";
+const CONTENTS: &str = "trusted-contents.json";
+
+/// What the user has trusted so far.
+#[derive(Debug, Default)]
+pub struct Trusted {
+    lines: Vec<(String, PathBuf)>,
+}
+
+impl Trusted {
+    pub fn read(config_directory: &Path) -> Self {
+        let text = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        Self { lines: lines.map(|(digest, path)| (digest.to_owned(), path.into())).collect() }
+    }
+
+    pub fn has(&self, digest: &str, path: &Path) -> bool {
+        self.lines.iter().any(|(known, at)| known == digest && at == path)
+    }
+
+    /// The digests of all trusted contents.
+    pub fn digests(&self) -> BTreeSet<String> {
+        self.lines.iter().map(|(digest, _)| digest.clone()).collect()
+    }
+
+    /// Trusts these contents instead of earlier ones at the same path.
+    fn put(&mut self, digest: String, path: &Path) {
+        self.lines.retain(|(_, at)| at != path);
+        self.lines.push((digest, path.to_owned()));
+    }
+
+    fn write(&self, config_directory: &Path) -> Result<()> {
+        let lines = self.lines.iter().map(|(digest, path)| format!("{digest} {}\n", path.display()));
+        write(&config_directory.join(TRUSTED), &lines.collect::<String>())
+    }
+}
+
+/// What a directory brings that is used only if the user trusts it.
+#[derive(Debug)]
+pub struct Contents {
+    pub project: Option<Project>,
+    pub instructions: Vec<InstructionFile>,
+}
+
+impl Contents {
+    pub fn of(directory: &Path) -> Self {
+        let mut instructions = instruction_files(directory);
+        instructions.retain(|file| file.content.is_ok());
+        Self { project: Project::of(directory), instructions }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.project.is_none() && self.instructions.is_empty()
+    }
+
+    /// The instructions that are new or were changed.
+    pub fn untrusted_instructions<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
+        let is_new = |file: &&InstructionFile| file.digest().is_some_and(|digest| !trusted.digests().contains(&digest));
+        self.instructions.iter().filter(is_new).map(|file| &*file.path)
+    }
+
+    /// Every file with its text, or why it cannot be read.
+    fn texts(&self) -> BTreeMap<String, String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let files = self.project.iter().flat_map(Project::files);
+        let files = files.map(|(path, bytes)| {
+            (path.display().to_string(), bytes.as_ref().map_or_else(|why| format!("({why})\n"), |bytes| text(bytes)))
+        });
+        let instructions = self.instructions.iter();
+        let instructions =
+            instructions.filter_map(|file| Some((file.path.display().to_string(), text(file.content.as_ref().ok()?))));
+        files.chain(instructions).collect()
+    }
+
+    /// Everything that would be trusted: new files whole, changed ones as a diff to what was trusted before.
+    pub fn shown(&self, config_directory: &Path) -> String {
+        let (earlier, now) = (earlier_texts(config_directory), self.texts());
+        let mut out = String::new();
+        for (path, text) in &now {
+            // Writing into a `String` cannot fail.
+            let _ = match earlier.get(path) {
+                Some(before) if before == text => writeln!(out, "{path} (unchanged)"),
+                Some(before) => {
+                    let diff = TextDiff::from_lines(before, text);
+                    writeln!(out, "{path} (changed)\n{}", indented(&diff.unified_diff().to_string()))
+                }
+                None => writeln!(out, "{path} (new)\n{}", indented(text)),
+            };
+        }
+        let is_gone = |path: &&String| self.covers(path) && !now.contains_key(*path);
+        let gone = earlier.keys().filter(is_gone).map(|path| format!("{path} (deleted)\n"));
+        out + &gone.collect::<String>()
+    }
+
+    /// Where conversations would be sent, a line for each provider.
+    pub fn shown_providers(&self) -> String {
+        let line = |provider: FileProvider| {
+            let url = provider.base_url.as_deref().map_or_else(|| "its default URL".into(), public_url);
+            let key = provider.key_variable.map(|name| format!(", with the key in {name}")).unwrap_or_default();
+            let headers: String =
+                provider.headers.iter().map(|(name, _)| format!(", with the header {name}")).collect();
+            format!("provider {}: sends conversations to {url}{key}{headers}\n", provider.name)
+        };
+        self.project.iter().flat_map(providers_of).map(line).collect()
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        self.project.as_ref().is_some_and(|project| Path::new(path).starts_with(&project.directory))
+    }
+
+    /// Trusts these contents instead of earlier ones.
+    ///
+    /// # Errors
+    /// The configuration directory cannot be written, or a path has a line break.
+    pub fn trust(&self, config_directory: &Path) -> Result<()> {
+        create_private(config_directory)?;
+        let mut trusted = Trusted::read(config_directory);
+        let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
+        let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
+        for (digest, path) in project.chain(instructions) {
+            if path.to_string_lossy().contains('\n') {
+                return Err(Error::new(ErrorKind::Usage, "cannot trust a path with a line break in it"));
+            }
+            trusted.put(digest, path);
+        }
+        let mut texts = earlier_texts(config_directory);
+        texts.retain(|path, _| !self.covers(path));
+        texts.extend(self.texts());
+        let json = serde_json::to_string(&texts).expect("a map of texts");
+        write(&config_directory.join(CONTENTS), &json)?;
+        trusted.write(config_directory)
+    }
+}
+
+/// What was trusted before; only shown, so that a damaged file counts as none.
+fn earlier_texts(config_directory: &Path) -> BTreeMap<String, String> {
+    let bytes = fs::read(config_directory.join(CONTENTS)).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    write_private(file, text).map_err(|error| Error::from(error).context(file.display()))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
