@@ -1,7 +1,5 @@
 //! What agents may do without a question: policies, rules, and who may change them.
 
-use std::fs;
-
 use polylogue::config::{Policy, Rules};
 use polylogue::{Change, Status};
 use serde_json::{Value, json};
@@ -49,14 +47,14 @@ fn results(app: &mut Harness, peer: &Peer) -> Vec<String> {
 fn commands_that_only_read_and_those_that_a_rule_allows_run_without_a_question() {
     let peer = Peer::start();
     let mut app = app(&peer, Policy::Ask, rules(&["bash(touch made*)", "edit(notes/**)"], &[]));
-    fs::create_dir(app.directory().join("notes")).unwrap();
-    fs::write(app.directory().join("here"), "text of here").unwrap();
+    std::fs::create_dir(app.directory().join("notes")).unwrap();
+    std::fs::write(app.directory().join("here"), "text of here").unwrap();
     let all = [bash("cat here | wc -c"), bash("touch made-it && ls"), write("notes/a")];
     calls(&mut app, &peer, &all);
     let results = results(&mut app, &peer);
     assert_eq!(results[0].trim(), "12");
     assert!(results[1].contains("made-it"), "the calls run in order: {results:?}");
-    assert_eq!(fs::read_to_string(app.directory().join("notes/a")).unwrap(), "new");
+    assert_eq!(std::fs::read_to_string(app.directory().join("notes/a")).unwrap(), "new");
 }
 
 #[cfg(feature = "shell-grammar")]
@@ -70,7 +68,7 @@ fn what_leads_out_of_the_workspace_or_to_another_program_asks() {
     {
         calls(&mut app, &peer, &[bash(command)]);
         app.turn_until_asked(0);
-        app.type_bytes(b"n");
+        app.answer(0, false);
         assert!(results(&mut app, &peer).last().unwrap().contains("denied"), "{command}");
     }
 }
@@ -105,7 +103,7 @@ fn plan_refuses_changes_never_refuses_questions_and_yolo_asks_for_protected_file
     calls(&mut app, &peer, &[write("b"), write("AGENTS.md")]);
     app.turn_until_asked(0);
     assert!(app.directory().join("b").exists());
-    app.type_bytes(b"n");
+    app.answer(0, false);
     results(&mut app, &peer);
     assert!(!app.directory().join("AGENTS.md").exists());
 }

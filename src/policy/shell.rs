@@ -14,6 +14,7 @@ mod grammar;
 mod lexer;
 
 /// A longer command is not parsed, in bytes.
+#[cfg(any(test, feature = "shell-grammar"))]
 pub const MAX_LENGTH: usize = 16 * 1024;
 /// More simple commands are not parsed: the grammar calls itself for each.
 #[cfg(feature = "shell-grammar")]

@@ -137,7 +137,7 @@ fn a_fork_to_another_provider_asks_before_the_conversation_goes_there() {
     let elsewhere = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
     calls(&mut app, &peer, 0, &[("fork", &elsewhere)]);
     app.turn_until_asked(0);
-    app.type_bytes(b"n");
+    app.answer(0, false);
     let results = results_then(&mut app, &peer, 0, "a pity");
     assert!(results[0].contains("denied"), "{results:?}");
     assert_eq!(app.repl.roster().len(), 1);
