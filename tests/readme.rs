@@ -5,10 +5,12 @@ use std::process::Command;
 
 use crate::support::internals::commands::{COMMANDS, KEYS};
 
-const TOPICS: [&str; 11] = [
+const TOPICS: [&str; 13] = [
     "commands",
     "keys",
     "tools",
+    "approval",
+    "files",
     "settings",
     "variables",
     "scripts",

@@ -1,6 +1,6 @@
 //! Every command, typed in every state of an agent: what becomes of it is what the table of commands says.
 
-use polylogue::config::{ProviderEntry, Thinking};
+use polylogue::config::{Policy, ProviderEntry, Thinking};
 use polylogue::{Change, Turn};
 
 use crate::support::harness::{Harness, Plan};
@@ -36,6 +36,7 @@ const ROWS: &[Row] = &[
     row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
+    row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
     row("/interrupt", |app| app.state(0) == State::Idle),
     row("/mark there", |app| logged(app, "mark") == 2),
     row("/rewind here", |app| logged(app, "rewind") == 1),
