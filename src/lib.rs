@@ -65,29 +65,22 @@
 //! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `tls-rustls` (default) and `tls-system`
 //! select the TLS library.
 
-// `missing_docs` also reports what only `testing` exports; these modules export nothing else.
-#[allow(missing_docs)]
 mod agent;
 mod base;
 mod cli;
-#[allow(missing_docs)]
 mod commands;
 mod domain;
 mod net;
-#[allow(missing_docs)]
 mod policy;
-#[allow(missing_docs)]
 mod provider;
 mod reactor;
 mod repl;
 mod socket;
 mod store;
 mod team;
-#[allow(missing_docs)]
 mod terminal;
 #[doc(hidden)]
 pub mod testing;
-#[allow(missing_docs)]
 mod tools;
 
 pub use base::clock::Clock;

@@ -211,7 +211,7 @@ fn tree(app: &Harness) -> String {
 }
 
 /// The loop waits for no agent, except for the one that holds the only slot and is never done.
-fn is_quiet(app: &Harness) -> bool {
+fn is_quiet(app: &mut Harness) -> bool {
     let is_root_busy = app.state(0) != State::Idle;
     app.repl.roster().with_live_tools().is_empty() && (is_root_busy || app.timeout().after.is_none())
 }

@@ -5,11 +5,13 @@ use std::process::Command;
 
 use crate::support::internals::commands::{COMMANDS, KEYS};
 
-const TOPICS: [&str; 11] = [
+const TOPICS: &[&str] = &[
     "commands",
     "keys",
     "tools",
+    "files",
     "settings",
+    "environments",
     "variables",
     "scripts",
     "server",

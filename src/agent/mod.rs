@@ -122,10 +122,15 @@ pub enum Role {
     Summary,
 }
 
+/// One agent: its conversation, its turn and what terminals show of it.
 pub struct Agent {
+    /// Id, name and descent.
     pub identity: Identity,
+    /// What the next request is made from.
     pub talk: Talk,
+    /// What terminals show of it.
     pub view: View,
+    /// The newest chunks, for viewers.
     pub output: Output,
     /// The versions of the files that it has read or written.
     pub known_files: Arc<KnownFiles>,
@@ -133,9 +138,11 @@ pub struct Agent {
     allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
+    /// Unread mail.
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
+    /// The agent that writes a summary for it now.
     pub helper: Option<AgentId>,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
@@ -144,6 +151,7 @@ pub struct Agent {
     members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
+    /// Decides who handles its effects.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
@@ -157,6 +165,7 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// An idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,
@@ -184,14 +193,17 @@ impl Agent {
         }
     }
 
+    /// Identifies it in every process that opens this store.
     pub fn id(&self) -> AgentId {
         self.identity.id
     }
 
+    /// The state of its turn.
     pub fn state(&self) -> State {
         self.state
     }
 
+    /// The state as viewers and scripts see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,
@@ -298,6 +310,7 @@ impl Agent {
         self.summaries
     }
 
+    /// Sets how many summaries are still to be written for it.
     pub fn set_summaries(&mut self, summaries: usize) {
         self.summaries = summaries;
         self.show_work();
@@ -363,7 +376,7 @@ impl Agent {
 
     /// Stops the turn because the program exits: it ends as exited, unless it was interrupted before.
     pub fn exit(&mut self, context: &mut Context) {
-        self.is_exiting = !self.is_stopping();
+        self.is_exiting |= !self.is_stopping();
         self.interrupt(context);
     }
 

@@ -99,6 +99,11 @@ impl Error {
         Self { kind, message: message.into(), retry_after: None }
     }
 
+    /// A request that cannot be carried out as it is.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
     /// The request needs a Cargo feature that this program was built without.
     pub fn not_built_in(feature: &str) -> Self {
         Self::new(ErrorKind::Usage, format!("the {feature} is not built in: rebuild with --features {feature}"))

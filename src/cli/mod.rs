@@ -113,7 +113,7 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Usage, message))
+    Err(Error::usage(message))
 }
 
 fn printed(text: &str) -> u8 {

@@ -167,21 +167,21 @@ impl Request {
     /// [`ErrorKind::Usage`] for anything that is not a request of this version.
     pub fn read(line: &[u8]) -> Result<Self> {
         let value: Value =
-            serde_json::from_slice(line).map_err(|error| usage(format!("the request is not JSON: {error}")))?;
+            serde_json::from_slice(line).map_err(|error| Error::usage(format!("the request is not JSON: {error}")))?;
         match value.get("polylogue").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(other) => {
-                return Err(usage(format!(
+                return Err(Error::usage(format!(
                     "the server speaks protocol version {VERSION}, the client {other}: use the same version of \
                      polylogue for both"
                 )));
             }
-            None => return Err(usage(format!("the request needs \"polylogue\":{VERSION}"))),
+            None => return Err(Error::usage(format!("the request needs \"polylogue\":{VERSION}"))),
         }
         let name = value.get("request").and_then(Value::as_str).unwrap_or_default();
         let prefix = if name.is_empty() { "bad request".into() } else { format!("bad request {name:?}") };
-        let request = Self::deserialize(&value).map_err(|error| usage(format!("{prefix}: {error}")))?;
-        request.check().map_err(|message| usage(format!("{prefix}: {message}")))?;
+        let request = Self::deserialize(&value).map_err(|error| Error::usage(format!("{prefix}: {error}")))?;
+        request.check().map_err(|message| Error::usage(format!("{prefix}: {message}")))?;
         Ok(request)
     }
 
@@ -197,10 +197,6 @@ impl Request {
             _ => Ok(()),
         }
     }
-}
-
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }
 
 fn to_line(message: &impl Serialize) -> String {

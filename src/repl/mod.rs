@@ -16,7 +16,9 @@ mod event;
 mod external;
 mod input;
 mod jobs;
+mod json;
 mod mail_waits;
+mod probe;
 mod queue;
 mod requests;
 mod server;
@@ -32,11 +34,11 @@ mod viewers;
 
 use crate::base::clock::Moment;
 use crate::reactor::Signals;
-use crate::team::ViewerId;
 pub use api::AgentSummary;
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
+pub use probe::Probe;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -50,6 +52,7 @@ use mail_waits::MailWaits;
 use server::Server;
 use terminals::Terminals;
 use trace::Trace;
+use viewers::Callbacks;
 
 /// The event loop with all agents.
 pub struct Repl {
@@ -64,7 +67,7 @@ pub struct Repl {
     server: Server,
     signals: Option<Signals>,
     trace: Trace,
-    callbacks: Vec<(ViewerId, OnChunks)>,
+    callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,
 }
@@ -95,17 +98,5 @@ impl Repl {
             server,
         ];
         (core, components)
-    }
-
-    fn components(&self) -> [&dyn Component; COMPONENTS] {
-        [
-            &self.dispatcher,
-            &self.jobs,
-            &self.mail_waits,
-            #[cfg(feature = "coordinator")]
-            &self.coordinator,
-            &self.terminals,
-            &self.server,
-        ]
     }
 }

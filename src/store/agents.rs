@@ -7,7 +7,7 @@ use super::error::{is_duplicate, store_error};
 use super::ids::{self, ROOT};
 use super::log;
 use super::registry::AgentRow;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message};
 
@@ -179,7 +179,7 @@ pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> 
 fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
     statement.execute(values).map_err(|error| match name {
         Some(name) if is_duplicate(&error, "agents.name") => {
-            Error::new(ErrorKind::Usage, format!("another running agent is called `{name}`"))
+            Error::usage(format!("another running agent is called `{name}`"))
         }
         _ => error.into(),
     })
@@ -189,7 +189,7 @@ fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, na
 pub(super) fn kill(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
     let ordinal = ids::running(conn, agent)?;
     if ordinal == ROOT {
-        return Err(Error::new(ErrorKind::Usage, "the root agent cannot be killed"));
+        return Err(Error::usage("the root agent cannot be killed"));
     }
     if let Some(partial) = log::take_partial(conn, ordinal)? {
         log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;

@@ -112,6 +112,11 @@ impl Roster {
         Some(outcome)
     }
 
+    /// The name of an agent, or its number; its id if it is not in memory.
+    pub fn label_of(&self, id: AgentId) -> String {
+        self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
+    }
+
     /// The number of agents, without internal ones.
     pub fn len(&self) -> usize {
         self.by_ordinal.len()

@@ -75,12 +75,14 @@ const PATH_ALIASES: &[(&str, &str)] =
 const FILE_PATH_ALIASES: [(&str, &str); 4] =
     [("path", "file_path"), ("filePath", "file_path"), ("file", "file_path"), ("filename", "file_path")];
 
+/// A tool that models can call.
 pub struct ToolSpec {
     /// The declaration that models get.
     pub declaration: ToolDeclaration,
     /// Pairs of an accepted and a declared parameter name: models know other agents' names too. If the declared name is
     /// empty, the parameter is ignored.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// Whether a call needs approval.
     pub reach: Reach,
     /// Checks arguments that fit the schema, without changing anything and without blocking. Returns what the user
     /// would be asked, or an error message for the model.
@@ -89,6 +91,7 @@ pub struct ToolSpec {
     pub run: Run,
 }
 
+/// How a call is executed.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On its own thread. Blocks; returns soon after the job is cancelled.
@@ -150,6 +153,7 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
+    /// The versions of files that the model has seen.
     pub known_files: Arc<KnownFiles>,
     /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
     /// files may be read.
@@ -202,6 +206,7 @@ impl Environment {
         Err(format!("{problem}; available tools: {known}"))
     }
 
+    /// The tools as a request declares them.
     pub fn declarations(&self) -> Vec<ToolDeclaration> {
         self.tools.iter().map(|spec| spec.declaration).collect()
     }
@@ -210,11 +215,14 @@ impl Environment {
 /// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
+    /// What the model reads.
     pub content: String,
+    /// The call has failed.
     pub is_error: bool,
 }
 
 impl Output {
+    /// The result of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: false }
     }
@@ -225,10 +233,12 @@ impl Output {
     }
 }
 
+/// A call that was checked and can be approved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     /// Fit the schema; without aliases and nulls.
     pub arguments: Value,
+    /// What a person is asked.
     pub question: Question,
 }
 
@@ -244,6 +254,7 @@ impl ToolSpec {
     }
 }
 
+/// The tool with this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }
@@ -313,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_another_environment_is_told_from_an_unknown_one() {
+    fn a_tool_of_another_environment_is_distinguished_from_an_unknown_one() {
         let here =
             Environment { tools: vec![find("glob").unwrap(), find("grep").unwrap()], ..Environment::at("/".into()) };
         assert!(here.tool("grep").is_ok());

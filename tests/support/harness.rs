@@ -231,7 +231,7 @@ impl Harness {
     }
 
     /// How long the loop would wait now, and why.
-    pub fn timeout(&self) -> Timeout {
+    pub fn timeout(&mut self) -> Timeout {
         self.repl.compute_timeout()
     }
 

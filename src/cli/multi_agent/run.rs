@@ -137,7 +137,7 @@ impl Session {
         }
         let turn = self.repl.turn(limit)?;
         for (agent_id, title) in self.repl.refuse_questions() {
-            self.report.streams.note_refused_call(&format!("{title} (of {})", self.repl.label_of(agent_id)));
+            self.report.streams.note_refused_call(&format!("{title} (of {})", self.repl.roster().label_of(agent_id)));
         }
         for (fd, _) in self.repl.take_external_ready() {
             if fd == self.signals.fd() {

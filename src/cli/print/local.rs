@@ -64,7 +64,7 @@ impl Host for LocalHost {
         for (agent_id, title) in self.repl.refuse_questions() {
             // Questions of the run's own agent are among its chunks.
             if agent_id != self.agent_id {
-                output.streams.note_refused_call(&format!("{title} (of {})", self.repl.label_of(agent_id)));
+                output.streams.note_refused_call(&format!("{title} (of {})", self.repl.roster().label_of(agent_id)));
             }
         }
         self.write_new_chunks(output);

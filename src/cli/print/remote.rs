@@ -213,8 +213,7 @@ fn choose_agent(client: &mut Client, choice: &AgentChoice, model: Option<String>
         AgentChoice::Last => None,
         AgentChoice::Named(name) => Some(name.clone()),
         AgentChoice::Unnamed => {
-            let message = "--resume needs the name, number or id of an agent: polylogue ps lists them";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage("--resume needs the name, number or id of an agent: polylogue ps lists them"));
         }
     };
     let agent = id_of(&client.request(&Request::Show { agent })?);

@@ -8,7 +8,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::commands::{TeamRequest, parse_team_request};
 use crate::repl::coordinator::Coordinator;
-use crate::repl::coordinator::members::Work;
+use crate::repl::coordinator::members::RunMembers;
 use crate::repl::core::{Core, agent_gone};
 
 const MAX_LISTED: usize = 10;
@@ -24,7 +24,7 @@ impl Coordinator {
             Some(message) => MessageId(message.0 - 1),
             None => core.store.last_own_message(agent_id)?,
         };
-        self.begin_run(core, agent_id, Some(fork_point), Work::Members(members), &task, settings).map(drop)
+        self.begin_run(core, agent_id, Some(fork_point), RunMembers::Listed(members), &task, settings).map(drop)
     }
 
     /// Lists the newest runs, and the health of members since the program started.

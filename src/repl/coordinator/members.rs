@@ -22,9 +22,9 @@ use crate::team::coordinator::workflow::Workflow;
 /// The most characters of a member's name in the name of its agent, which has at most 32 and may need a number.
 const NAME_CHARACTERS: usize = 26;
 
-pub(super) enum Work<'a> {
+pub(super) enum RunMembers<'a> {
     /// In the order of the strategy.
-    Members(Vec<Member>),
+    Listed(Vec<Member>),
     Workflow(&'a Workflow),
 }
 
@@ -35,7 +35,7 @@ impl Coordinator {
         core: &mut Core,
         origin: AgentId,
         fork_point: Option<MessageId>,
-        work: Work<'_>,
+        work: RunMembers<'_>,
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
@@ -43,10 +43,10 @@ impl Coordinator {
         core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
-        let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
+        let (judge, is_workflow) = (judge.clone(), matches!(work, RunMembers::Workflow(_)));
         let task = match work {
-            Work::Members(members) => Task::new(id.as_str(), text, members, settings, now)?,
-            Work::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
+            RunMembers::Listed(members) => Task::new(id.as_str(), text, members, settings, now)?,
+            RunMembers::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
         };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
         for model in models.chain(judge.as_deref()) {
@@ -116,7 +116,7 @@ impl Coordinator {
     fn mail_input(&self, core: &mut Core, run: &RunId, agent: AgentId, input: &str) {
         if let Some(from) = self.run(run).and_then(|run| run.pipeline.flatten()) {
             let delivered = core.send_mail(from, agent, input);
-            drop(delivered.and_then(|id| core.read_mail(agent, Some(id))));
+            drop(delivered.and_then(|id| core.mail_text(agent, Some(id))));
         }
     }
 
@@ -126,7 +126,7 @@ impl Coordinator {
         assignment.output = AttemptOutput::default();
         let before = assignment.before;
         if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
-            return Err(Error::new(ErrorKind::Usage, "in use by the user"));
+            return Err(Error::usage("in use by the user"));
         }
         let messages = core.append_event(agent, Body::Rewind(before))?;
         core.remember(agent, messages);

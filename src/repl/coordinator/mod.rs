@@ -68,6 +68,8 @@ pub(super) struct Coordinator {
     runs: Vec<Run>,
     assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
+    /// The program ends: the turns of members end as exited.
+    is_shutting_down: bool,
 }
 
 struct Run {
@@ -109,6 +111,10 @@ impl Run {
 }
 
 impl Coordinator {
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
     fn run(&self, id: &RunId) -> Option<&Run> {
         self.runs.iter().find(|run| run.id == *id)
     }

@@ -180,7 +180,7 @@ impl Core {
             child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
         }
         self.roster.add(child, Some(spec.parent));
-        self.events.push_back(Event::Spawned {
+        self.emit(Event::Spawned {
             parent: spec.parent,
             child: id,
             origin: spec.origin,

@@ -52,23 +52,22 @@ impl Dispatcher {
     }
 
     /// Sends one request if there is one that may be sent. Agents in `focused` go first behind a pause.
-    pub(super) fn send_next(&mut self, core: &mut Core, focused: &[AgentId]) -> bool {
+    pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
         settle_pauses(core);
         let Some(agent) = self.take_next(core, focused) else { return false };
         self.send_request(core, agent);
         true
     }
 
-    fn take_next(&mut self, core: &mut Core, focused: &[AgentId]) -> Option<AgentId> {
+    fn take_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> Option<AgentId> {
         let mut next = self.next_in_queue(core)?;
         while self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
         let provider = core.roster.queued_provider(next)?;
         let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
-        let mut on_screen = focused.iter().filter(|_| is_behind_pause);
-        let agent =
-            on_screen.find(|agent| core.roster.queued_provider(**agent) == Some(provider)).copied().unwrap_or(next);
+        let mut on_screen = focused.filter(|_| is_behind_pause).map(|agent| core.worker(agent));
+        let agent = on_screen.find(|agent| core.roster.queued_provider(*agent) == Some(provider)).unwrap_or(next);
         core.roster.leave_send_queue(agent);
         Some(agent)
     }
@@ -95,7 +94,7 @@ impl Dispatcher {
             },
         };
         core.limiter.on_sent(&endpoint.provider, agent, core.clock.now());
-        core.events.push_back(Event::RequestSent { agent });
+        core.emit(Event::RequestSent { agent });
         core.count_request(agent);
         core.with_agent(agent, |agent, context| agent.send_request(key, context));
     }

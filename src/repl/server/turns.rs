@@ -84,7 +84,7 @@ impl ClientTurn {
         }
     }
 
-    pub(super) fn has_news(&self, core: &Core) -> bool {
+    pub(super) fn has_output(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,
             Stage::Running(viewer) => core.has_unread(viewer),
