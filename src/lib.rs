@@ -54,7 +54,7 @@
 //! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
 //! | `agent` | one agent: its state, its turns, its view |
 //! | `tools` | one file for each tool that models may call |
-//! | `net`, `provider`, `reactor`, `socket`, `store`, `terminal` | adapters, each around one large dependency |
+//! | `net`, `policy`, `provider`, `reactor`, `socket`, `store`, `terminal` | adapters, each around one large dependency; `policy`: what models may do |
 //! | `domain` | plain data |
 //! | `base` | ids, time, errors, text |
 //!
@@ -71,6 +71,7 @@ mod cli;
 mod commands;
 mod domain;
 mod net;
+mod policy;
 mod provider;
 mod reactor;
 mod repl;

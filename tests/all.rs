@@ -26,6 +26,7 @@ mod models;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod names;
+mod paths;
 mod print;
 mod provider;
 mod queue_and_interrupts;

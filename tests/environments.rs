@@ -218,7 +218,7 @@ fn an_environment_missing_after_a_restart_is_reported() {
     assert_eq!(app.agent(1).talk.environment.tools.len(), 12);
     app.enter("/env readonly@other");
     let directory = app.close();
-    fs::remove_dir(directory.path().join("other")).expect("an empty directory");
+    fs::remove_dir(directory.path().join("work/other")).expect("an empty directory");
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);
     app.switch(1);

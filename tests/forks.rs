@@ -96,7 +96,7 @@ fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
 
 /// Makes the store refuse rows that match this condition.
 fn break_store(app: &Harness, table: &str, condition: &str) -> Connection {
-    let raw = Connection::open(app.directory().join("polylogue.db")).expect("the store");
+    let raw = Connection::open(app.data().join("polylogue.db")).expect("the store");
     let body = "BEGIN SELECT RAISE(ABORT, 'the test says no'); END";
     raw.execute_batch(&format!("CREATE TRIGGER no BEFORE INSERT ON {table} WHEN {condition} {body}"))
         .expect("a trigger");

@@ -234,7 +234,7 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
     assert_eq!(app.state(0), State::AwaitingApproval);
     app.switch(0);
     assert!(app.screen_text().contains("echo it ran"));
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
     app.switch(1);
     app.turn_until_idle();
     assert!(app.tool_results(0)[0].content.contains("it ran"));

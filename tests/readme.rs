@@ -9,6 +9,7 @@ const TOPICS: &[&str] = &[
     "commands",
     "keys",
     "tools",
+    "files",
     "settings",
     "environments",
     "variables",

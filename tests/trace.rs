@@ -100,7 +100,7 @@ fn tool_with_approval() {
         let (read, run) = (json!({"path": "file"}), json!({"command": "true"}));
         app.say(0, &format!("!tool read_file {read}\n!tool bash {run}\n!next\n!tool bash {run}\n!next\ndone"));
         app.turn_until_asked(0);
-        app.type_bytes(b"y");
+        app.press_at_question(b"y");
         app.turn_until("the second question", |app| app.kinds(0).contains(&"tool_result"));
         app.answer(0, false);
     });

@@ -29,7 +29,9 @@ use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
+use crate::policy::paths::AllowedDirectories;
 use crate::store::{QueueId, QueuedRow, typed_line};
+use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
@@ -132,6 +134,10 @@ pub struct Agent {
     pub view: View,
     /// The newest chunks, for viewers.
     pub output: Output,
+    /// The versions of the files that it has read or written.
+    pub known_files: Arc<KnownFiles>,
+    /// The directories outside of its workspace that a person allowed it to read.
+    allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
     /// Unread mail.
@@ -168,6 +174,8 @@ impl Agent {
             talk,
             view: View::default(),
             output: Output::default(),
+            known_files: Arc::default(),
+            allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,

@@ -18,6 +18,9 @@ pub const WORKING_LIMIT: usize = 10;
 pub struct Config {
     /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
+    /// Files and directories that tools of models never open, besides the data directory and the fixed list: the
+    /// configuration.
+    pub private_paths: Vec<PathBuf>,
     /// The configured providers.
     pub catalog: Catalog,
     /// The endpoint of agent 0 and of agents whose stored endpoint is not configured any more.
@@ -123,6 +126,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_directory: None,
+            private_paths: Vec::new(),
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),
             hint: None,

@@ -1,6 +1,7 @@
 //! Creates agents from their rows in the store, by forking, and for summaries.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::agent::{Agent, Identity, Role, Talk};
 use crate::base::error::Result;
@@ -84,7 +85,9 @@ impl AgentFactory {
             has_tools: true,
             history,
         };
-        Agent::new(identity_of(row), talk)
+        let mut child = Agent::new(identity_of(row), talk);
+        child.known_files = Arc::new(parent.known_files.fork());
+        child
     }
 
     /// Creates an agent without tools that answers one question with the endpoint of `origin`. It is not stored.

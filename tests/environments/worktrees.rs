@@ -57,7 +57,7 @@ fn branches(app: &Harness) -> String {
 
 /// The worktrees that are on the disk.
 fn worktrees(app: &Harness) -> Vec<PathBuf> {
-    let listed = fs::read_dir(app.directory().join("worktrees")).into_iter().flatten();
+    let listed = fs::read_dir(app.data().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()
 }
 
@@ -100,7 +100,7 @@ fn kill_and_wait(app: &mut Harness, n: usize, expected: &str) {
 fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     let Some(mut app) = app() else { return };
     let directory = in_worktree(&mut app);
-    assert!(directory.ends_with("src") && directory.starts_with(app.directory().join("worktrees")));
+    assert!(directory.ends_with("src") && directory.starts_with(app.data().join("worktrees")));
     assert_eq!(directory.parent().and_then(Path::file_name).unwrap().to_str().unwrap(), app.id(1).to_string());
     let branch = git(&directory, &["rev-parse", "--abbrev-ref", "HEAD"]);
     assert_eq!(branch, format!("polylogue/{}", app.id(1).short()));
@@ -239,7 +239,7 @@ fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
 fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let Some(mut app) = app() else { return };
     let known = in_worktree(&mut app);
-    let (repo, directory) = (app.directory().join("repo"), app.directory().join("worktrees"));
+    let (repo, directory) = (app.directory().join("repo"), app.data().join("worktrees"));
     let [clean, changed, committed] = [(); 3].map(|()| {
         let id = AgentId::random();
         let root = directory.join(id.to_string());

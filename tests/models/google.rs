@@ -75,7 +75,7 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     reply(&first, look_and_run("echo ran-$((20+3))"));
     app.turn_until_asked(0);
     assert!(app.screen_text().contains("I look first."), "{}", app.screen_text());
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
 
     let second = app.accept(&peer);
     let contents = contents(&second);

@@ -229,7 +229,7 @@ fn a_tool_process_outlives_the_terminal_but_not_the_server() {
     let mut pty = app.attach(&["0"], (80, 24));
     let mark = app.path().join("mark");
     say(&mut pty, &format!("!tool bash {{\"command\":\"echo $$ > {}; exec sleep 86400\"}}", mark.display()));
-    pty.wait_for_text("Run this?");
+    pty.wait_for_text("y to run it");
     pty.send("y");
     let number = || std::fs::read_to_string(&mark).ok()?.strip_suffix('\n')?.parse().ok();
     eventually("the command to run", || number().is_some());

@@ -20,6 +20,12 @@ use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTermi
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
+/// How long keys are text after a question appeared.
+const QUESTION_SETTLES: Duration = Duration::from_millis(300);
+
+/// The agents' working directory in the data directory.
+const WORK: &str = "work";
+
 /// How a [`Harness`] is set up.
 pub struct Plan {
     /// Columns and rows of the terminal, if there is one.
@@ -76,13 +82,14 @@ impl Plan {
         Catalog([own].into_iter().chain(self.providers.iter().cloned()).collect())
     }
 
-    /// The configuration for a program in this directory.
+    /// The configuration for a program with this data directory, which works in a directory below it.
     pub fn config(&self, directory: &Path) -> Config {
+        std::fs::create_dir_all(directory.join(WORK)).expect("a directory");
         Config {
             data_directory: Some(directory.into()),
             catalog: self.catalog(),
             endpoint: self.endpoint.clone(),
-            working_directory: directory.into(),
+            working_directory: directory.join(WORK),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             thinking: self.thinking,
             settings: self.settings,
@@ -113,7 +120,9 @@ pub fn endpoint(kind: &str, model: &str, url: &str) -> Endpoint {
 pub fn copy_of(prepared: &Path) -> TempDir {
     let copy = TempDir::new().expect("a directory");
     for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        }
     }
     copy
 }
@@ -179,8 +188,13 @@ impl Harness {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// The data directory, which is the agents' working directory as well.
-    pub fn directory(&self) -> &Path {
+    /// The agents' working directory.
+    pub fn directory(&self) -> PathBuf {
+        self.directory.path().join(WORK)
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
         self.directory.path()
     }
 
@@ -260,6 +274,16 @@ impl Harness {
             turn = self.turn();
         }
         turn
+    }
+
+    /// Presses a key at the question on the screen, as soon as it is an answer.
+    pub fn press_at_question(&mut self, key: &[u8]) -> Turn {
+        self.turn();
+        if !self.plan.real_time {
+            self.advance(QUESTION_SETTLES);
+        }
+        self.turn_until("keys answer", |app| app.screen_text().contains("to refuse it"));
+        self.type_bytes(key)
     }
 
     /// Types a line and Enter.

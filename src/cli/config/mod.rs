@@ -91,6 +91,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
         values.config.environments.push(environment);
     }
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
+    values.config.private_paths =
+        files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
     loaded.set_data_directory(env);
     loaded.choose_model();

@@ -8,6 +8,7 @@ use crate::cli::config::{keys, providers};
 use crate::commands::{COMMANDS, KEYS};
 use crate::domain::environment::EnvironmentNames;
 use crate::domain::tool::Reach;
+use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
 use crate::tools::TOOLS;
 
@@ -36,8 +37,9 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n. An \
-         environment (polylogue help environments) chooses which tools an agent has; /tools lists those of an agent.",
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n; \
+         the others ask outside of the workspace (polylogue help files). An environment (polylogue help environments) \
+         chooses which tools an agent has; /tools lists those of an agent.",
     );
     out.push('\n');
     for tool in TOOLS {
@@ -46,6 +48,18 @@ pub fn tools() -> String {
         let sentence = about.split_once(". ").map_or(about, |(first, _)| first).trim_end_matches('.');
         item(&mut out, &format!("{}{asks}", tool.declaration.name), sentence);
     }
+    out
+}
+
+pub fn files() -> String {
+    let mut out = include_str!("files.txt").to_owned();
+    item(&mut out, "polylogue", "its data and configuration, with its socket");
+    for (path, about) in paths::DENIED {
+        item(&mut out, &format!("~/{path}"), about);
+    }
+    paths::DENIED_SYSTEM.iter().for_each(|(path, about)| item(&mut out, path, about));
+    out += "\nProtected, wherever they are in a workspace, with everything below them:\n\n";
+    paths::PROTECTED.iter().for_each(|(name, about)| item(&mut out, name, about));
     out
 }
 

@@ -1,5 +1,7 @@
 //! Projects: what they can set, and when they are read.
 
+use std::os::unix::fs::symlink;
+
 use super::*;
 
 #[test]
@@ -112,4 +114,31 @@ fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
     assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
     assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
     assert!(config.notes.iter().any(|note| note.contains("fork.md: ignored: /fork is a built-in command")));
+}
+
+/// A command that was a link once sent `/etc/shadow` to the model.
+#[test]
+fn files_of_a_project_that_are_links_out_of_their_directory_are_refused() {
+    let scene = Scene::new().untrusted("");
+    let project = scene.home.path().join("work/.polylogue");
+    fs::write(scene.home.path().join("secret.md"), "the secret").unwrap();
+    symlink("../../../secret.md", project.join("commands/leak.md")).unwrap();
+    symlink("/proc/self/root/etc/hostname", project.join("commands/magic.md")).unwrap();
+    fs::write(project.join("commands/real.md"), "Real.").unwrap();
+    symlink("real.md", project.join("commands/alias.md")).unwrap();
+    fs::create_dir(scene.home.path().join("elsewhere")).unwrap();
+    fs::write(scene.home.path().join("elsewhere/t.toml"), "the = \"secret\"").unwrap();
+    symlink("../../elsewhere", project.join("templates")).unwrap();
+    scene.trust();
+    let config = scene.config();
+    let commands: Vec<_> = config.commands.iter().map(|command| (&*command.name, &*command.body)).collect();
+    assert_eq!(commands, [("alias", "Real."), ("real", "Real.")]);
+    assert!(config.notes.iter().any(|note| note.contains("leak.md: ignored: is a symbolic link that leads out")));
+    let found = Project::of(&scene.env().directory).unwrap();
+    assert!(found.teams.iter().all(|file| file.bytes.is_err()), "{:?}", found.teams);
+
+    fs::rename(project.join("config.toml"), scene.home.path().join("config.toml")).unwrap();
+    symlink("../../config.toml", project.join("config.toml")).unwrap();
+    scene.trust();
+    assert!(scene.error().message.contains("not a regular file"));
 }
