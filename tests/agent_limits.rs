@@ -89,8 +89,7 @@ fn models_that_fork_without_end_stop_at_the_limit_and_others_go_on() {
 
     app.switch(asking);
     assert_shows(&mut app, "Raise this limit? raise the limit from 12 to 24");
-    assert_shows(&mut app, "y to raise it, n to stop these agents");
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
     run_wild(&mut app, &peer, 2);
     assert_eq!(app.repl.roster().len(), 4 + 24);
     let asking = only_asking(&app);

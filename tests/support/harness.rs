@@ -282,7 +282,9 @@ impl Harness {
         if !self.plan.real_time {
             self.advance(QUESTION_SETTLES);
         }
-        self.turn_until("keys answer", |app| app.screen_text().contains("to refuse it"));
+        self.turn_until("keys answer", |app| {
+            ["to refuse it", "to stop these agents"].iter().any(|keys| app.screen_text().contains(keys))
+        });
         self.type_bytes(key)
     }
 

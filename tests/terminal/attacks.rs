@@ -14,7 +14,7 @@ use crate::support::pty::Pty;
 /// Runs a command through an approved tool call.
 fn run(chat: &mut Chat, command: &str) {
     chat.say(&format!("!tool bash {}", json!({ "command": command })));
-    chat.sees("Run this?");
+    chat.sees("y to run it");
     chat.pty.send("y");
 }
 
