@@ -66,29 +66,22 @@
 //! that those that only read need no approval; without it every command asks. `tls-rustls` (default) and `tls-system`
 //! select the TLS library.
 
-// `missing_docs` also reports what only `testing` exports; these modules export nothing else.
-#[allow(missing_docs)]
 mod agent;
 mod base;
 mod cli;
-#[allow(missing_docs)]
 mod commands;
 mod domain;
 mod net;
-#[allow(missing_docs)]
 mod policy;
-#[allow(missing_docs)]
 mod provider;
 mod reactor;
 mod repl;
 mod socket;
 mod store;
 mod team;
-#[allow(missing_docs)]
 mod terminal;
 #[doc(hidden)]
 pub mod testing;
-#[allow(missing_docs)]
 mod tools;
 
 pub use base::clock::Clock;
@@ -116,6 +109,7 @@ pub mod config {
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::rule::{Rule, Rules, Subject};
     pub use crate::domain::thinking::Thinking;
 }

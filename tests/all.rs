@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
+mod agent_limits;
 mod agent_trees;
 mod approval;
 mod background;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use polylogue::Chunk;
 use polylogue::config::{RetryPolicy, Secret, Settings};
 use serde_json::Value;
 
@@ -43,6 +44,21 @@ fn error_after(app: &mut Harness, act: impl FnOnce(&mut Harness)) -> String {
     assert!(shown.contains(&error[..20]), "{error}\n{}", app.screen_text());
     assert!(!app.screen_text().contains(KEY));
     error
+}
+
+/// All errors and notes of an agent that are shown.
+fn noted(app: &mut Harness, n: usize) -> Vec<String> {
+    let viewer = app.repl.attach_to_last(app.id(n), 10_000).expect("there is this agent");
+    let text = |chunk| match chunk {
+        Chunk::Error { message, .. } | Chunk::Note(message) => Some(message),
+        _ => None,
+    };
+    let mut texts = Vec::new();
+    while app.repl.has_unread(viewer) {
+        let chunks = app.repl.read(viewer, usize::MAX).chunks.into_iter();
+        texts.extend(chunks.filter_map(|numbered| text(numbered.chunk)));
+    }
+    texts
 }
 
 /// The agent answers the next question as if nothing had been.
@@ -111,6 +127,54 @@ fn wrong_credentials_return_the_text_to_the_draft_and_remove_it_from_the_convers
     let mut app = app.crash_and_restart();
     let after_restart = can_be_talked_to(&mut app, &peer);
     assert_eq!(after_restart.as_array().map(Vec::len), Some(4), "{after_restart}");
+}
+
+#[test]
+fn a_header_of_the_configuration_that_a_server_repeats_is_neither_shown_nor_stored() {
+    const HEADER: &str = "planted header, value";
+    for (status, kind) in [(400, "invalid"), (401, "auth"), (503, "overloaded")] {
+        let peer = Peer::start();
+        let mut plan = Plan::peer(&peer.url());
+        plan.endpoint.headers = vec![("X-Planted".into(), HEADER.into())];
+        let settings = Settings { retry: RetryPolicy { retries: 0, ..RetryPolicy::default() }, ..Settings::default() };
+        let mut app = Harness::new(Plan { settings, ..plan });
+        app.enter("a question");
+        let exchange = app.accept(&peer);
+        assert!(exchange.request().header("x-planted") == Some(HEADER));
+        exchange.error(status, kind, &format!("do not send X-Planted: {HEADER}!"));
+        app.turn_until_idle();
+        assert!(app.last_error(0).contains("do not send X-Planted: [key]!"), "{}", app.last_error(0));
+        assert!(!app.screen_text().contains("planted header"), "{}", app.screen_text());
+        let directory = app.close();
+        for entry in std::fs::read_dir(directory.path()).expect("the data directory").flatten() {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            assert!(!bytes.windows(HEADER.len()).any(|part| part == HEADER.as_bytes()), "{entry:?}");
+        }
+    }
+}
+
+/// libcurl asks for the socket of a paused transfer again when its bytes are taken; if they hold an error, the transfer ends
+/// and its socket is closed before that is carried out.
+#[test]
+fn an_error_anywhere_in_a_reply_that_comes_too_fast_is_reported_and_nothing_else() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer.url(), Settings::default(), true);
+    let line = "x".repeat(1000);
+    for kilobytes in (70..220).step_by(15) {
+        app.enter("a question");
+        let exchange = app.accept(&peer);
+        exchange.stream();
+        for _ in 0..kilobytes {
+            exchange.text(&line);
+        }
+        exchange.event(&openai::error("server_error", "overloaded in the middle"));
+        for _ in 0..400 {
+            exchange.text(&line);
+        }
+        app.turn_until_idle();
+        let texts = noted(&mut app, 0);
+        assert!(!texts.iter().any(|text| text.contains("watch")), "after {kilobytes} kB: {texts:?}");
+    }
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn tree(app: &Harness) -> String {
 }
 
 /// The loop waits for no agent, except for the one that holds the only slot and is never done.
-fn is_quiet(app: &Harness) -> bool {
+fn is_quiet(app: &mut Harness) -> bool {
     let is_root_busy = app.state(0) != State::Idle;
     app.repl.roster().with_live_tools().is_empty() && (is_root_busy || app.timeout().after.is_none())
 }
@@ -364,7 +364,8 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
         app.press_at_question(if allowed { b"y" } else { b"n" });
         let results = results_then(&mut app, &peer, killer, "done");
-        assert_eq!(results, [if allowed { "killed other" } else { "the user denied this call" }]);
+        let refused = "the user denied this call: other is not your descendant";
+        assert_eq!(results, [if allowed { "killed other" } else { refused }]);
         assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
     }
 }
@@ -375,7 +376,6 @@ fn the_kill_tool_refuses_ancestors_the_root_and_unknown_agents() {
     for (agent_id, expected) in [("boss", "its own ancestors"), ("0", "its own ancestors"), ("nobody", "no agent")] {
         let mut app = asked_to_kill(&peer, &json!({ "agent": agent_id }).to_string());
         let killer = app.n("killer");
-        app.answer(killer, true);
         let results = results_then(&mut app, &peer, killer, "a pity");
         assert!(results[0].contains(expected), "{results:?}");
         assert_eq!(app.repl.roster().len(), 4);
@@ -383,9 +383,21 @@ fn the_kill_tool_refuses_ancestors_the_root_and_unknown_agents() {
     let mut app = app(&peer);
     app.say(0, "do it");
     reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"0\"}")]);
-    app.answer(0, true);
     let results = results_then(&mut app, &peer, 0, "a pity");
     assert!(results[0].contains("is the root"), "{results:?}");
+}
+
+#[test]
+fn a_model_ends_its_own_descendants_unasked() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let boss = app.fork_named(0, "boss");
+    let child = app.fork_named(boss, "child");
+    app.fork_named(child, "grandchild");
+    app.say(boss, "do it");
+    reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"grandchild\"}"), ("kill", "{\"agent\":\"child\"}")]);
+    assert_eq!(results_then(&mut app, &peer, boss, "done"), ["killed grandchild", "killed child"]);
+    assert_eq!(app.repl.roster().len(), 2);
 }
 
 #[test]
@@ -405,8 +417,10 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let mut app = Harness::new(Plan::default());
     let victim = app.fork_named(0, "victim");
     let victim_id = app.id(victim);
-    app.say(0, "!tool kill {\"agent\":\"victim\"}");
-    app.turn_until_asked(0);
+    let killer = app.fork_named(0, "killer");
+    app.switch(killer);
+    app.say(killer, "!tool kill {\"agent\":\"victim\"}");
+    app.turn_until_asked(killer);
     app.turn();
     app.advance(Duration::from_millis(300));
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";

@@ -8,9 +8,8 @@ use polylogue::Change;
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State, Wait, WakeReason};
-use crate::support::openai::last_user_text;
-use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{app_with_agents, assert_shows, turn_a_while};
+use crate::support::peer::Peer;
+use crate::support::scene::{answer, app_with_agents, assert_shows, is_in_send_queue, origin, turn_a_while};
 
 const fn s(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -24,28 +23,15 @@ fn limit(app: &mut Harness, peer: &Peer, n: usize, retry_after: &str) {
     app.turn_until("a retry", |app| matches!(app.agent(n).wait(), Wait::Retry { .. }));
 }
 
-/// Who has asked, of requests that say so.
-fn origin(exchange: &Exchange) -> String {
-    last_user_text(&exchange.request().json())
-}
-
-fn answer(exchange: &Exchange) {
-    exchange.stream().text("fine").finish("stop").done();
-}
-
-fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
-}
-
-/// So many agents; the server has asked the last one to wait 30 s, and these stand in line.
-fn paused(peer: &Peer, count: usize, in_line: &[usize]) -> Harness {
+/// `count` agents; the server has asked the last one to wait 30 s, and these are in the send queue.
+fn paused(peer: &Peer, count: usize, queued: &[usize]) -> Harness {
     let mut app = app_with_agents(count, Plan::peer(&peer.url()));
     limit(&mut app, peer, count - 1, "30");
-    for n in in_line {
+    for n in queued {
         app.say(*n, &format!("from {n}"));
     }
     turn_a_while(&mut app);
-    assert!(in_line.iter().all(|n| is_in_line(&app, *n)) && peer.try_accept().is_none());
+    assert!(queued.iter().all(|n| is_in_send_queue(&app, *n)) && peer.try_accept().is_none());
     app
 }
 
@@ -70,7 +56,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     app.advance(s(1));
     assert_shows(&mut app, "retrying in 29 s");
     app.advance(s(29) - Duration::from_millis(19));
-    assert!((0..20).filter(|n| !matches!(n, 3 | 7)).all(|n| is_in_line(&app, n)));
+    assert!((0..20).filter(|n| !matches!(n, 3 | 7)).all(|n| is_in_send_queue(&app, n)));
     app.advance(Duration::from_millis(1));
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
@@ -122,7 +108,7 @@ fn agents_of_another_provider_do_not_wait_even_with_a_single_slot() {
     app.say(3, "not concerned");
     app.turn_until("it is answered", |app| app.state(3) == State::Idle);
     assert_eq!(app.replies(3), ["not concerned"]);
-    assert!(is_in_line(&app, 2));
+    assert!(is_in_send_queue(&app, 2));
 }
 
 #[test]
@@ -145,11 +131,13 @@ fn esc_cancels_only_its_own_wait() {
     let mut app = paused(&peer, 4, &[0, 1, 2]);
     app.escape();
     assert_eq!((app.state(0), app.kinds(0).last()), (State::Idle, Some(&"interrupted")));
-    assert!(is_in_line(&app, 1) && is_in_line(&app, 2) && matches!(app.agent(3).wait(), Wait::Retry { .. }));
+    assert!(
+        is_in_send_queue(&app, 1) && is_in_send_queue(&app, 2) && matches!(app.agent(3).wait(), Wait::Retry { .. })
+    );
     app.switch(3);
     app.escape();
     assert_eq!(app.state(3), State::Idle);
-    assert!(is_in_line(&app, 1) && is_in_line(&app, 2), "the pause is the provider's, not that agent's");
+    assert!(is_in_send_queue(&app, 1) && is_in_send_queue(&app, 2), "the pause is the provider's, not that agent's");
     app.advance(s(30));
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 1");
@@ -171,7 +159,7 @@ fn a_probe_that_is_limited_again_renews_the_pause_for_all() {
     assert_shows(&mut app, "retrying in 50 s, attempt 2");
     app.advance(s(50) - Duration::from_micros(1));
     turn_a_while(&mut app);
-    assert!(is_in_line(&app, 1) && is_in_line(&app, 2) && peer.try_accept().is_none());
+    assert!(is_in_send_queue(&app, 1) && is_in_send_queue(&app, 2) && peer.try_accept().is_none());
     assert_eq!((app.agent(1).retries(), app.agent(2).retries()), (0, 0));
     app.advance(Duration::from_micros(1));
     let again = app.accept(&peer);
@@ -210,7 +198,7 @@ fn killing_the_limited_agent_does_not_affect_the_others() {
     app.ask(0, Change::Kill { agent_id: limited, cascade: false });
     app.advance(s(30) - Duration::from_micros(1));
     turn_a_while(&mut app);
-    assert!(is_in_line(&app, 0) && is_in_line(&app, 1) && peer.try_accept().is_none());
+    assert!(is_in_send_queue(&app, 0) && is_in_send_queue(&app, 1) && peer.try_accept().is_none());
     app.advance(Duration::from_micros(1));
     answer(&app.accept(&peer));
     answer(&app.accept(&peer));
@@ -246,7 +234,7 @@ fn a_probe_without_response_releases_the_others_after_ten_seconds() {
     app.advance(s(30));
     app.accept(&peer);
     app.advance(s(10) - Duration::from_micros(1));
-    assert!(is_in_line(&app, 1));
+    assert!(is_in_send_queue(&app, 1));
     app.advance(Duration::from_micros(1));
     app.accept(&peer);
     app.accept(&peer);
@@ -263,7 +251,7 @@ fn an_overloaded_server_pauses_all_agents_only_with_retry_after() {
         app.accept(&peer).head(503, headers);
         app.turn_until("a retry", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
         app.say(0, "from 0");
-        assert_eq!(is_in_line(&app, 0), is_paused);
+        assert_eq!(is_in_send_queue(&app, 0), is_paused);
     }
 }
 
@@ -277,7 +265,7 @@ fn a_limit_in_the_middle_of_a_reply_pauses_the_others_too() {
     app.turn_until("it has failed", |app| app.state(1) == State::Idle);
     assert_eq!(app.partial_replies(1), ["half"]);
     app.say(0, "from 0");
-    assert!(is_in_line(&app, 0));
+    assert!(is_in_send_queue(&app, 0));
 }
 
 #[test]
@@ -306,7 +294,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     let first = app.accept(&peer);
     assert_eq!(origin(&first), "from 0");
     turn_a_while(&mut app);
-    assert!(is_in_line(&app, 1) && peer.try_accept().is_none(), "one request is tried for all");
+    assert!(is_in_send_queue(&app, 1) && peer.try_accept().is_none(), "one request is tried for all");
     first.head(429, &[("retry-after", "7200"), ("content-length", "0")]);
     app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
     assert_shows(&mut app, "retrying in 2 h 0 min, attempt 2 (Enter retries, Esc cancels)");
@@ -314,7 +302,7 @@ fn enter_on_an_empty_draft_retries_now_while_the_others_wait() {
     let second = app.accept(&peer);
     assert_eq!(origin(&second), "from 0");
     turn_a_while(&mut app);
-    assert!(is_in_line(&app, 1) && peer.try_accept().is_none());
+    assert!(is_in_send_queue(&app, 1) && peer.try_accept().is_none());
     answer(&second);
     let other = app.accept(&peer);
     assert_eq!(origin(&other), "from 1");

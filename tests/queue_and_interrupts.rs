@@ -88,7 +88,7 @@ fn after_an_interrupt_the_queue_waits_until_enter() {
 }
 
 #[test]
-fn text_for_an_idle_agent_whose_queue_waits_stands_behind_the_queue() {
+fn text_for_an_idle_agent_whose_queue_is_paused_is_queued() {
     let peer = Peer::start();
     let (mut app, _exchange) = two_queued(&peer);
     app.escape();

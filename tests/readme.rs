@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::support::internals::commands::{COMMANDS, KEYS};
 
-const TOPICS: [&str; 13] = [
+const TOPICS: &[&str] = &[
     "commands",
     "keys",
     "tools",
     "approval",
     "files",
     "settings",
+    "environments",
     "variables",
     "scripts",
     "server",

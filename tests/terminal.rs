@@ -3,6 +3,7 @@
 //!
 //! Here stands what all of it starts from. A file per subject:
 
+mod attacks;
 mod background;
 mod crash;
 mod exits;
@@ -15,6 +16,7 @@ mod refusals;
 mod resize;
 mod safety;
 mod scrolling;
+mod secrets;
 mod suspend;
 
 use std::path::Path;

@@ -95,7 +95,7 @@ fn soonest(expected: &[(Duration, &'static str)]) -> (Option<Duration>, &'static
     (Some(*after), why)
 }
 
-fn seen(app: &Harness) -> (Option<Duration>, &'static str) {
+fn seen(app: &mut Harness) -> (Option<Duration>, &'static str) {
     let timeout = app.timeout();
     (timeout.after, name_of(&timeout))
 }
@@ -104,9 +104,9 @@ fn seen(app: &Harness) -> (Option<Duration>, &'static str) {
 fn without_any_deadline_the_loop_waits_for_ever() {
     let mut app = three_agents();
     app.turn();
-    assert_eq!(seen(&app), (None, "nothing"));
+    assert_eq!(seen(&mut app), (None, "nothing"));
     app.advance(Duration::from_secs(3_600));
-    assert_eq!(seen(&app), (None, "nothing"));
+    assert_eq!(seen(&mut app), (None, "nothing"));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_agent_in_the_background_is_waited_for_as_long_as_it_needs_and_named() {
     for need in NEEDS {
         let mut app = three_agents();
         (need.set_up)(&mut app, 1);
-        assert_eq!(seen(&app), (Some(need.after), need.why));
+        assert_eq!(seen(&mut app), (Some(need.after), need.why));
         if let WakeReason::Agent(id, _) = app.timeout().why {
             assert_eq!(id, app.id(1), "{}", need.why);
         }
@@ -128,7 +128,7 @@ fn an_agent_on_the_screen_is_waited_for_in_the_same_way_and_its_sign_of_work_mov
         (need.set_up)(&mut app, 0);
         // The spinner counts from the frame that was drawn when the state changed.
         let shown = soonest(&[(need.after, need.why), sign_of(&need)]);
-        assert_eq!(seen(&app), shown, "{}", need.why);
+        assert_eq!(seen(&mut app), shown, "{}", need.why);
     }
 }
 
@@ -141,7 +141,7 @@ fn of_two_agents_in_the_background_the_sooner_ends_the_wait() {
                 (one.set_up)(&mut app, first);
                 (other.set_up)(&mut app, second);
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why)]);
-                assert_eq!(seen(&app), expected, "{} and {}", one.why, other.why);
+                assert_eq!(seen(&mut app), expected, "{} and {}", one.why, other.why);
             }
         }
     }
@@ -157,7 +157,7 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
                 (other.set_up)(&mut app, second);
                 let shown = if first == 0 { one } else { other };
                 let expected = soonest(&[(one.after, one.why), (other.after, other.why), sign_of(shown)]);
-                assert_eq!(seen(&app), expected, "{first}: {}, {second}: {}", one.why, other.why);
+                assert_eq!(seen(&mut app), expected, "{first}: {}, {second}: {}", one.why, other.why);
             }
         }
     }
@@ -169,9 +169,9 @@ fn bytes_that_may_be_the_beginning_of_a_key_end_the_wait_beside_every_other_need
         let mut app = three_agents();
         (need.set_up)(&mut app, 1);
         app.type_bytes(b"\x1b");
-        assert_eq!(seen(&app), (Some(ms(30)), "keys"), "{}", need.why);
+        assert_eq!(seen(&mut app), (Some(ms(30)), "keys"), "{}", need.why);
         app.advance(ms(30));
-        assert_ne!(seen(&app).1, "keys", "{}", need.why);
+        assert_ne!(seen(&mut app).1, "keys", "{}", need.why);
     }
 }
 
@@ -181,7 +181,7 @@ fn keys_that_were_not_looked_at_end_the_wait_at_once() {
         let mut app = three_agents();
         (need.set_up)(&mut app, 1);
         app.terminal().input.extend_from_slice(b"x");
-        assert_eq!(seen(&app), (Some(Duration::ZERO), "leftover"), "{}", need.why);
+        assert_eq!(seen(&mut app), (Some(Duration::ZERO), "leftover"), "{}", need.why);
     }
 }
 
@@ -195,7 +195,7 @@ fn bytes_of_a_background_agent_that_were_not_decoded_end_the_wait_at_once() {
     let exchange = app.accept(&peer);
     exchange.stream().text(&"word ".repeat(200));
     app.turn_until("bytes are left over", |app| app.agent(0).has_leftover());
-    assert_eq!(seen(&app), (Some(Duration::ZERO), "leftover"));
+    assert_eq!(seen(&mut app), (Some(Duration::ZERO), "leftover"));
     exchange.finish("stop").done();
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["word ".repeat(200)]);
@@ -228,14 +228,14 @@ fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     app.switch(2);
     say(&mut app, 0, "!tool bash {\"command\":\"true\"}");
     app.turn_until_asked(0);
-    assert_eq!(seen(&app), (None, "nothing"));
+    assert_eq!(seen(&mut app), (None, "nothing"));
     say(&mut app, 0, "queued");
     say(&mut app, 1, "!hang");
     say(&mut app, 2, "waits for a slot");
     app.switch(0);
-    assert_eq!(seen(&app), (Some(ms(300)), "question"), "it has just appeared on the screen");
+    assert_eq!(seen(&mut app), (Some(ms(300)), "question"), "it has just appeared on the screen");
     app.advance(ms(300));
-    assert_eq!(seen(&app), (Some(ms(119_700)), "stall"));
+    assert_eq!(seen(&mut app), (Some(ms(119_700)), "stall"));
 }
 
 #[test]
@@ -263,6 +263,6 @@ fn the_wait_grows_again_when_a_deadline_is_gone() {
         (need.set_up)(&mut app, 1);
         app.ask(1, Change::Interrupt);
         app.turn_until_idle();
-        assert_eq!(seen(&app), (None, "nothing"), "{}", need.why);
+        assert_eq!(seen(&mut app), (None, "nothing"), "{}", need.why);
     }
 }

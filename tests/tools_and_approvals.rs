@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::Settings;
-use polylogue::{Change, Decision};
+use polylogue::{Change, Chunk, Decision};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
-use crate::support::scene::{is_running, mark, reply_with_calls, results_in};
+use crate::support::scene::{
+    app_with_agents, assert_shows, is_running, mark, reply_with_calls, results_in, turn_a_while,
+};
 
 /// Agent 0 alone, on the screen; tools take real time.
 fn app(peer: &Peer) -> Harness {
@@ -99,6 +101,37 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
     assert_eq!(app.timeout().after, None, "no tool thread lives");
 }
 
+#[test]
+fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
+    let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.turn_until_asked(0);
+    app.say(1, "!hang");
+    app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
+    app.answer(0, true);
+    turn_a_while(&mut app);
+    assert_eq!((app.state(0), app.agent(0).holds_slot()), (State::ExecutingTool, false));
+    assert_shows(&mut app, "waiting for a slot to run a tool, 1 may work at once");
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert!(app.directory().join("it-ran").exists());
+}
+
+#[test]
+fn esc_stops_the_wait_of_an_allowed_call_for_a_slot() {
+    let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.turn_until_asked(0);
+    app.say(1, "!hang");
+    app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
+    app.answer(0, true);
+    app.escape();
+    assert_eq!(app.state(0), State::Idle);
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    assert!(!app.directory().join("it-ran").exists());
+}
+
 fn write(path: &str, content: &str) -> String {
     json!({"file_path": path, "content": content}).to_string()
 }
@@ -175,6 +208,30 @@ fn an_unknown_tool_and_malformed_arguments_are_errors_that_the_model_gets() {
     assert!(results[0].1.contains("unknown tool \"teleport\""), "{results:?}");
     assert!(results[2].1.contains("command"), "{results:?}");
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
+}
+
+#[test]
+fn the_title_of_a_call_is_short_whatever_the_arguments() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let word = "x".repeat(100_000);
+    let long = json!({ "file_path": word }).to_string();
+    calls(&mut app, &peer, &[("bash", &word), ("read_file", &long), (&word, "{\n}")]);
+    answer_last(&mut app, &peer);
+    let titles = |app: &mut Harness| {
+        let viewer = app.repl.attach_to_last(app.id(0), 1000).expect("there is this agent");
+        let title = |chunk| if let Chunk::ToolCall { title, .. } = chunk { Some(title) } else { None };
+        let mut titles = Vec::new();
+        while app.repl.has_unread(viewer) {
+            let chunks = app.repl.read(viewer, usize::MAX).chunks.into_iter();
+            titles.extend(chunks.filter_map(|numbered| title(numbered.chunk)));
+        }
+        titles
+    };
+    for titles in [titles(&mut app), titles(&mut app.crash_and_restart())] {
+        assert_eq!(titles.len(), 3, "{titles:?}");
+        assert!(titles.iter().all(|title| title.len() <= 310 && title.ends_with("x …")), "{titles:?}");
+    }
 }
 
 #[test]

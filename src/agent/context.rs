@@ -54,6 +54,11 @@ pub enum Effect {
         run: u64,
     },
     Question,
+    /// The person has answered the question that the loop asked about this call.
+    Decided {
+        call: String,
+        allowed: bool,
+    },
     /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
     /// The deadline of a waiting tool call has passed; the loop has to answer it now.
@@ -79,6 +84,7 @@ impl Effect {
             Self::Accepted(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question => "question",
+            Self::Decided { .. } => "decided",
             Self::ToolRequest(..) => "tool_request",
             Self::WaitOver(_) => "wait_over",
             Self::ReturnText(_) => "return_text",

@@ -16,24 +16,31 @@ use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, credentials};
 
+/// What a request waits for.
 #[derive(Default)]
 pub enum Wait {
+    /// The request is on its way, or there is none.
     #[default]
     Nothing,
+    /// Its turn in the send queue.
     Slot,
     /// Bytes of its transfer.
     Transfer,
     /// The next step of a scripted reply, which needs no network.
     Script {
+        /// The steps that are left.
         script: Script,
         /// When the next step is due; a script without steps stalls.
         due: Option<Moment>,
     },
+    /// The pause after a failed request.
     Retry {
+        /// When the request is sent again.
         at: Moment,
         /// Why the last attempt failed.
         error: Error,
     },
+    /// The key that a key command prints.
     Key,
 }
 
@@ -286,6 +293,7 @@ impl Agent {
         }
     }
 
+    /// Ends the wait for a retry: the request joins the send queue.
     pub fn retry_now(&mut self, context: &mut Context) {
         if matches!(self.exchange.wait, Wait::Retry { .. }) {
             self.exchange.wait = Wait::Slot;
@@ -331,6 +339,7 @@ impl Agent {
         self.exchange.stall_at
     }
 
+    /// How often the current request was sent again.
     pub fn retries(&self) -> u32 {
         self.exchange.retries
     }

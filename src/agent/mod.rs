@@ -24,6 +24,7 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
+use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
@@ -41,8 +42,8 @@ pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};
 pub use state::State;
 pub use view::View;
-pub use work::PendingQuestion;
 use work::Work;
+pub use work::{Objection, PendingQuestion};
 
 /// Only the name ever changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub struct Identity {
     pub fork_point: MessageId,
     /// Milliseconds since 1970.
     pub created_at: i64,
+    pub made_by: MadeBy,
 }
 
 impl Identity {
@@ -123,10 +125,15 @@ pub enum Role {
     Summary,
 }
 
+/// One agent: its conversation, its turn and what terminals show of it.
 pub struct Agent {
+    /// Id, name and descent.
     pub identity: Identity,
+    /// What the next request is made from.
     pub talk: Talk,
+    /// What terminals show of it.
     pub view: View,
+    /// The newest chunks, for viewers.
     pub output: Output,
     /// The versions of the files that it has read or written.
     pub known_files: Arc<KnownFiles>,
@@ -136,9 +143,11 @@ pub struct Agent {
     allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
+    /// Unread mail.
     pub unread: usize,
     /// Summaries being written for slices of this agent.
     summaries: usize,
+    /// The agent that writes a summary for it now.
     pub helper: Option<AgentId>,
     /// A git worktree is being created for a child of it.
     pub makes_worktree: bool,
@@ -147,6 +156,7 @@ pub struct Agent {
     members: (usize, usize),
     /// Usage of all requests since the program started.
     pub used: Usage,
+    /// Decides who handles its effects.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
@@ -160,6 +170,7 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// An idle agent.
     pub fn new(identity: Identity, talk: Talk) -> Self {
         Self {
             identity,
@@ -188,14 +199,17 @@ impl Agent {
         }
     }
 
+    /// Identifies it in every process that opens this store.
     pub fn id(&self) -> AgentId {
         self.identity.id
     }
 
+    /// The state of its turn.
     pub fn state(&self) -> State {
         self.state
     }
 
+    /// The state as viewers and scripts see it.
     pub fn status(&self) -> Status {
         match self.state {
             State::Idle if self.was_interrupted => Status::Interrupted,
@@ -262,6 +276,11 @@ impl Agent {
         }
     }
 
+    /// Since when it waits for a slot to start a tool, if it does.
+    pub fn wants_tool_slot_since(&self) -> Option<Moment> {
+        self.work.wants_slot_since().filter(|_| self.state == State::ExecutingTool)
+    }
+
     /// Whether a request was sent and its reply is being received.
     pub fn is_under_way(&self) -> bool {
         self.state == State::WaitingForLlm && self.exchange.is_under_way()
@@ -302,6 +321,7 @@ impl Agent {
         self.summaries
     }
 
+    /// Sets how many summaries are still to be written for it.
     pub fn set_summaries(&mut self, summaries: usize) {
         self.summaries = summaries;
         self.show_work();
@@ -367,7 +387,7 @@ impl Agent {
 
     /// Stops the turn because the program exits: it ends as exited, unless it was interrupted before.
     pub fn exit(&mut self, context: &mut Context) {
-        self.is_exiting = !self.is_stopping();
+        self.is_exiting |= !self.is_stopping();
         self.interrupt(context);
     }
 

@@ -26,6 +26,8 @@ const MAX_RENEWALS: u32 = 1;
 impl Agent {
     pub(super) fn fail(&mut self, mut error: Error, context: &mut Context) {
         let is_key_refused = self.is_key_refused(&error);
+        let key = self.exchange.key.as_ref().map(|key| &key.secret);
+        error.message = credentials::redact(&error.message, self.request_endpoint(), key);
         self.stop_transfer(context);
         if is_key_refused {
             if self.renew_key(context) {

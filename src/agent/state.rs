@@ -10,13 +10,16 @@
 //!    +----------------------|------- interrupt ------------- AwaitingApproval
 //! ```
 
+/// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
+    /// No turn is under way.
     Idle,
     /// A request is running, waits for a slot, a key or a retry.
     WaitingForLlm,
     /// Tool threads run, or are being stopped.
     ExecutingTool,
+    /// A tool call waits for a person.
     AwaitingApproval,
 }
 
@@ -31,6 +34,7 @@ impl State {
         }
     }
 
+    /// Whether this change of state is allowed.
     pub const fn can_become(self, next: Self) -> bool {
         use State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
         matches!(

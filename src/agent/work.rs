@@ -6,6 +6,9 @@
 //!
 //! What was shown is what is allowed: at the answer the call is planned anew, and if that gives another question (another
 //! path, another file, another change), it is asked instead.
+//!
+//! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
+//! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +19,12 @@ use sha2::{Digest as _, Sha256};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
-use crate::tools::{self, Environment, Judge, PathVerdict, Prepared, Question, Run, Running, ToolSpec};
+use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Question, Run, Running, ToolSpec};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -56,6 +59,10 @@ pub struct Work {
     questions: u64,
     /// The deadline of tools that were cancelled.
     stopping: Option<Moment>,
+    /// Tool threads may be started without asking the loop for a slot.
+    has_slot: bool,
+    /// A tool thread can be started as soon as there is a slot, and since when.
+    slot_wanted_since: Option<Moment>,
 }
 
 struct Call {
@@ -68,7 +75,17 @@ enum Progress {
     Running(Running),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
+    /// The loop wants the person to be asked before it carries out the call.
+    Objected(&'static ToolSpec, Prepared, Objection),
     Answered(ToolResult),
+}
+
+/// Why the loop does not carry out a call at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objection {
+    pub question: Question,
+    /// What the model is told if the person says no.
+    pub refusal: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,6 +120,10 @@ impl Work {
         }
     }
 
+    pub fn wants_slot_since(&self) -> Option<Moment> {
+        self.slot_wanted_since
+    }
+
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -113,15 +134,15 @@ impl Work {
         let Some(first) = self.calls.iter().position(|call| !is_answered(call)) else { return Next::Finished };
         for (at, call) in self.calls.iter().enumerate().skip(first) {
             match &call.progress {
-                Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads => {
+                Progress::Waiting(spec, _, Permission::NotNeeded) if spec.reach == Reach::Reads || at == first => {
                     return Next::Start(at);
                 }
-                Progress::Waiting(_, _, Permission::NotNeeded | Permission::Given) if at == first => {
-                    return Next::Start(at);
+                Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
+                Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) if at == first => {
+                    return Next::Ask(at);
                 }
-                Progress::Waiting(_, _, Permission::Wanted) if at == first => return Next::Ask(at),
                 // A writing call waits for all before it, and all after it wait for it.
-                Progress::Waiting(..) => return Next::Wait,
+                Progress::Waiting(..) | Progress::Objected(..) => return Next::Wait,
                 Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::Running(_) | Progress::ByLoop(_) | Progress::Answered(_) => {}
@@ -143,8 +164,9 @@ impl Work {
     /// Answers every call that no thread runs with this error.
     fn refuse_waiting(&mut self, message: &str) {
         self.question = None;
+        self.slot_wanted_since = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_)) {
+            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_) | Progress::Objected(..)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
             }
         }
@@ -156,10 +178,18 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
         Ok(spec) => spec,
         Err(message) => return Progress::Answered(failed(call, &message)),
     };
+    let in_loop = matches!(spec.run, Run::InEventLoop(_));
     match spec.prepare(&call.arguments, judge.environment) {
-        Ok(prepared) => match judge.verdict(spec, &prepared) {
+        Ok(mut prepared) => match judge.verdict(spec, &prepared) {
             Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded),
-            Verdict::Ask(_) => Progress::Waiting(spec, prepared, Permission::Wanted),
+            // The loop asks itself where another agent is concerned.
+            Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
+                Progress::Waiting(spec, prepared, Permission::NotNeeded)
+            }
+            Verdict::Ask(reason) => {
+                prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
+                Progress::Waiting(spec, prepared, Permission::Wanted)
+            }
             Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
         },
         Err(message) => Progress::Answered(failed(call, &message)),
@@ -180,16 +210,16 @@ fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
     file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
 }
 
-/// `title` is the call in one line.
+/// `title` is the call in one line; it may contain a path of any length.
 fn called(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
-    Chunk::ToolCall { id, name, arguments, title: title.into() }
+    Chunk::ToolCall { id, name, arguments, title: short_title(title) }
 }
 
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let title = format!("{}: {}", call.call.name, call.call.arguments);
+    let title = title_of(&call.call.name, &call.call.arguments);
     vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
 }
 
@@ -206,7 +236,7 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
-        self.work.stopping = None;
+        (self.work.stopping, self.work.has_slot) = (None, true);
         let planned = calls.into_iter().map(|call| Call { progress: self.plan(&call), call }).collect();
         self.work.calls = planned;
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
@@ -229,16 +259,40 @@ impl Agent {
         Arc::new(Environment { known_files, ..shared })
     }
 
+    /// The loop has a slot for the tool thread that this agent wants to start.
+    pub fn start_tools(&mut self, context: &mut Context) {
+        if self.work.slot_wanted_since.take().is_some() {
+            self.work.has_slot = true;
+            self.advance_tools(context);
+        }
+    }
+
     /// Starts calls as far as possible without waiting.
     pub(super) fn advance_tools(&mut self, context: &mut Context) {
-        loop {
+        self.start_calls(context);
+        self.work.has_slot = self.work.has_live_thread();
+    }
+
+    fn start_calls(&mut self, context: &mut Context) {
+        // The answer to an open question goes on with the calls.
+        while self.work.question.is_none() {
             match self.work.next() {
+                Next::Start(at) if self.needs_slot(at) => {
+                    self.work.slot_wanted_since.get_or_insert(context.now);
+                    return;
+                }
                 Next::Start(at) => self.start_call(at, context),
                 Next::Ask(at) => return self.ask(at, context),
                 Next::Wait => return,
                 Next::Finished => return self.finish_tools(context),
             }
         }
+    }
+
+    /// Whether this call needs a tool thread and there is no slot for one.
+    fn needs_slot(&self, at: usize) -> bool {
+        let Progress::Waiting(spec, ..) = &self.work.calls[at].progress else { return false };
+        matches!(spec.run, Run::OnThread(_)) && !self.work.has_slot
     }
 
     /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
@@ -288,11 +342,14 @@ impl Agent {
     }
 
     fn ask(&mut self, at: usize, context: &mut Context) {
-        if !self.plan_again(at, Permission::Wanted) {
-            return self.advance_tools(context);
+        if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
+            return self.start_calls(context);
         }
-        let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
-        let question = prepared.question.clone();
+        let question = match &self.work.calls[at].progress {
+            Progress::Waiting(_, prepared, _) => prepared.question.clone(),
+            Progress::Objected(_, _, objection) => objection.question.clone(),
+            _ => return,
+        };
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
@@ -322,6 +379,9 @@ impl Agent {
         }
         let pending = self.work.question.take().expect("there is a question");
         match decision {
+            decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
+                self.decide_objection(pending.call, decision, context);
+            }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];
                 let chunk = called(&call.call, &pending.question.title);
@@ -334,6 +394,30 @@ impl Agent {
         self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
+    }
+
+    /// Carries out or answers a call to which the loop objected.
+    fn decide_objection(&mut self, at: usize, decision: Result<(), &str>, context: &mut Context) {
+        let call = &mut self.work.calls[at];
+        let Progress::Objected(spec, prepared, objection) = &call.progress else { return };
+        let id = call.call.id.clone();
+        let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
+        match (decision, spec.run) {
+            (Ok(()), Run::InEventLoop(request)) => {
+                let request = request(&prepared.arguments);
+                call.progress = Progress::ByLoop(None);
+                context.outbox.push(self.identity.id, effect);
+                context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
+            }
+            (decision, _) => {
+                let reason = decision.err().unwrap_or_default();
+                let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
+                call.progress = Progress::Answered(result.clone());
+                self.emit(&Chunk::ToolResult(result));
+                self.emit(&Chunk::Mark("refused".into()));
+                context.outbox.push(self.identity.id, effect);
+            }
+        }
     }
 
     /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
@@ -364,6 +448,18 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
+        self.advance_tools(context);
+        true
+    }
+
+    /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
+    pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
+        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(at) = self.work.calls.iter().position(waits) else { return false };
+        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
+            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, prepared, objection),
+            answered => answered,
+        };
         self.advance_tools(context);
         true
     }
@@ -424,6 +520,7 @@ impl Agent {
             results.push(result);
         }
         let is_any = !results.is_empty();
+        self.work.has_slot |= is_any;
         for result in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
@@ -469,7 +566,7 @@ impl Call {
     fn into_result(self) -> Option<ToolResult> {
         match self.progress {
             Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) => None,
+            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) | Progress::Objected(..) => None,
         }
     }
 }

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Terminal,
     /// A tool could not be run.
     Tool,
+    /// A limit of a tree of agents was reached.
+    Limit,
     /// Another system call failed.
     System,
     /// The input or the configuration is invalid.
@@ -68,6 +70,7 @@ impl ErrorKind {
             Self::Store => "store",
             Self::Terminal => "terminal",
             Self::Tool => "tool",
+            Self::Limit => "limit",
             Self::System => "system",
             Self::Usage => "usage",
         }
@@ -97,6 +100,11 @@ impl Error {
     /// An error with this kind and message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
+    }
+
+    /// A request that cannot be carried out as it is.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
     }
 
     /// The request needs a Cargo feature that this program was built without.

@@ -1,8 +1,8 @@
 //! Opens files whose path comes from a project or a model, without blocking or side effects, and creates private files.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -18,6 +18,36 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     require_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Opens or creates a file that only its owner can read, and corrects its permissions. Its content stays.
+///
+/// # Errors
+/// It cannot be opened or created, or it is a symbolic link or not a regular file: a pipe would block.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    refuse_irregular(path)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    let found = file.metadata()?;
+    require_regular(&found)?;
+    if found.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+/// Refuses a path where there is something else than a regular file. No file is no error.
+///
+/// # Errors
+/// There is a symbolic link, a pipe, a device or the like, or the path cannot be looked at.
+pub fn refuse_irregular(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Err(io::Error::other("is a symbolic link: remove it")),
+        Ok(found) if found.is_dir() => Err(io::Error::other("is a directory: remove it")),
+        Ok(found) if !found.is_file() => Err(io::Error::other("is not a regular file: remove it")),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creates a file that only its owner can read.

@@ -4,5 +4,6 @@ pub mod clock;
 pub mod error;
 pub mod file;
 pub mod id;
+pub mod process;
 pub mod ring;
 pub mod text;

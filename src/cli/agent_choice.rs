@@ -1,8 +1,9 @@
 //! The agent to continue with, as the command line selects it.
 
 use super::arguments::Arguments;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::commands::{agent_called, agent_tree};
 use crate::domain::flow::Change;
 use crate::repl::Repl;
 
@@ -34,11 +35,11 @@ impl AgentChoice {
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         let agent_id = match self {
             Self::New => return repl.create(None, new_model),
-            Self::Last => repl.last_spoken_to()?,
-            Self::Named(name) => repl.find(name)?,
+            Self::Last => repl.last_addressed()?,
+            Self::Named(name) => agent_called(repl.roster(), name)?,
             Self::Unnamed => {
-                let message = format!("--resume needs the name, number or id of an agent:\n{}", repl.agents(root));
-                return Err(Error::new(ErrorKind::Usage, message));
+                let agents = agent_tree(&repl.command_context(root));
+                return Err(Error::usage(format!("--resume needs the name, number or id of an agent:\n{agents}")));
             }
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());

@@ -77,6 +77,12 @@ pub struct Arguments {
     /// Maximum number of agents that work at the same time; 0 for no limit [env: POLYLOGUE_WORKING_LIMIT] [default: 10]
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
+    /// Maximum number of living agents that models make below one of yours [env: POLYLOGUE_MAX_AGENTS] [default: 64]
+    #[arg(long, global = true, value_name = "N")]
+    pub max_agents: Option<String>,
+    /// Maximum US dollars that an agent and those below it spend; the price of its model must be configured [env: POLYLOGUE_MAX_USD]
+    #[arg(long, global = true, value_name = "USD")]
+    pub max_usd: Option<String>,
     /// Do not switch to a child when it is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
     #[arg(long)]
     pub stay: bool,
@@ -164,6 +170,9 @@ pub enum Command {
         /// End its descendants as well
         #[arg(long)]
         cascade: bool,
+        /// End its descendants and not the agent itself
+        #[arg(long, conflicts_with = "cascade")]
+        descendants: bool,
     },
     /// Stop the current turn of an agent
     Interrupt {
@@ -203,8 +212,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the server uses: memory in bytes, descriptors, threads
+    Status {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Stop the server; conversations stay stored
-    Stop,
+    Stop {
+        /// Stop the work of all agents instead; queued messages stay queued
+        #[arg(long)]
+        agents: bool,
+    },
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for

@@ -10,6 +10,7 @@ use super::{data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::text::counted;
+use crate::commands::agent_tree;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
@@ -58,7 +59,7 @@ fn start(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
     let agent_id = match AgentChoice::of(arguments) {
         AgentChoice::New => root,
         AgentChoice::Unnamed => {
-            let agents = repl.agents(root);
+            let agents = agent_tree(&repl.command_context(root));
             repl.announce(root, &format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}"));
             root
         }

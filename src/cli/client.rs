@@ -102,8 +102,7 @@ impl Client {
 pub fn request_line(request: &Request) -> Result<String> {
     let line = request.to_line();
     if line.len() > LONGEST_LINE {
-        let message = format!("the text is too long: a request may have {} MiB", LONGEST_LINE >> 20);
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(format!("the text is too long: a request may have {} MiB", LONGEST_LINE >> 20)));
     }
     Ok(line)
 }

@@ -17,6 +17,7 @@ pub fn of_kind(name: &str) -> u8 {
     match name {
         _ if ErrorKind::PROVIDER_KINDS.iter().any(|kind| kind.name() == name) => PROVIDER,
         _ if name == ErrorKind::Usage.name() => USAGE,
+        _ if name == ErrorKind::Limit.name() => LIMIT,
         _ => FAILED,
     }
 }
@@ -32,8 +33,16 @@ mod tests {
 
     #[test]
     fn errors_and_signals_have_their_codes() {
-        let kinds =
-            [("auth", 3), ("network", 3), ("protocol", 3), ("usage", 2), ("store", 1), ("internal", 1), ("", 1)];
+        let kinds = [
+            ("auth", 3),
+            ("network", 3),
+            ("protocol", 3),
+            ("usage", 2),
+            ("store", 1),
+            ("limit", 4),
+            ("internal", 1),
+            ("", 1),
+        ];
         for (kind, code) in kinds {
             assert_eq!(of_kind(kind), code, "{kind}");
         }

@@ -8,7 +8,7 @@ use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell}
 use super::arguments::Arguments;
 use super::config::{self, ProcessEnvironment};
 use super::{data_directory, scripts, topics};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 /// Set by completion scripts to the name of the shell.
 const VARIABLE: &str = "POLYLOGUE_COMPLETE";
@@ -28,9 +28,8 @@ pub fn answer_shell() {
 pub fn script(shell: Shell) -> Result<String> {
     let name = shell.to_string();
     let shells = Shells::builtins();
-    let completer = shells
-        .completer(&name)
-        .ok_or_else(|| Error::new(ErrorKind::Usage, format!("there is no completion script for {name}")))?;
+    let completer =
+        shells.completer(&name).ok_or_else(|| Error::usage(format!("there is no completion script for {name}")))?;
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "polylogue", "polylogue", "polylogue", &mut script)?;
     if shell == Shell::Zsh {

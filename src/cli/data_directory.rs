@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::arguments::Arguments;
 use super::config::{self, ProcessEnvironment};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::text::counted;
 use crate::store::Store;
 
@@ -18,8 +18,7 @@ pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathB
         return Ok(directory.clone());
     }
     loaded.into_config()?;
-    let message = "there is no server with --ephemeral: a server stores its agents";
-    Err(Error::new(ErrorKind::Usage, message))
+    Err(Error::usage("there is no server with --ephemeral: a server stores its agents"))
 }
 
 /// The options that select the same configuration and data directory again, each with a space before it. `explicit` is

@@ -28,6 +28,7 @@ use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue};
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::tools::supervisor;
 use arguments::{Arguments, Command};
@@ -35,11 +36,12 @@ use config::ProcessEnvironment;
 
 /// Runs the program with the arguments and environment of the process.
 pub fn main() -> ExitCode {
-    // Before anything else: a supervisor must be small and start at once.
+    // Before anything else: a supervisor must be small and start at once. It hardens itself.
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if(|first| first == supervisor::FLAG).is_some() {
         return supervisor::main(arguments);
     }
+    own_process::harden();
     completions::answer_shell();
     match Arguments::try_parse() {
         Ok(arguments) => match run(&arguments) {
@@ -113,7 +115,7 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Usage, message))
+    Err(Error::usage(message))
 }
 
 fn printed(text: &str) -> u8 {

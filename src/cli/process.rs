@@ -1,4 +1,4 @@
-//! Limits, panics and the binary of this process.
+//! The limit of descriptors, panics and the binary of this process.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::base::error::Result;
 use crate::terminal::tty;
+use crate::tools::supervisor;
 
-/// Raises the limit of descriptors to the maximum, and disables core dumps, which would contain keys and conversations.
+/// Raises the limit of descriptors to the maximum, and makes this process the parent of what killed supervisors leave.
 pub fn prepare() {
     let limit = getrlimit(Resource::Nofile);
     // If that is denied, the limits stay as they are.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = supervisor::adopt_orphans();
 }
 
 /// Makes a panic restore the terminal before its message is printed.

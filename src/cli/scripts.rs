@@ -14,6 +14,7 @@ use super::client::{self, Client};
 use super::code;
 use super::stdio::print_line;
 use crate::base::error::Result;
+use crate::base::text::counted;
 use crate::domain::chunk::Status;
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use print::Printer;
@@ -32,8 +33,9 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
             let request = Request::Send { agent: agent.clone(), text: text_of(text)? };
             Client::require(directory)?.request(&request)?;
         }
-        Command::Kill { agent, cascade } => {
-            Client::require(directory)?.request(&Request::Kill { agent: agent.clone(), cascade: *cascade })?;
+        Command::Kill { agent, cascade, descendants } => {
+            let request = Request::Kill { agent: agent.clone(), cascade: *cascade, descendants: *descendants };
+            Client::require(directory)?.request(&request)?;
         }
         Command::Interrupt { agent } => {
             Client::require(directory)?.request(&Request::Interrupt { agent: agent.clone() })?;
@@ -48,7 +50,16 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
             let sessions = Client::require(directory)?.request(&Request::Sessions)?;
             print::table(&sessions, print::SESSIONS, *json);
         }
-        Command::Stop => stop(directory)?,
+        Command::Stop { agents: true } => {
+            let stopped = Client::require(directory)?.request(&Request::StopAgents)?["stopped"].as_u64();
+            let count = usize::try_from(stopped.unwrap_or_default()).unwrap_or(usize::MAX);
+            print_line(&format!("stopped {}", counted(count, "agent", "agents")));
+        }
+        Command::Status { json } => {
+            let status = Client::require(directory)?.request(&Request::Status)?;
+            print::table(&Value::Array(vec![status]), print::STATUS, *json);
+        }
+        Command::Stop { agents: false } => stop(directory)?,
         _ => unreachable!("not a subcommand for scripts"),
     }
     Ok(code::DONE)

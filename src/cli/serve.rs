@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -125,7 +126,7 @@ fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
 fn spawn(log: &Path) -> Result<Child> {
     let arguments = std::env::args_os().skip(1);
     let arguments = arguments.map(|argument| if argument == "--background" { "--detached".into() } else { argument });
-    let log = File::options().append(true).open(log)?;
+    let log = File::options().append(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(log)?;
     let mut command = Command::new(process::own_binary()?);
     // Without this, ps(1) shows `exe`, the last component of the path.
     command.arg0("polylogue").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

@@ -46,6 +46,7 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to retry",
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",
+        (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => "waiting for its turn",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for mail",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",

@@ -9,27 +9,39 @@ pub const KILL: CommandSpec = CommandSpec {
     name: "kill",
     aliases: &[],
     arguments: "[AGENT] [--cascade]",
-    about: "end an agent permanently, by default this one",
+    about: "end an agent, or with --descendants all below it",
     busy: WhenBusy::Runs,
     run,
     complete: |context, typed| {
-        let cascade = (!typed.contains("--cascade ")).then(|| "--cascade ".to_owned());
-        complete_word(typed, agent_names(context, typed).into_iter().chain(cascade))
+        let has_option = typed.contains("--cascade ") || typed.contains("--descendants ");
+        let options = ["--cascade ", "--descendants "].map(str::to_owned).into_iter().filter(|_| !has_option);
+        complete_word(typed, agent_names(context, typed).into_iter().chain(options))
     },
 };
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let mut cascade = false;
+    let (mut cascade, mut descendants) = (false, false);
     let mut agent_id = None;
     for word in arguments.split_whitespace() {
         match word {
             "--cascade" => cascade = true,
+            "--descendants" => descendants = true,
             option if option.starts_with("--") => {
-                return Err(usage_error(format!("unknown option {option} of /kill: /kill [AGENT] [--cascade]")));
+                return Err(usage_error(format!(
+                    "unknown option {option} of /kill: /kill [AGENT] [--cascade | --descendants]"
+                )));
             }
             name if agent_id.is_none() => agent_id = Some(agent_called(context.roster, name)?),
             extra => return Err(usage_error(format!("/kill takes one agent (got also {extra:?})"))),
         }
     }
-    Ok(InputResult::NewState(Change::Kill { agent_id: agent_id.unwrap_or(context.current), cascade }, None))
+    let agent_id = agent_id.unwrap_or(context.current);
+    let change = match (cascade, descendants) {
+        (true, true) => {
+            return Err(usage_error("--cascade ends the agent too, --descendants does not: use one of them"));
+        }
+        (false, true) => Change::KillDescendants(agent_id),
+        (cascade, false) => Change::Kill { agent_id, cascade },
+    };
+    Ok(InputResult::NewState(change, None))
 }

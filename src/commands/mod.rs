@@ -14,13 +14,15 @@ mod fork;
 mod help;
 mod interrupt;
 mod kill;
+mod limit;
 mod mail;
 mod model;
 mod name;
-mod past;
 mod queue;
+mod rewind;
 mod sessions;
 mod slice;
+mod stop;
 mod switch;
 mod system;
 #[cfg(feature = "coordinator")]
@@ -29,7 +31,7 @@ mod tools;
 mod usage;
 
 use crate::agent::Agent;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::config::Config;
@@ -44,10 +46,15 @@ pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};
 
+/// What commands may read.
 pub struct CommandContext<'a> {
+    /// The agents in memory.
     pub roster: &'a Roster,
+    /// Everything that is stored.
     pub store: &'a Store,
+    /// The configuration of this process.
     pub config: &'a Config,
+    /// The agent at which the command was entered.
     pub current: AgentId,
     /// Now, in milliseconds since 1970.
     pub unix_ms: i64,
@@ -55,13 +62,17 @@ pub struct CommandContext<'a> {
     pub terminal_infos: Vec<TerminalInfo>,
 }
 
+/// An attached terminal, for `/sessions`.
 pub struct TerminalInfo {
+    /// Counts the terminals of this process.
     pub number: u64,
     /// When it attached, in milliseconds since 1970.
     pub since: i64,
     /// Columns and rows.
     pub size: (u16, u16),
+    /// The agent that it shows.
     pub focus: AgentId,
+    /// Nothing can be changed there.
     pub is_read_only: bool,
     /// The command was typed at this terminal.
     pub is_origin: bool,
@@ -99,13 +110,19 @@ impl CommandContext<'_> {
     }
 }
 
+/// A slash command.
 pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
+    /// Other names.
     pub aliases: &'static [&'static str],
+    /// Its arguments as help shows them.
     pub arguments: &'static str,
+    /// One line for help.
     pub about: &'static str,
+    /// What happens while the agent is busy.
     pub busy: WhenBusy,
+    /// Reads the arguments, and returns what is to be done.
     pub run: fn(&CommandContext, &str) -> Result<InputResult>,
     /// The completions of the arguments typed so far.
     pub complete: fn(&CommandContext, typed: &str) -> Vec<String>,
@@ -133,11 +150,13 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &team::TEAM,
     &env::ENV,
     &interrupt::INTERRUPT,
+    &stop::STOP,
+    &limit::LIMIT,
     &tools::TOOLS,
     &approval::APPROVAL,
-    &past::MARK,
-    &past::REWIND,
-    &past::CLEAR,
+    &rewind::MARK,
+    &rewind::REWIND,
+    &rewind::CLEAR,
     &slice::SLICE,
     &model::MODEL,
     &model::THINKING,
@@ -201,6 +220,7 @@ fn parse(line: &str) -> Option<(&str, &str)> {
     Some((name, arguments.trim()))
 }
 
+/// The command with this name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
 }
@@ -231,6 +251,14 @@ pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
 /// There is none or more than one; the error names the command that lists agents.
 pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "`polylogue ps`")
+}
+
+/// [`agent_called`] for a model.
+///
+/// # Errors
+/// There is none or more than one; the error names the tool that lists agents.
+pub fn agent_called_by_model(roster: &Roster, text: &str) -> Result<AgentId> {
+    find_agent(roster, text, "the agents tool")
 }
 
 fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId> {
@@ -272,7 +300,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 fn usage_error(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Usage, message)
+    Error::usage(message)
 }
 
 fn nothing(_: &CommandContext, _: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `/slice`: a child with part of this conversation. `count` and `list` show what there is to slice.
+//! `/slice`: a child with part of this conversation. `count` and `list` show what can be sliced.
 
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;

@@ -29,8 +29,11 @@ const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--t
 /// A task and the members that work on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamRequest {
+    /// The prompt of every member.
     pub task: String,
+    /// In the order of the strategy.
     pub members: Vec<Member>,
+    /// Those of the line over those of the configuration.
     pub settings: Settings,
 }
 

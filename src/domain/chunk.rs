@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::mail::MailId;
 use crate::domain::message::Body;
 use crate::domain::stream::Usage;
@@ -200,12 +201,21 @@ impl Chunk {
     }
 }
 
-/// A stored call in one line. A live call gets its title from its tool, but the tool of a stored one may no longer exist.
-fn title_of(name: &str, arguments: &str) -> String {
+/// A call in one line, for a call that is not or no longer known to a tool: arguments may be malformed and of any length.
+pub fn title_of(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let main = ["command", "path"].iter().find_map(|key| value.get(key)?.as_str());
-    format!("{name}: {}", main.unwrap_or(arguments))
+    let main = ["command", "file_path", "path"].iter().find_map(|key| value.get(key)?.as_str());
+    short_title(&format!("{name}: {}", main.unwrap_or(arguments)))
 }
+
+/// The first line of a title, at most [`TITLE_COLUMNS`] wide.
+pub fn short_title(title: &str) -> String {
+    let first = title.lines().next().unwrap_or_default();
+    let shown = text::truncate(first, TITLE_COLUMNS);
+    if shown.len() == title.trim_end().len() { shown.to_owned() } else { format!("{shown} …") }
+}
+
+const TITLE_COLUMNS: usize = 300;
 
 /// A position in the stream of an agent's chunks, where a reader can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::limits::TreeLimits;
 use crate::domain::rule::Rules;
 use crate::domain::thinking::Thinking;
 
@@ -38,6 +39,10 @@ pub struct Config {
     pub supervisor: PathBuf,
     /// The limits of each agent.
     pub settings: Settings,
+    /// The limits of each tree of agents: one that a person made, with those that models made below it.
+    pub tree_limits: TreeLimits,
+    /// Whether the limit of dollars counts from the start of the program.
+    pub counts_usd_from_start: bool,
     /// The defaults of tasks for several agents.
     pub team: TeamSettings,
     /// Environments beside the built-in ones.
@@ -136,6 +141,8 @@ impl Default for Config {
             working_directory: PathBuf::from("."),
             supervisor: PathBuf::from("/proc/self/exe"),
             settings: Settings::default(),
+            tree_limits: TreeLimits::default(),
+            counts_usd_from_start: false,
             team: TeamSettings::default(),
             environments: Vec::new(),
             trusted_instructions: BTreeSet::new(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::stream::Usage;
 
 /// A secret: never shown, logged, traced or stored.
@@ -146,13 +146,15 @@ impl Catalog {
         }
         let Some(entry) = self.0.iter().find(|entry| entry.name == provider) else {
             let known: Vec<&str> = self.0.iter().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
-            let message = format!("unknown provider {provider:?}: use PROVIDER/MODEL with one of {}", known.join(", "));
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(format!(
+                "unknown provider {provider:?}: use PROVIDER/MODEL with one of {}",
+                known.join(", ")
+            )));
         };
         let default = entry.models.first().map_or("", |(name, _)| name);
         let model = if model.is_empty() { default } else { model };
         if model.is_empty() {
-            return Err(Error::new(ErrorKind::Usage, format!("no model given: use {provider}/MODEL")));
+            return Err(Error::usage(format!("no model given: use {provider}/MODEL")));
         }
         Ok(Endpoint {
             provider: entry.name.clone(),

@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::Error;
 
 /// One environment of the configuration (`[environments.NAME]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,7 +108,7 @@ fn checked(name: &str, position: usize) -> Result<&str, Error> {
 }
 
 fn invalid(position: usize, message: &str) -> Error {
-    Error::new(ErrorKind::Usage, format!("character {position}: {message}"))
+    Error::usage(format!("character {position}: {message}"))
 }
 
 impl fmt::Display for EnvironmentSpec {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::error::Error;
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::approval::Policy;
+use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
@@ -29,6 +30,8 @@ pub enum InputResult {
 pub enum Origin {
     Terminal(TerminalId),
     Client(ClientId),
+    /// A model: the agent that called a tool, or that works for it.
+    Agent(AgentId),
     /// The program that hosts the loop.
     Library,
     Internal,
@@ -73,6 +76,21 @@ pub enum Change {
         agent_id: AgentId,
         /// Kill its descendants too.
         cascade: bool,
+    },
+    /// Kill all descendants of an agent permanently.
+    KillDescendants(AgentId),
+    /// Stop the work of an agent and of all its descendants, or of every agent.
+    Stop(Option<AgentId>),
+    /// Show the limits of an agent, and what counts against them.
+    ShowLimits(AgentId),
+    /// Set a limit of the tree of an agent.
+    Limit {
+        /// The agent.
+        agent_id: AgentId,
+        /// What is limited.
+        name: LimitName,
+        /// The new limit.
+        value: LimitValue,
     },
     /// Set or remove the name.
     Name(Option<String>),
@@ -174,8 +192,10 @@ impl Change {
         matches!(
             self,
             Self::ShowTeam
+                | Self::ShowLimits(_)
                 | Self::Switch(_)
                 | Self::Interrupt
+                | Self::Stop(_)
                 | Self::Answer { .. }
                 | Self::Approval(_)
                 | Self::Copy(_)
@@ -185,7 +205,7 @@ impl Change {
 
     /// Whether it affects only the terminal that requests it, so that a read-only terminal may do it.
     pub const fn is_local_to_terminal(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam)
+        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam | Self::ShowLimits(_))
     }
 
     /// A stable name for the trace.
@@ -194,6 +214,10 @@ impl Change {
             Self::Fork { .. } => "fork",
             Self::Environment(_) => "env",
             Self::Kill { .. } => "kill",
+            Self::KillDescendants(_) => "kill_descendants",
+            Self::Stop(_) => "stop",
+            Self::ShowLimits(_) => "show_limits",
+            Self::Limit { .. } => "limit",
             Self::Name(_) => "name",
             Self::Clear => "clear",
             Self::Mark(_) => "mark",

@@ -18,6 +18,8 @@ pub mod history;
 pub mod http;
 #[allow(missing_docs)]
 pub mod key;
+#[allow(missing_docs)]
+pub mod limits;
 pub mod mail;
 #[allow(missing_docs)]
 pub mod message;

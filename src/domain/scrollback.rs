@@ -9,15 +9,16 @@
 //!            ▲ prepend             ▲ top: the first row of a reader that is not at the bottom
 //! ```
 
+mod lines;
 mod view;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text::{self, TAB_COLUMNS};
 
+use lines::Lines;
 use view::{Position, Wrapped};
 pub use view::{Reader, VisibleRow};
 
@@ -40,13 +41,6 @@ pub enum LineKind {
     Mark,
 }
 
-#[derive(Debug, Clone)]
-struct Line {
-    text: String,
-    kind: LineKind,
-    start: Start,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Block,
@@ -57,9 +51,7 @@ enum Start {
 
 #[derive(Debug, Clone, Default)]
 pub struct Scrollback {
-    lines: VecDeque<Line>,
-    /// The absolute number of the first line. Negative once older text was prepended.
-    first: i64,
+    lines: Lines,
     /// The first row of each reader; a reader without an entry is at the bottom.
     tops: Vec<(Reader, Position)>,
     /// The last block, while it may grow.
@@ -109,30 +101,30 @@ impl Scrollback {
         if !self.open.take().is_some_and(|open| open.is_started) {
             return;
         }
-        while let Some(last) = self.lines.back_mut() {
-            finish(last);
-            if !last.text.is_empty() {
-                break;
-            }
+        self.finish_line();
+        while let Some(last) = self.lines.last().filter(|last| last.text.is_empty()) {
             let begins_block = last.start == Start::Block;
-            self.lines.pop_back();
+            self.lines.pop();
             if begins_block {
                 break;
             }
+            self.finish_line();
         }
+        self.lines.shrink();
     }
 
     /// Adds a complete block above the open one, or at the end if there is none.
     pub fn insert(&mut self, kind: LineKind, text: &str) {
         let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
         self.wrapped.take();
-        let block_start = self.lines.iter().rposition(|line| line.start == Start::Block).unwrap_or(0);
+        let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
+        let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
         let open_lines = self.lines.split_off(block_start);
         let before = self.lines.len();
         self.open = None;
         self.push(kind, text);
         let added = self.lines.len() - before;
-        self.lines.extend(open_lines);
+        self.lines.append(open_lines);
         self.open = Some(open);
         self.shift_views_after(before, added);
     }
@@ -143,18 +135,21 @@ impl Scrollback {
         for (kind, text) in older {
             front.push(kind, &text);
         }
-        for line in front.lines.into_iter().rev() {
-            self.lines.push_front(line);
-            self.first -= 1;
-        }
+        self.lines.prepend(front.lines);
     }
 
     fn end_line(&mut self) {
         let Some(open) = self.open.as_mut().filter(|open| open.is_started) else { return };
         open.newlines += 1;
         open.column = 0;
-        if let Some(last) = self.lines.back_mut() {
-            finish(last);
+        self.finish_line();
+    }
+
+    /// Completes the last line: removes a carriage return before the newline.
+    fn finish_line(&mut self) {
+        if let Some(last) = self.lines.last().filter(|last| last.text.ends_with('\u{240d}')) {
+            let length = last.text.len() - '\u{240d}'.len_utf8();
+            self.lines.cut_last(length);
         }
     }
 
@@ -162,11 +157,11 @@ impl Scrollback {
     fn append(&mut self, piece: &str) {
         let Some(mut open) = self.open.filter(|_| !piece.is_empty()) else { return };
         if !open.is_started {
-            self.add_line(open.kind, Start::Block);
+            self.lines.push(open.kind, Start::Block);
             open.is_started = true;
         }
         for _ in 0..std::mem::take(&mut open.newlines) {
-            self.add_line(open.kind, Start::Line);
+            self.lines.push(open.kind, Start::Line);
         }
         for (number, run) in piece.split('\t').enumerate() {
             if number > 0 {
@@ -182,35 +177,20 @@ impl Scrollback {
 
     /// Adds text to the last line, splitting long lines.
     fn append_run(&mut self, mut run: &str, kind: LineKind) {
-        while let Some(last) = self.lines.back_mut() {
+        while let Some(last) = self.lines.last() {
             let space = LINE_BYTES.saturating_sub(last.text.len());
             if run.len() <= space {
-                last.text.push_str(run);
-                return;
+                return self.lines.push_str(run);
             }
             let (now, later) = run.split_at(floor(run, space));
-            last.text.push_str(now);
-            let rest = last.text.split_off(split_position(&last.text));
-            last.text.shrink_to_fit();
-            self.add_line(kind, Start::Rest);
-            if let Some(last) = self.lines.back_mut() {
-                last.text = rest;
-            }
+            self.lines.push_str(now);
+            let split = self.lines.last().map_or(0, |last| split_position(last.text));
+            let rest = self.lines.cut_last(split);
+            self.lines.push(kind, Start::Rest);
+            self.lines.push_str(&rest);
             run = later;
         }
     }
-
-    fn add_line(&mut self, kind: LineKind, start: Start) {
-        self.lines.push_back(Line { text: String::new(), kind, start });
-    }
-}
-
-/// Completes a line: removes a carriage return before the newline and releases spare memory.
-fn finish(line: &mut Line) {
-    if line.text.ends_with('\u{240d}') {
-        line.text.pop();
-    }
-    line.text.shrink_to_fit();
 }
 
 /// Where a full line is split: after a space, or else between graphemes, never at its start.

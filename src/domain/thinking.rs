@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::error::{Error, ErrorKind};
+use crate::base::error::Error;
 
 /// How much a model thinks. Each provider maps the levels to its own parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ impl FromStr for Thinking {
                     let message = format!(
                         "invalid thinking level {text:?}: use off, low, medium, high, default or a number of tokens"
                     );
-                    return Err(Error::new(ErrorKind::Usage, message));
+                    return Err(Error::usage(message));
                 }
             },
         })

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
+//! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
 //! | `new`, `show` | one agent, as in `ps` |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
@@ -86,6 +87,7 @@ pub enum Request {
     #[serde(rename = "ps")]
     Agents,
     Sessions,
+    Status,
     /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
     Logs {
         agent: String,
@@ -129,7 +131,12 @@ pub enum Request {
         /// Kill all its descendants as well.
         #[serde(default)]
         cascade: bool,
+        /// Kill its descendants and not the agent itself.
+        #[serde(default)]
+        descendants: bool,
     },
+    /// Stops the work of every agent.
+    StopAgents,
     Interrupt {
         agent: String,
     },
@@ -167,21 +174,21 @@ impl Request {
     /// [`ErrorKind::Usage`] for anything that is not a request of this version.
     pub fn read(line: &[u8]) -> Result<Self> {
         let value: Value =
-            serde_json::from_slice(line).map_err(|error| usage(format!("the request is not JSON: {error}")))?;
+            serde_json::from_slice(line).map_err(|error| Error::usage(format!("the request is not JSON: {error}")))?;
         match value.get("polylogue").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(other) => {
-                return Err(usage(format!(
+                return Err(Error::usage(format!(
                     "the server speaks protocol version {VERSION}, the client {other}: use the same version of \
                      polylogue for both"
                 )));
             }
-            None => return Err(usage(format!("the request needs \"polylogue\":{VERSION}"))),
+            None => return Err(Error::usage(format!("the request needs \"polylogue\":{VERSION}"))),
         }
         let name = value.get("request").and_then(Value::as_str).unwrap_or_default();
         let prefix = if name.is_empty() { "bad request".into() } else { format!("bad request {name:?}") };
-        let request = Self::deserialize(&value).map_err(|error| usage(format!("{prefix}: {error}")))?;
-        request.check().map_err(|message| usage(format!("{prefix}: {message}")))?;
+        let request = Self::deserialize(&value).map_err(|error| Error::usage(format!("{prefix}: {error}")))?;
+        request.check().map_err(|message| Error::usage(format!("{prefix}: {message}")))?;
         Ok(request)
     }
 
@@ -197,10 +204,6 @@ impl Request {
             _ => Ok(()),
         }
     }
-}
-
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }
 
 fn to_line(message: &impl Serialize) -> String {
@@ -299,7 +302,8 @@ mod tests {
             Request::Cut,
             Request::Show { agent: None },
             Request::Model { agent: agent(), model: "echo/echo".into() },
-            Request::Kill { agent: agent(), cascade: true },
+            Request::Kill { agent: agent(), cascade: true, descendants: false },
+            Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals,
             Request::Answer { id: agent(), allow: false, reason: Some(agent()) },

@@ -18,6 +18,7 @@ pub enum Access {
     Write,
 }
 
+/// What a tool may do at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Inside the workspace. Whether writing asks is a matter of the policy.

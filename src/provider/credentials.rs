@@ -45,6 +45,41 @@ fn variable(endpoint: &Endpoint) -> Option<&'static str> {
     service.key_variables.first().copied()
 }
 
+/// Shorter values of headers are not taken for secrets: they would be removed from unrelated words.
+const SHORTEST_VALUE: usize = 6;
+/// The same for the parts of a value, such as the second word of `Bearer KEY`.
+const SHORTEST_PART: usize = 8;
+
+/// The text of an error with everything removed from it that was sent to the provider as a credential: the key, the
+/// values of the configured headers and the password in the URL. Servers repeat what they refuse.
+pub fn redact(text: &str, endpoint: &Endpoint, key: Option<&Secret>) -> String {
+    let key = key.or(endpoint.key.as_ref()).map(Secret::reveal);
+    let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
+    let user = endpoint.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
+    let values: Vec<&str> = key.into_iter().chain(headers).chain(user.map(|(user, _)| user)).map(str::trim).collect();
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let parts = values.iter().flat_map(|value| value.split(|c| !is_part(c)));
+    let parts = parts.filter(|part| part.len() >= SHORTEST_PART);
+    let mut secrets: Vec<&str> = values.iter().copied().filter(|value| value.len() >= SHORTEST_VALUE).collect();
+    secrets.extend(parts);
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let redacted = secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
+    without_cut_secret(redacted, &secrets)
+}
+
+/// A long text of a server was cut at `…`, perhaps within a secret.
+fn without_cut_secret(text: String, secrets: &[&str]) -> String {
+    let Some((before, after)) = text.split_once('…') else { return text };
+    let ends_in = |secret: &&str| {
+        let lengths = (SHORTEST_VALUE..secret.len()).rev().filter(|length| secret.is_char_boundary(*length));
+        lengths.map(|length| &secret[..length]).find(|start| before.ends_with(start)).map(str::len)
+    };
+    match secrets.iter().filter_map(ends_in).max() {
+        Some(length) => format!("{}[key]…{after}", &before[..before.len() - length]),
+        None => text,
+    }
+}
+
 fn may_be_credential(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["auth", "key", "token", "cookie"].iter().any(|mark| header.contains(mark))
@@ -77,6 +112,19 @@ mod tests {
         let mut own = openai("openai", "https://api.openai.com/v1");
         own.headers.push(("X-Api-Key".into(), "k".into()));
         assert!(require(&own, None).is_ok());
+    }
+
+    #[test]
+    fn what_was_sent_as_a_credential_is_removed_from_a_text() {
+        let mut endpoint = openai("mine", "https://me:password@host/v1");
+        endpoint.headers = vec![("X-Auth".into(), "Basic dXNlcjpwYXNz".into()), ("X-Team".into(), "blue".into())];
+        let key = Secret::new("short-key");
+        let shown = |text: &str| redact(text, &endpoint, Some(&key));
+        assert_eq!(shown("a short-key, Basic dXNlcjpwYXNz or dXNlcjpwYXNz"), "a [key], [key] or [key]");
+        assert_eq!(shown("me:password and password"), "[key] and [key]");
+        assert_eq!(shown("blue basics"), "blue basics");
+        assert_eq!(shown("the header is Basic dXNlc… (tried 3 times)"), "the header is [key]… (tried 3 times)");
+        assert_eq!(redact("short-key", &Endpoint { key: Some(key), ..Endpoint::echo() }, None), "[key]");
     }
 
     #[test]

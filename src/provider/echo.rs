@@ -33,6 +33,7 @@ mod directive;
 
 use directive::{Directive, Ending};
 
+/// The built-in model, which repeats its input.
 pub const ECHO: ProviderSpec = ProviderSpec {
     kind: "echo",
     about: "built in, no key, no network: repeats your message; lines such as !slow MS, !repeat N, !think TEXT, \

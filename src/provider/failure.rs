@@ -88,11 +88,11 @@ pub(super) fn mentions_context_limit(text: &str) -> bool {
 /// How long a server's text ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
 pub(super) fn wait_in(text: &str) -> Option<u32> {
     let after = ["try again in ", "retry in "].iter().find_map(|mark| Some(text.split_once(mark)?.1))?;
-    let (mut rest, mut seconds, mut is_told) = (after, 0.0, false);
+    let (mut rest, mut seconds, mut has_unit) = (after, 0.0, false);
     while let Some((amount, unit, more)) = amount_in(rest) {
-        (rest, seconds, is_told) = (more, seconds + amount * unit, true);
+        (rest, seconds, has_unit) = (more, seconds + amount * unit, true);
     }
-    is_told.then_some(seconds.ceil() as u32)
+    has_unit.then_some(seconds.ceil() as u32)
 }
 
 /// A number, its unit in seconds, and the rest of the text.
@@ -168,7 +168,7 @@ pub(super) fn excerpt(text: &str) -> String {
     line
 }
 
-/// Appends a word. A key in it may stand between quotes or brackets, or after `key=`.
+/// Appends a word. A key in it may be between quotes or brackets, or after `key=`.
 fn push_without_keys(line: &mut String, word: &str) {
     let is_key_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
     let mut rest = word;

@@ -51,12 +51,14 @@ mod sse;
 mod text;
 mod turns;
 
+/// What a request is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation<'a> {
     /// Where the request goes.
     pub endpoint: &'a Endpoint,
     /// The key, if there is one. Not taken from the endpoint, because it may come from a command.
     pub key: Option<&'a Secret>,
+    /// How much the model is to think.
     pub thinking: Thinking,
     /// The system prompt; empty if there is none.
     pub system: &'a str,
@@ -66,6 +68,7 @@ pub struct Conversation<'a> {
     pub tools: &'a [ToolDeclaration],
 }
 
+/// What is to be done for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProviderRequest {
     /// A request to send; its response goes to a decoder of the same provider.
@@ -80,9 +83,11 @@ pub enum ProviderRequest {
 /// [`StreamEvent::Error`] at its end hangs: the reply stays open until it is interrupted or stalled.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
+    /// In the order in which they are played.
     pub steps: VecDeque<Step>,
 }
 
+/// An event of the built-in model after a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// Time since the previous step, or since the request for the first one.
@@ -91,9 +96,11 @@ pub struct Step {
     pub event: Option<StreamEvent>,
 }
 
+/// A kind of provider: how requests are built and responses decoded.
 pub struct ProviderSpec {
     /// The name of the protocol: `kind` in the configuration.
     pub kind: &'static str,
+    /// One line for help.
     pub about: &'static str,
     /// The service that needs no configuration, if there is one.
     pub service: Option<Service>,
@@ -107,6 +114,7 @@ pub struct ProviderSpec {
     /// # Errors
     /// The endpoint, the key or the conversation is not valid.
     pub build_request: fn(&Conversation) -> Result<ProviderRequest>,
+    /// A decoder for one response.
     pub decoder: fn() -> Box<dyn Decoder>,
 }
 
@@ -121,6 +129,7 @@ pub struct Service {
     pub key_variables: &'static [&'static str],
     /// The variable that may hold another base URL.
     pub url_variable: &'static str,
+    /// The default model.
     pub model: &'static str,
 }
 
@@ -138,6 +147,7 @@ pub trait Decoder {
     fn end(&mut self, out: &mut Vec<StreamEvent>);
 }
 
+/// All kinds of providers, as the configuration names them.
 pub const PROVIDERS: &[&ProviderSpec] =
     &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
 
@@ -154,6 +164,7 @@ pub fn thinking_for(endpoint: &Endpoint, wanted: Thinking) -> Thinking {
     check_thinking(endpoint, wanted).map_or(Thinking::default(), |()| wanted)
 }
 
+/// The kind with this name.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()
 }

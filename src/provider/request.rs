@@ -17,8 +17,7 @@ use crate::domain::tool::ToolDeclaration;
 pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> Result<String> {
     let base = endpoint.base_url.trim();
     if !base.starts_with("http://") && !base.starts_with("https://") {
-        let message = format!("the base URL of {} must begin with http:// or https://", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(format!("the base URL of {} must begin with http:// or https://", endpoint.provider)));
     }
     let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
     Ok(format!("{}{query}", extend(address.trim_end_matches('/'))))
@@ -47,8 +46,7 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
     let mut headers: Vec<_> = remaining.map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in &endpoint.headers {
         if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
-            let message = format!("invalid header {name:?} of {}", endpoint.provider);
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(format!("invalid header {name:?} of {}", endpoint.provider)));
         }
         headers.push((name.clone(), value.clone()));
     }
@@ -85,7 +83,7 @@ pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
 /// # Errors
 /// It is a number of tokens, the model is known not to think, or thinking cannot be turned off.
 pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
-    let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
+    let refuse = |message: String| Err(Error::usage(message));
     match thinking {
         Thinking::Budget(_) => {
             refuse("models of this provider support off, low, medium or high, not a number of tokens".to_owned())

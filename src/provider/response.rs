@@ -201,6 +201,18 @@ pub(super) fn incomplete() -> Error {
     Error::new(ErrorKind::Network, "the reply ended before it was complete")
 }
 
+/// Whether this is `[DONE]`, which ends a stream of OpenAI's protocols.
+///
+/// # Errors
+/// Nothing came before it.
+pub(super) fn is_done_marker(reply: &impl PartialReply, data: &str) -> Result<IsComplete> {
+    match data {
+        "[DONE]" if reply.has_begun() || reply.is_finished() => Ok(true),
+        "[DONE]" => Err(empty_reply()),
+        _ => Ok(false),
+    }
+}
+
 /// A reply without content and without a reason for its end.
 pub(super) fn empty_reply() -> Error {
     Error::new(ErrorKind::Network, "the server sent an empty reply")

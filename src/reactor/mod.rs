@@ -121,20 +121,25 @@ impl Reactor {
         drop(self.poll.registry().deregister(&mut SourceFd(&watched.fd)));
     }
 
-    /// Carries out the socket requests of an agent's transfer, in order.
+    /// Carries out the socket requests of an agent's transfer, in order. A socket that was to be watched and then no more is
+    /// closed already, and its number may be another file's: only the latter is carried out.
     ///
     /// # Errors
-    /// The kernel refuses to watch a socket.
-    pub fn apply(&mut self, agent: AgentId, requests: impl IntoIterator<Item = SocketRequest>) -> Result<()> {
-        for request in requests {
-            match request {
+    /// The kernel refuses to watch a socket. The other requests are carried out.
+    pub fn apply(&mut self, agent: AgentId, requests: &[SocketRequest]) -> Result<()> {
+        let mut outcome = Ok(());
+        for (at, request) in requests.iter().enumerate() {
+            match *request {
                 SocketRequest::Watch { fd, readable, writable } => {
-                    self.watch(Source::Socket(agent, fd), fd, readable, writable)?;
+                    if !requests[at..].contains(&SocketRequest::Unwatch { fd }) {
+                        let watched = self.watch(Source::Socket(agent, fd), fd, readable, writable);
+                        outcome = outcome.and(watched);
+                    }
                 }
                 SocketRequest::Unwatch { fd } => self.unwatch(Source::Socket(agent, fd)),
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Registers a served source again, if it is still watched, so that what was left unread gives another event.
@@ -215,15 +220,32 @@ mod tests {
         let (_, far) = UnixStream::pair().unwrap();
         let mut far = OwnedFd::from(far);
         let fd = far.as_raw_fd();
-        reactor.apply(a, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(a, &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         // A's socket is replaced by B's under the same number atomically: another test could take the number otherwise.
         let (mut near, other) = UnixStream::pair().unwrap();
         rustix::io::dup2(other, &mut far).unwrap();
-        reactor.apply(a, [SocketRequest::Unwatch { fd }]).unwrap();
-        reactor.apply(b, [SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(a, &[SocketRequest::Unwatch { fd }]).unwrap();
+        reactor.apply(b, &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched.len(), 1);
+    }
+
+    #[test]
+    fn a_socket_that_was_watched_and_closed_in_one_step_is_not_watched_and_nothing_else_is_skipped() {
+        let mut reactor = Reactor::new().unwrap();
+        let agent = AgentId::from_bytes([1; 16]);
+        let (_near, far) = UnixStream::pair().unwrap();
+        // No open file has so high a number.
+        let (closed, fd) = (i32::MAX, far.as_raw_fd());
+        let watch = |fd| SocketRequest::Watch { fd, readable: true, writable: false };
+        reactor.apply(agent, &[watch(closed), SocketRequest::Unwatch { fd: closed }, watch(fd)]).unwrap();
+        assert_eq!(reactor.watched.len(), 1);
+        // The number was reused: the second socket is watched.
+        reactor.apply(agent, &[SocketRequest::Unwatch { fd }, watch(fd)]).unwrap();
+        assert_eq!(reactor.watched.len(), 1);
+        reactor.apply(agent, &[watch(closed), SocketRequest::Unwatch { fd }]).unwrap_err();
+        assert_eq!(reactor.watched.len(), 0);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
 use crate::commands;
 use crate::domain::wire::{Request, Response, TerminalFacts};
+use crate::repl::core::Core;
+use crate::repl::server::Server;
+use crate::repl::terminals::Terminals;
 use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
 use crate::terminal::screen::Palette;
 
@@ -13,9 +16,29 @@ const MOST_KEYS: usize = 64 * 1024;
 /// Columns and rows. On a larger terminal only the upper left part is used.
 const LARGEST: (u16, u16) = (2_000, 1_000);
 
+/// The parts of the loop between which keys and frames of attached terminals pass.
+pub(super) struct Attached<'a> {
+    core: &'a mut Core,
+    server: &'a mut Server,
+    terminals: &'a mut Terminals,
+}
+
 impl Repl {
+    pub(super) fn attached(&mut self) -> Attached<'_> {
+        Attached { core: &mut self.core, server: &mut self.server, terminals: &mut self.terminals }
+    }
+}
+
+impl Attached<'_> {
+    /// Sends clients what happened in this turn.
+    pub(super) fn publish(&mut self) {
+        self.send_frames();
+        self.server.publish(self.core);
+        self.detach_released();
+    }
+
     /// Attaches a terminal for a client. It shows the named agent, otherwise the one that the last terminal showed.
-    pub(super) fn attach_client(
+    pub(super) fn attach(
         &mut self,
         id: ClientId,
         agent: Option<&str>,
@@ -31,17 +54,17 @@ impl Repl {
         let device =
             RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
-        let terminal = self.attach_device(Device::Remote(device), focus, mode);
-        self.server.attach(&mut self.core, id, terminal);
+        let terminal = self.terminals.attach(self.core, Device::Remote(device), focus, mode);
+        self.server.attach(self.core, id, terminal);
         Ok(())
     }
 
     /// Takes the requests of attached terminals, while they are not too far ahead.
-    pub(super) fn read_attached(&mut self) {
+    pub(super) fn read(&mut self) {
         for (id, terminal) in self.server.attached() {
             while let Some(remote) = self.terminals.get_mut(terminal).and_then(Terminal::remote)
                 && remote.input.len() < MOST_KEYS
-                && let Some(request) = self.server.next_request_of(&mut self.core, id)
+                && let Some(request) = self.server.next_request_of(self.core, id)
             {
                 match request {
                     Request::Keys { keys } => remote.input.extend(keys),
@@ -61,7 +84,7 @@ impl Repl {
     }
 
     /// Sends what was drawn, and detaches the terminals that are done.
-    pub(super) fn send_frames(&mut self) {
+    fn send_frames(&mut self) {
         for (id, terminal) in self.server.attached() {
             self.send_frame(id, terminal);
         }
@@ -74,7 +97,7 @@ impl Repl {
         let Some(terminal) = self.terminals.get_mut(terminal).filter(|terminal| !terminal.is_detached()) else {
             let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
             let response = Response::End(format!("detached: {agents} running"));
-            return self.server.end_attachment(&mut self.core, id, &response);
+            return self.server.end_attachment(self.core, id, &response);
         };
         if let Some(remote) = terminal.remote() {
             if client.connection.is_ready() && !remote.output.is_empty() {
@@ -90,7 +113,7 @@ impl Repl {
         }
         client.set_key_bytes(terminal.buffered_bytes());
         if client.has_left() && !terminal.has_keys() {
-            self.server.remove(&mut self.core, id);
+            self.server.remove(self.core, id);
         }
     }
 
@@ -100,7 +123,7 @@ impl Repl {
             if let Some(terminal) = self.terminals.get(id) {
                 self.server.last_focus = Some(terminal.focus);
             }
-            self.detach_device(id);
+            self.terminals.detach(self.core, id);
         }
     }
 }

@@ -11,14 +11,14 @@ impl Repl {
     pub(super) fn apply_effects(&mut self) {
         loop {
             self.deliver_events();
-            let Some((agent_id, effect)) = self.core.outbox.pop() else { return };
+            let Some((agent_id, effect)) = self.core.take_effect() else { return };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
         }
     }
 
     fn deliver_events(&mut self) {
-        while let Some(event) = self.core.events.pop_front() {
+        while let Some(event) = self.core.take_event() {
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
@@ -28,10 +28,13 @@ impl Repl {
         if matches!(effect, Effect::Settled(_)) {
             self.core.end_turn(agent_id);
         }
+        if let Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) = &effect {
+            self.core.count_spent(agent_id, bodies);
+        }
         let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
         let effect = match role {
             Role::Normal => Some(effect),
-            Role::Summary => self.apply_summary_effect(agent_id, effect),
+            Role::Summary => self.jobs.on_effect(&mut self.core, agent_id, effect),
             #[cfg(feature = "coordinator")]
             Role::Member => self.coordinator.on_effect(&self.core, agent_id, effect),
             #[cfg(not(feature = "coordinator"))]
@@ -47,7 +50,10 @@ impl Repl {
             Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
             Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
             Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
-            Effect::Checkpoint { text, thinking } => self.record_checkpoints((agent_id, text, thinking)),
+            Effect::Checkpoint { text, thinking } => {
+                let trace = &mut self.trace;
+                self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
+            }
             Effect::Request => self.core.roster.queue_for_slot(agent_id),
             Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
             Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
@@ -56,59 +62,23 @@ impl Repl {
             }
             // The question is part of the agent's state, which the terminals show.
             Effect::Question => {}
+            Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
             Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
-            Effect::StateChanged(_, to) => self.on_state_changed(agent_id, to),
+            Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
 
-    /// Hands the output of a summary agent to its slice instead of storing it. Returns any other effect.
-    fn apply_summary_effect(&mut self, writer: AgentId, effect: Effect) -> Option<Effect> {
-        match effect {
-            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
-                self.jobs.on_summary_text(writer, bodies);
-            }
-            Effect::Settled(outcome) => self.jobs.on_summary_ended(&mut self.core, writer, outcome),
-            Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
-            other => return Some(other),
-        }
-        None
-    }
-
-    /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
-    fn record_checkpoints(&mut self, first: (AgentId, String, String)) {
-        let mut parts = vec![first];
-        while let Some((agent_id, effect)) = self.core.outbox.pop_checkpoint() {
-            self.trace.effect(agent_id, &effect);
-            if let Effect::Checkpoint { text, thinking } = effect {
-                parts.push((agent_id, text, thinking));
-            }
-        }
-        let is_stored = |id: &AgentId| self.core.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
-        parts.retain(|(agent_id, ..)| is_stored(agent_id));
-        let all = parts.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
-        if self.core.store.append_partials(all).is_err() {
-            // One at a time, so that a part that cannot be stored does not prevent the others.
-            for (agent_id, text, thinking) in parts {
-                self.core.record_checkpoint(agent_id, &text, &thinking);
-            }
-        }
-    }
-
-    fn on_state_changed(&mut self, agent_id: AgentId, to: State) {
+    fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
+        self.core.count_work(agent_id, from, to);
         if to == State::Idle {
             self.core.roster.leave_send_queue(agent_id);
         }
-        if matches!(to, State::Idle | State::WaitingForLlm) {
-            self.apply_parked(agent_id);
-        }
-    }
-
-    /// Applies the change that was parked until the agent's tools are done, before the next queued text.
-    fn apply_parked(&mut self, agent_id: AgentId) {
-        if let Some(parked) = self.jobs.take_parked(agent_id)
+        // A change that was parked until the tools are done comes before the next queued text.
+        if matches!(to, State::Idle | State::WaitingForLlm)
+            && let Some(parked) = self.jobs.take_parked(agent_id)
             && !self.apply_or_notify(parked.origin, agent_id, parked.change.clone())
         {
             self.jobs.on_parked_failed(&mut self.core, &parked);

@@ -50,4 +50,6 @@ pub(super) enum Event {
     MailArrived {
         agent: AgentId,
     },
+    /// The person stopped all agents, or a part of them: nothing is resumed for a client.
+    Stopped,
 }

@@ -31,7 +31,8 @@ impl Repl {
             Act::Change(change) => {
                 self.apply_or_notify(Origin::Terminal(id), agent, change);
             }
-            Act::Suspend => self.suspend_at(id)?,
+            Act::Suspend if self.terminals.suspend_remote(id) => {}
+            Act::Suspend => self.suspend()?,
             Act::Leave => return Ok(self.terminals.leave_or_warn(&self.core, id)),
         }
         Ok(Turn::Continue)

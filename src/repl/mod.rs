@@ -16,13 +16,17 @@ mod event;
 mod external;
 mod input;
 mod jobs;
+mod json;
 mod mail_waits;
+mod objections;
+mod probe;
 mod queue;
 mod requests;
 mod server;
 mod shutdown;
 mod staged;
 mod start;
+mod stop;
 mod terminals;
 mod timeout;
 mod tool_requests;
@@ -32,11 +36,11 @@ mod viewers;
 
 use crate::base::clock::Moment;
 use crate::reactor::Signals;
-use crate::team::ViewerId;
 pub use api::AgentSummary;
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
+pub use probe::Probe;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
 pub use viewers::OnChunks;
@@ -47,9 +51,11 @@ use dispatcher::Dispatcher;
 use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
+use objections::Objections;
 use server::Server;
 use terminals::Terminals;
 use trace::Trace;
+use viewers::Callbacks;
 
 /// The event loop with all agents.
 pub struct Repl {
@@ -57,6 +63,7 @@ pub struct Repl {
     dispatcher: Dispatcher,
     jobs: Jobs,
     mail_waits: MailWaits,
+    objections: Objections,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     terminals: Terminals,
@@ -64,12 +71,12 @@ pub struct Repl {
     server: Server,
     signals: Option<Signals>,
     trace: Trace,
-    callbacks: Vec<(ViewerId, OnChunks)>,
+    callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 6 } else { 5 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 7 } else { 6 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -79,6 +86,7 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            objections,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,
@@ -89,23 +97,12 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            objections,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,
             server,
         ];
         (core, components)
-    }
-
-    fn components(&self) -> [&dyn Component; COMPONENTS] {
-        [
-            &self.dispatcher,
-            &self.jobs,
-            &self.mail_waits,
-            #[cfg(feature = "coordinator")]
-            &self.coordinator,
-            &self.terminals,
-            &self.server,
-        ]
     }
 }

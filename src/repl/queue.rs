@@ -8,8 +8,8 @@
 //! After an interrupt or an error the queue is paused until the user resumes it. A command that fails stays in the queue,
 //! which is paused there: later entries may depend on it.
 
-use crate::agent::{Queued, State};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::agent::Queued;
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::{InputResult, Origin};
@@ -47,7 +47,7 @@ impl Repl {
 
     /// Runs the queued commands of an idle agent up to the first message, whose turn begins.
     pub(super) fn resume_queue(&mut self, agent_id: AgentId) {
-        while let Some(next) = self.next_queued(agent_id) {
+        while let Some(next) = self.core.next_queued(agent_id) {
             let outcome = if next.is_command {
                 self.run_queued_command(agent_id, &next)
             } else {
@@ -60,11 +60,7 @@ impl Repl {
                 return self.core.note(agent_id, LineKind::Error, &message);
             }
         }
-        self.core.events.push_back(Event::QueueChanged { agent: agent_id });
-    }
-
-    fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
-        self.core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
+        self.core.emit(Event::QueueChanged { agent: agent_id });
     }
 
     /// Runs a command and removes it from the queue in one transaction: a crash leaves both or neither.
@@ -74,7 +70,7 @@ impl Repl {
         let (change, note) = match result {
             InputResult::NewState(change, note) => (Some(change), note),
             InputResult::Continue(note) => (None, note),
-            _ => return Err(Error::new(ErrorKind::Usage, format!("{} cannot be queued", next.text))),
+            _ => return Err(Error::usage(format!("{} cannot be queued", next.text))),
         };
         if let Some(change) = &change {
             self.trace.change(origin, agent_id, change);

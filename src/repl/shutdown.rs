@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
-use crate::base::id::TerminalId;
 use crate::repl::Repl;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
@@ -32,8 +31,12 @@ impl Repl {
         self.step_components();
         self.core.save_drafts();
         self.wait_for_tools(start)?;
+        self.core.save_spent();
         self.terminals.suspend_all();
-        self.shut_down_server()
+        self.attached().publish();
+        self.server.shutdown(&mut self.core)?;
+        self.attached().detach_released();
+        Ok(())
     }
 
     /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.
@@ -47,10 +50,7 @@ impl Repl {
 
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
-        while !self.core.roster.with_live_tools().is_empty()
-            || !self.core.draining.is_empty()
-            || self.jobs.is_git_busy()
-        {
+        while self.core.has_tool_threads() || self.jobs.is_git_busy() {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;
@@ -66,12 +66,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Ctrl+Z: stops the process whose terminal it is.
-    pub(super) fn suspend_at(&mut self, id: TerminalId) -> Result<()> {
-        if self.terminals.suspend_remote(id) { Ok(()) } else { self.suspend() }
-    }
-
-    /// Gives the terminal back and stops, with the whole process group: whoever waits for us would keep the terminal
+    /// Gives the terminal back and stops, with the whole process group: a parent that waits for us would keep the terminal
     /// otherwise. Returns when SIGCONT has come.
     pub(super) fn suspend(&mut self) -> Result<()> {
         if self.signals.is_none() {

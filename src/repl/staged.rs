@@ -1,7 +1,7 @@
 //! Changes that may wait in an agent's queue. Their effect on the store comes first, in one transaction with leaving the
 //! queue; memory follows when that is committed.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::message::{Body, Message};
@@ -23,8 +23,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, change: &Ch
         Change::Rewind(label) => Body::Rewind(rewind_target(core, agent, label.as_deref())?),
         Change::Slice(spec) => return StagedSlice::stage(core, origin, agent, spec).map(Staged::Slice),
         other => {
-            let message = format!("/{} cannot be queued", other.name());
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(format!("/{} cannot be queued", other.name())));
         }
     };
     core.append_event(agent, body).map(Staged::Log)
@@ -40,7 +39,7 @@ fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result
             Some(label) => format!("no mark {label:?} to rewind to"),
             None => "no mark to rewind to: /mark sets one".into(),
         };
-        Error::new(ErrorKind::Usage, message)
+        Error::usage(message)
     })
 }
 

@@ -14,9 +14,11 @@ use crate::repl::dispatcher::Dispatcher;
 use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
+use crate::repl::objections::Objections;
 use crate::repl::server::Server;
 use crate::repl::terminals::Terminals;
 use crate::repl::trace::Trace;
+use crate::repl::viewers::Callbacks;
 use crate::repl::{Device, Repl, TerminalMode};
 use crate::store::Store;
 use crate::team::{AgentFactory, Roster};
@@ -41,15 +43,13 @@ impl Repl {
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock)?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace);
-        if repl.trace.is_open() {
-            repl.core.outbox.start_tracing();
-        }
+        repl.core.restore_limits()?;
         repl.core.restore_queues()?;
         repl.core.restore_unread()?;
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }
-        repl.print_welcome(root, is_fresh, &damaged, interrupted.len());
+        print_welcome(&mut repl.core, root, is_fresh, &damaged, interrupted.len());
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
@@ -68,48 +68,45 @@ impl Repl {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
+            objections: Objections::default(),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             terminals: Terminals::default(),
             server: Server::default(),
             signals: None,
             trace,
-            callbacks: Vec::new(),
+            callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
             tools_polled_at: core.clock.now(),
             core,
         }
     }
+}
 
-    fn print_welcome(&mut self, root: AgentId, is_fresh: bool, damaged: &[String], interrupted: usize) {
-        let mut notes = Vec::new();
-        if is_fresh {
-            notes.push(
-                concat!(
-                    "polylogue ",
-                    env!("CARGO_PKG_VERSION"),
-                    ": many agents in one terminal; /help lists the commands"
-                )
+fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[String], interrupted: usize) {
+    let mut notes = Vec::new();
+    if is_fresh {
+        notes.push(
+            concat!("polylogue ", env!("CARGO_PKG_VERSION"), ": many agents in one terminal; /help lists the commands")
                 .to_owned(),
-            );
-        }
-        if self.core.store.is_read_only() {
-            notes.push("read-only: nothing can be sent or changed, and new output is not shown".to_owned());
-        } else {
-            notes.extend(self.core.config.hint.clone());
-        }
-        notes.extend(self.core.config.notes.clone());
-        if !crate::net::HAS_POLL {
-            let most = crate::net::AGENTS_WITHOUT_POLL;
-            notes.push(format!("at most {most} agents can work at once: libcurl was built without poll"));
-        }
-        notes.iter().for_each(|note| self.core.note(root, LineKind::Note, note));
-        damaged.iter().for_each(|message| self.core.note(root, LineKind::Error, message));
-        if interrupted > 0 {
-            let turns = text::counted(interrupted, "turn was", "turns were");
-            let note = format!("{turns} interrupted when the program ended; received text is kept (see /agents)");
-            self.core.note(root, LineKind::Note, &note);
-        }
+        );
+    }
+    if core.store.is_read_only() {
+        notes.push("read-only: nothing can be sent or changed, and new output is not shown".to_owned());
+    } else {
+        notes.extend(core.config.hint.clone());
+    }
+    notes.extend(core.config.notes.clone());
+    if !crate::net::HAS_POLL {
+        let most = crate::net::AGENTS_WITHOUT_POLL;
+        notes.push(format!("at most {most} agents can work at once: libcurl was built without poll"));
+    }
+    notes.iter().for_each(|note| core.note(root, LineKind::Note, note));
+    damaged.iter().for_each(|message| core.note(root, LineKind::Error, message));
+    if interrupted > 0 {
+        let turns = text::counted(interrupted, "turn was", "turns were");
+        let note = format!("{turns} interrupted when the program ended; received text is kept (see /agents)");
+        core.note(root, LineKind::Note, &note);
     }
 }
 

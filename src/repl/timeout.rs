@@ -56,30 +56,20 @@ impl Timeout {
 
 impl Repl {
     /// The minimum over all agents and components.
-    pub(crate) fn compute_timeout(&self) -> Timeout {
-        let now = self.core.clock.now();
-        let is_leftover = !self.core.roster.with_leftover().is_empty()
-            || !self.core.outbox.is_empty()
-            || !self.core.events.is_empty()
-            || self.has_unread_callback()
-            || self.has_frames()
-            || self.components().iter().any(|component| component.has_work(&self.core));
-        if is_leftover {
+    pub(super) fn compute_timeout(&mut self) -> Timeout {
+        let is_core_busy = self.core.has_leftover() || self.callbacks.has_unread(&self.core);
+        let has_frames = self.attached().has_frames();
+        let (core, components) = self.split();
+        if is_core_busy || has_frames || components.iter().any(|component| component.has_work(core)) {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }
-        let agent = self.core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
-        let components = self.components();
-        let components = components.iter().filter_map(|component| component.deadline(&self.core));
-        let tools = self.has_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
-        let soonest = agent.into_iter().chain(tools).chain(components).min_by_key(|(at, _)| *at);
-        match soonest {
+        let now = core.clock.now();
+        let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
+        let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
+        let components = components.iter().filter_map(|component| component.deadline(core));
+        match agent.into_iter().chain(tools).chain(components).min_by_key(|(at, _)| *at) {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: WakeReason::Nothing },
         }
-    }
-
-    /// Whether a tool thread is running whose wake could be lost.
-    fn has_threads(&self) -> bool {
-        !self.core.roster.with_live_tools().is_empty() || !self.core.draining.is_empty()
     }
 }

@@ -1,13 +1,16 @@
 //! Tools that concern other agents: their calls are executed here, in order, and the result is returned to the caller.
 
-use crate::base::error::Result;
+use crate::agent::Objection;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::{Origin, ToolRequest};
-use crate::domain::mail::MailId;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::Core;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::objections::Subject;
+use crate::tools::Question;
 
 impl Repl {
     /// Executes a call and returns its result, except for a wait, which returns later.
@@ -15,76 +18,190 @@ impl Repl {
         if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
+        match self.objection_to(agent_id, &call, &request) {
+            Ok(None) => {}
+            Ok(Some((subject, objection))) => {
+                self.objections.open(agent_id, &call, subject);
+                self.core.with_agent(agent_id, |agent, context| agent.object_to_call(&call, objection, context));
+                return;
+            }
+            Err(error) => return self.answer_call(agent_id, &call, Err(error)),
+        }
         let answer = match request {
-            ToolRequest::Wait { timeout, from } => match self.awaited_agents(agent_id, &from) {
+            ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
-            other => self.execute_request(agent_id, other),
+            other => execute(&mut self.core, agent_id, other),
         };
+        self.answer_call(agent_id, &call, answer);
+    }
+
+    fn answer_call(&mut self, agent_id: AgentId, call: &str, answer: Result<String>) {
         let answer = answer.map_err(|error| error.message);
-        self.core.with_agent(agent_id, |agent, context| agent.answer_call(&call, answer, context));
+        self.core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
     }
 
-    fn awaited_agents(&self, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-        names.iter().map(|name| self.core.agent_once_named(agent_id, name)).collect()
-    }
-
-    fn execute_request(&mut self, agent_id: AgentId, request: ToolRequest) -> Result<String> {
+    /// What the person has to be asked before a call is carried out.
+    ///
+    /// # Errors
+    /// The call would be refused anyway, or the person was asked about this limit already.
+    fn objection_to(
+        &mut self,
+        agent_id: AgentId,
+        call: &str,
+        request: &ToolRequest,
+    ) -> Result<Option<(Subject, Objection)>> {
+        let has_consent = self.objections.has_consent(agent_id, call);
         match request {
-            ToolRequest::Fork { prompt, name, model } => {
-                let child = self.fork_for(agent_id, prompt, name, model)?;
-                Ok(serde_json::json!({"id": child.to_string(), "name": self.core.name_of(child)}).to_string())
+            ToolRequest::Fork { name, .. } => {
+                name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
+                let Some(reached) = self.core.creation_limit(agent_id) else { return Ok(None) };
+                if !self.core.trees.begin_to_ask(&reached) {
+                    return Err(Error::new(ErrorKind::Limit, self.core.limit_message_for_model(&reached)));
+                }
+                Ok(Some((Subject::Limit(reached), self.core.limit_objection(&reached))))
             }
-            ToolRequest::Kill { agent_id: victim, cascade } => {
-                let victim = self.core.agent_named(agent_id, &victim)?;
-                let label = self.label_of(victim);
-                self.core.kill_for(agent_id, victim, cascade).map(|()| format!("killed {label}"))
+            ToolRequest::Kill { agent_id: victim, cascade } if !has_consent => {
+                let victim = self.core.agent_named(agent_id, victim)?;
+                let roster = &self.core.roster;
+                let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
+                if is_refused || roster.is_ancestor(agent_id, victim) {
+                    return Ok(None);
+                }
+                let label = self.core.label_of(victim);
+                Ok(Some((Subject::Consent, kill_objection(&label, *cascade))))
             }
-            ToolRequest::SendMail { to, body } => {
-                let to = self.core.agent_named(agent_id, &to)?;
-                self.core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", self.label_of(to)))
-            }
-            ToolRequest::CheckMail => self.list_mail(agent_id),
-            ToolRequest::ReadMail(id) => self.read_mail(agent_id, id),
-            ToolRequest::Agents => Ok(commands::agent_tree(&self.core.command_context(agent_id, Vec::new()))),
-            ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
+            _ => Ok(None),
         }
     }
 
-    pub(super) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
-        let text = self.read_mail(agent_id, id)?;
-        self.core.note(agent_id, LineKind::Note, &text);
-        Ok(())
+    /// The person has answered a question of the loop about a call.
+    pub(super) fn on_decided(&mut self, agent_id: AgentId, call: String, is_allowed: bool) {
+        let Some(Subject::Limit(reached)) = self.objections.close(agent_id, call, is_allowed) else { return };
+        self.core.trees.close_question(&reached);
+        if !is_allowed {
+            self.core.trees.on_refused(agent_id, reached);
+            return self.stop_tree(reached.agent);
+        }
+        if let Err(error) = self.core.raise_limit(&reached) {
+            self.core.note(agent_id, LineKind::Error, &error.message);
+        }
+    }
+}
+
+fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+    names.iter().map(|name| core.or_ended(core.agent_named(agent_id, name), name)).collect()
+}
+
+fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {
+    match request {
+        ToolRequest::Fork { prompt, name, model } => {
+            let child = fork(core, agent_id, prompt, name, model)?;
+            Ok(serde_json::json!({"id": child.to_string(), "name": core.name_of(child)}).to_string())
+        }
+        ToolRequest::Kill { agent_id: victim, cascade } => {
+            let victim = core.agent_named(agent_id, &victim)?;
+            let label = core.label_of(victim);
+            core.kill_for(agent_id, victim, cascade).map(|()| format!("killed {label}"))
+        }
+        ToolRequest::SendMail { to, body } => {
+            let to = core.agent_named(agent_id, &to)?;
+            core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.label_of(to)))
+        }
+        ToolRequest::CheckMail => {
+            let mail = core.store.mail(agent_id, None)?;
+            Ok(commands::mail_lines(&core.command_context(agent_id, Vec::new()), &mail))
+        }
+        ToolRequest::ReadMail(id) => core.mail_text(agent_id, id),
+        ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
+        ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
+    }
+}
+
+/// Forks an agent for its model: the child starts at once, and no terminal follows it.
+fn fork(
+    core: &mut Core,
+    agent_id: AgentId,
+    prompt: String,
+    name: Option<String>,
+    model: Option<String>,
+) -> Result<AgentId> {
+    let name = name.map(|name| commands::checked_name(&name)).transpose()?;
+    let spec = Spawn {
+        prompt: Some(prompt),
+        name,
+        model,
+        ..Spawn::new(agent_id, Origin::Agent(agent_id), Inherit::BeforeTurn)
+    };
+    core.spawn(spec)
+}
+
+fn kill_objection(label: &str, cascade: bool) -> Objection {
+    let descendants = if cascade { " and all its descendants" } else { "" };
+    let title = format!("kill {label}{descendants}");
+    let detail = vec![format!("{label} is not a descendant of the agent that asks")];
+    Objection { question: Question::new(title, detail), refusal: format!("{label} is not your descendant") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::domain::config::Config;
+    use crate::domain::flow::Change;
+    use crate::domain::limits::LimitName;
+    use crate::domain::slice::SliceSpec;
+    use crate::store::Store;
+
+    /// A loop whose root has one answered message.
+    fn repl_with_limit(most: u64) -> (Repl, AgentId) {
+        let mut config = Config::default();
+        config.tree_limits[LimitName::Agents] = Some(most);
+        let mut repl = Repl::open(config, Store::in_memory().unwrap(), Clock::system()).unwrap();
+        let root = repl.core.roster.nth(0).unwrap();
+        repl.apply(root, Change::Submit("hello".into())).unwrap();
+        turn_until_idle(&mut repl);
+        (repl, root)
     }
 
-    fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
-        Ok(match (self.core.read_mail(agent_id, id)?, id) {
-            (Some(mail), _) => {
-                format!("message {} from {}:\n{}", mail.id.0, self.core.name_of(mail.from), mail.body)
+    fn turn_until_idle(repl: &mut Repl) {
+        repl.turn(Some(std::time::Duration::ZERO)).unwrap();
+        while !repl.core.roster.busy().is_empty() {
+            repl.turn(None).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_way_in_which_a_model_creates_agents_counts() {
+        let fork = Change::Fork { prompt: None, name: None, model: None };
+        let changes = [fork, Change::Environment("chat".into()), Change::Slice(SliceSpec::parse("0:1").unwrap())];
+        for change in changes {
+            let (mut repl, root) = repl_with_limit(2);
+            for _ in 0..2 {
+                repl.apply_change(Origin::Agent(root), root, change.clone()).unwrap();
             }
-            (None, Some(id)) => format!("no mail with id {}", id.0),
-            (None, None) => "no unread mail".into(),
-        })
+            let error = repl.apply_change(Origin::Agent(root), root, change.clone()).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Limit, "{change:?}");
+            assert_eq!(repl.core.roster.len(), 3, "{change:?}");
+            repl.apply_change(Origin::Library, root, change).unwrap();
+            assert_eq!(repl.core.roster.len(), 4, "a person's does not count");
+        }
     }
 
-    /// An agent's mail, one line per message.
-    pub(super) fn list_mail(&self, agent_id: AgentId) -> Result<String> {
-        let mail = self.core.store.mail(agent_id, None)?;
-        Ok(commands::mail_lines(&self.core.command_context(agent_id, Vec::new()), &mail))
-    }
-
-    /// Forks an agent for its model: the child starts at once, and no terminal follows it.
-    fn fork_for(
-        &mut self,
-        agent_id: AgentId,
-        prompt: String,
-        name: Option<String>,
-        model: Option<String>,
-    ) -> Result<AgentId> {
-        let name = name.map(|name| commands::checked_name(&name)).transpose()?;
-        let spec =
-            Spawn { prompt: Some(prompt), name, model, ..Spawn::new(agent_id, Origin::Internal, Inherit::BeforeTurn) };
-        self.core.spawn(spec)
+    #[cfg(feature = "coordinator")]
+    #[test]
+    fn members_of_a_run_that_a_model_starts_count() {
+        let (mut repl, root) = repl_with_limit(2);
+        repl.apply_change(Origin::Agent(root), root, Change::Team("parallel --count 3 hello".into())).unwrap();
+        for _ in 0..50 {
+            repl.turn(Some(std::time::Duration::ZERO)).unwrap();
+        }
+        assert_eq!(repl.core.roster.len(), 3);
+        repl.apply_change(Origin::Library, root, Change::Team("parallel --count 3 hello".into())).unwrap();
+        for _ in 0..50 {
+            repl.turn(Some(std::time::Duration::ZERO)).unwrap();
+        }
+        assert_eq!(repl.core.roster.len(), 6);
     }
 }

@@ -62,10 +62,6 @@ impl Trace {
         }));
     }
 
-    pub fn is_open(&self) -> bool {
-        self.file.is_some()
-    }
-
     pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
         for (agent, callback, bytes) in callbacks {
             self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));

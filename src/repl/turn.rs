@@ -8,6 +8,7 @@ use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
+use crate::repl::core::Core;
 use crate::repl::timeout::TOOL_POLL;
 use crate::repl::{Repl, Terminal, Turn};
 
@@ -51,15 +52,16 @@ impl Repl {
         if is_ending {
             return Ok(self.end_turn(Turn::Exit));
         }
-        let served = self.handle_curl_events(&ready);
+        let served = drive_connections(&mut self.core, &ready);
         self.core.reap();
         self.serve_agents(served, &ready);
         self.apply_effects();
         self.step_components();
         self.dispatch();
-        self.run_callbacks();
+        self.callbacks.run(&mut self.core);
         self.terminals.render(&mut self.core);
-        self.publish();
+        self.attached().publish();
+        self.core.save_spent();
         Ok(self.end_turn(Turn::Continue))
     }
 
@@ -103,32 +105,6 @@ impl Repl {
         Ok(self.handle_requests())
     }
 
-    /// Drives the connections whose sockets are ready or whose timer is due. Returns their agents.
-    fn handle_curl_events(&mut self, ready: &[Ready]) -> BTreeSet<AgentId> {
-        let now = self.core.clock.now();
-        let mut agents = BTreeSet::new();
-        for item in ready {
-            let Source::Socket(id, fd) = item.source else { continue };
-            self.core.with_agent(id, |agent, context| {
-                agent.connection().on_socket(fd, item.readiness, context.network, now);
-            });
-            // The poll is edge-triggered, and libcurl stops before it gets EAGAIN: without this no further event comes.
-            if let Err(error) = self.core.reactor.rearm(item.source) {
-                self.core.note(id, LineKind::Error, &error.message);
-            }
-            agents.insert(id);
-        }
-        for id in self.core.roster.due(now, AGENTS_PER_TURN) {
-            self.core.with_agent(id, |agent, context| {
-                if agent.connection().timer().is_some_and(|at| at <= now) {
-                    agent.connection().on_timer(context.network, now);
-                }
-            });
-            agents.insert(id);
-        }
-        agents
-    }
-
     fn serve_agents(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) {
         for id in self.agents_with_work(served, ready) {
             self.core.with_agent(id, |agent, context| {
@@ -137,7 +113,7 @@ impl Repl {
                 agent.check_deadlines(context);
             });
         }
-        self.trace.on_callbacks(self.core.outbox.take_traced());
+        self.trace.on_callbacks(self.core.take_traced());
     }
 
     /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
@@ -167,9 +143,8 @@ impl Repl {
 
     /// Sends a bounded number of requests; the next turn sends the others.
     pub(super) fn dispatch(&mut self) {
-        let focused: Vec<AgentId> = self.terminals.focused().map(|agent| self.core.worker(agent)).collect();
         for _ in 0..REQUESTS_PER_TURN {
-            if !self.dispatcher.send_next(&mut self.core, &focused) {
+            if !self.dispatcher.send_next(&mut self.core, self.terminals.focused()) {
                 return;
             }
             self.apply_effects();
@@ -189,6 +164,32 @@ impl Repl {
         }
         turn
     }
+}
+
+/// Drives the connections whose sockets are ready or whose timer is due. Returns their agents.
+fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
+    let now = core.clock.now();
+    let mut agents = BTreeSet::new();
+    for item in ready {
+        let Source::Socket(id, fd) = item.source else { continue };
+        core.with_agent(id, |agent, context| {
+            agent.connection().on_socket(fd, item.readiness, context.network, now);
+        });
+        // The poll is edge-triggered, and libcurl stops before it gets EAGAIN: without this no further event comes.
+        if let Err(error) = core.reactor.rearm(item.source) {
+            core.note(id, LineKind::Error, &error.message);
+        }
+        agents.insert(id);
+    }
+    for id in core.roster.due(now, AGENTS_PER_TURN) {
+        core.with_agent(id, |agent, context| {
+            if agent.connection().timer().is_some_and(|at| at <= now) {
+                agent.connection().on_timer(context.network, now);
+            }
+        });
+        agents.insert(id);
+    }
+    agents
 }
 
 #[cfg(test)]
@@ -244,6 +245,6 @@ mod tests {
         }
         repl.dispatch();
         assert_eq!(repl.core.roster.busy().len(), 7, "the others failed at once");
-        assert!(repl.core.outbox.is_empty());
+        assert!(repl.core.take_effect().is_none());
     }
 }

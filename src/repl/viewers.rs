@@ -5,12 +5,17 @@ use crate::base::id::AgentId;
 use crate::domain::chunk::Position;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::Core;
 use crate::team::{ViewerId, ViewerOutput};
 
 const CHUNKS_PER_TURN: usize = 256;
 
 /// A callback for new chunks. An error detaches its viewer and is shown in the output of the agent.
 pub type OnChunks = Box<dyn FnMut(&ViewerOutput) -> Result<()>>;
+
+/// The viewers that are called back.
+#[derive(Default)]
+pub(super) struct Callbacks(Vec<(ViewerId, OnChunks)>);
 
 impl Repl {
     /// Identifies this process: the numbers of chunks are valid only with the epoch of their process.
@@ -43,7 +48,7 @@ impl Repl {
     /// As for [`Repl::attach`].
     pub fn on_chunks(&mut self, agent: AgentId, from: Option<&Position>, callback: OnChunks) -> Result<ViewerId> {
         let viewer = self.core.attach(agent, from)?;
-        self.callbacks.push((viewer, callback));
+        self.callbacks.0.push((viewer, callback));
         Ok(viewer)
     }
 
@@ -64,40 +69,33 @@ impl Repl {
         Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }
 
-    pub(crate) fn viewers(&self) -> usize {
-        self.core.viewers.count()
-    }
-
     /// Detaches a viewer; the agent goes on, and its output is kept as before.
     pub fn detach(&mut self, viewer: ViewerId) {
         self.core.viewers.close(viewer);
-        self.callbacks.retain(|(id, _)| *id != viewer);
+        self.callbacks.0.retain(|(id, _)| *id != viewer);
+    }
+}
+
+impl Callbacks {
+    pub(super) fn has_unread(&self, core: &Core) -> bool {
+        self.0.iter().any(|(viewer, _)| core.has_unread(*viewer))
     }
 
-    pub(super) fn has_unread_callback(&self) -> bool {
-        self.callbacks.iter().any(|(viewer, _)| self.has_unread(*viewer))
-    }
-
-    /// Calls back the viewers with something new, each with a bounded number of chunks.
-    pub(super) fn run_callbacks(&mut self) {
-        let mut callbacks = std::mem::take(&mut self.callbacks);
-        callbacks.retain_mut(|(viewer, callback)| {
-            let Some(agent) = self.core.viewers.agent(*viewer).filter(|_| self.has_unread(*viewer)) else {
-                return true;
-            };
-            let reading = self.read(*viewer, CHUNKS_PER_TURN);
-            let outcome = callback(&reading);
+    /// Calls back the viewers with new chunks, each with a bounded number of them.
+    pub(super) fn run(&mut self, core: &mut Core) {
+        self.0.retain_mut(|(viewer, callback)| {
+            let Some(agent) = core.viewers.agent(*viewer).filter(|_| core.has_unread(*viewer)) else { return true };
+            let output = core.read_viewer(*viewer, CHUNKS_PER_TURN);
+            let outcome = callback(&output);
             if let Err(error) = &outcome {
-                let message = format!("a viewer failed and was detached: {error}");
-                self.core.note(agent, LineKind::Error, &message);
+                core.note(agent, LineKind::Error, &format!("a viewer failed and was detached: {error}"));
             }
-            let goes_on = outcome.is_ok() && !reading.is_over;
+            let goes_on = outcome.is_ok() && !output.is_over;
             if !goes_on {
-                self.core.viewers.close(*viewer);
+                core.viewers.close(*viewer);
             }
             goes_on
         });
-        self.callbacks.append(&mut callbacks);
     }
 }
 

@@ -83,7 +83,10 @@ impl Connection {
             self.input.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
-            self.input.reserve(READ_BYTES);
+            // It grows by a quarter, not to the double, because it counts with what it holds, not with what is reserved.
+            if self.input.capacity() - self.input.len() < READ_BYTES {
+                self.input.reserve_exact(READ_BYTES.max(self.input.len() / 4));
+            }
             let before = self.input.len();
             match rustix::io::read(&self.stream, spare_capacity(&mut self.input)) {
                 Ok(0) => self.has_ended = true,
@@ -102,6 +105,9 @@ impl Connection {
             let is_too_long = self.input.len() - self.start > self.longest_line;
             return if is_too_long { Line::TooLong } else { Line::None };
         }
+        if self.start == 0 && self.searched + 1 == self.input.len() {
+            return self.take_only_line();
+        }
         let line = self.input[self.start..self.searched].to_vec();
         self.start = self.searched + 1;
         self.searched = self.start;
@@ -112,6 +118,14 @@ impl Connection {
             self.input.shrink_to(READ_BYTES);
         }
         self.search();
+        if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
+    }
+
+    /// The buffer is one line: it is not copied, which for a long one would take as much memory again.
+    fn take_only_line(&mut self) -> Line {
+        let mut line = std::mem::take(&mut self.input);
+        line.pop();
+        (self.start, self.searched) = (0, 0);
         if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
     }
 

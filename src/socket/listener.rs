@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
+use super::peer::{Peer, peer_of};
 use crate::base::error::{Error, ErrorKind, Result};
 
 const DIRECTORY: &str = "server";
@@ -54,15 +55,17 @@ impl Listener {
         Ok(Self { listener, directory, file: (file.st_dev, file.st_ino) })
     }
 
-    /// The next client, if one waits. Connections of other users are closed.
+    /// The next client, if one waits, and whether it may make requests. Connections of other users are closed.
     ///
     /// # Errors
     /// There is no free descriptor; the client continues to wait.
-    pub(crate) fn accept(&self) -> Result<Option<UnixStream>> {
+    pub(crate) fn accept(&self) -> Result<Option<(UnixStream, bool)>> {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) if is_ours(&stream) => return Ok(Some(stream)),
-                Ok(_) => {}
+                Ok((stream, _)) => match peer_of(&stream) {
+                    Peer::OtherUser => {}
+                    peer => return Ok(Some((stream, peer == Peer::Person))),
+                },
                 Err(error) if matches!(error.kind(), IoKind::Interrupted | IoKind::ConnectionAborted) => {}
                 Err(error) if error.kind() == IoKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error.into()),

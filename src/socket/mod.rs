@@ -2,6 +2,7 @@
 
 mod connection;
 mod listener;
+mod peer;
 
 pub use connection::{Connection, Line};
 pub use listener::{Listener, connect};

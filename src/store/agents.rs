@@ -1,13 +1,13 @@
 //! Writing the registry of agents: fork, settings, kill. `registry` reads it.
 
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::database::Store;
 use super::error::{is_duplicate, store_error};
 use super::ids::{self, ROOT};
 use super::log;
 use super::registry::AgentRow;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::{Body, Message};
 
@@ -93,7 +93,10 @@ impl Store {
     /// One of them is the root, was killed already or does not exist, or the database cannot be written. Nothing is
     /// stored then.
     pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| agents.iter().map(|agent| kill(conn, *agent, now_ms)).collect())
+        self.write(|conn| {
+            let may_stream = is_streaming(conn)?;
+            agents.iter().map(|agent| kill(conn, *agent, may_stream, now_ms)).collect()
+        })
     }
 
     /// Sets or removes the agent's name.
@@ -179,25 +182,31 @@ pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> 
 fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
     statement.execute(values).map_err(|error| match name {
         Some(name) if is_duplicate(&error, "agents.name") => {
-            Error::new(ErrorKind::Usage, format!("another running agent is called `{name}`"))
+            Error::usage(format!("another running agent is called `{name}`"))
         }
         _ => error.into(),
     })
 }
 
-/// Marks an agent as killed within the caller's transaction.
-pub(super) fn kill(conn: &Connection, agent: AgentId, now_ms: i64) -> Result<Message> {
-    let ordinal = ids::running(conn, agent)?;
-    if ordinal == ROOT {
-        return Err(Error::new(ErrorKind::Usage, "the root agent cannot be killed"));
-    }
-    if let Some(partial) = log::take_partial(conn, ordinal)? {
+/// Marks an agent as killed within the caller's transaction. `may_stream`: it may have pieces of a reply.
+pub(super) fn kill(conn: &Connection, agent: AgentId, may_stream: bool, now_ms: i64) -> Result<Message> {
+    let sql = "UPDATE agents SET status = 'dead', activity = 'idle', ended_at = ?2
+        WHERE uuid = ?1 AND status = 'running' AND ordinal <> ?3 RETURNING ordinal";
+    let killed = conn.prepare_cached(sql)?.query_row(params![agent, now_ms, ROOT], |row| row.get(0)).optional()?;
+    let Some(ordinal) = killed else {
+        ids::running(conn, agent)?;
+        return Err(Error::usage("the root agent cannot be killed"));
+    };
+    conn.prepare_cached("DELETE FROM spent WHERE agent = ?1")?.execute([ordinal])?;
+    if may_stream && let Some(partial) = log::take_partial(conn, ordinal)? {
         log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;
     }
-    let killed = log::insert(conn, ordinal, Body::AgentKilled, now_ms)?;
-    let sql = "UPDATE agents SET status = 'dead', activity = 'idle', ended_at = ?2 WHERE ordinal = ?1";
-    conn.prepare_cached(sql)?.execute([ordinal, now_ms])?;
-    Ok(killed)
+    log::insert(conn, ordinal, Body::AgentKilled, now_ms)
+}
+
+/// Whether any agent has pieces of a reply.
+pub(super) fn is_streaming(conn: &Connection) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM partials LIMIT 1")?.exists([])?)
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::in_directory;
+use super::lock::io_error;
 use crate::base::error::Result;
+use crate::base::file::refuse_irregular;
 
 const FILE: &str = "polylogue.db";
 
@@ -26,15 +28,30 @@ pub(super) fn has_wal(dir: &Path) -> bool {
     dir.join(format!("{FILE}-wal")).exists()
 }
 
+/// SQLite opens these beside the database and follows symbolic links.
+const COMPANIONS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
 /// Opens the existing file. URIs are off, so that a path that looks like one is still a path.
+///
+/// # Errors
+/// It cannot be opened; it or a file beside it is a symbolic link or not a regular file.
 pub(super) fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
+    refuse_links(dir)?;
     Connection::open_with_flags(database_path(dir), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| in_directory(dir, error.into()))
+}
+
+fn refuse_links(dir: &Path) -> Result<()> {
+    COMPANIONS.iter().try_for_each(|companion| {
+        let path = dir.join(format!("{FILE}{companion}"));
+        refuse_irregular(&path).map_err(|error| io_error(&path, &error))
+    })
 }
 
 /// Opens the file as immutable. On a read-only medium, where no log can be created beside it, this is the
 /// only way to read it (<https://www.sqlite.org/uri.html>, `immutable`).
 pub(super) fn connect_immutable(dir: &Path) -> Result<Connection> {
+    refuse_links(dir)?;
     let path = database_path(dir).display().to_string();
     let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let mode = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;

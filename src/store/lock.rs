@@ -3,9 +3,9 @@
 //! The lock is `flock`, so it ends with its holder, however that ends. The file stays: deleting it would let two
 //! processes hold two files of the same name. The process id inside is only for messages.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{ErrorKind as IoKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{DirBuilder, File};
+use std::io::{ErrorKind as IoKind, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::error::store_error;
 use crate::base::error::{Error, Result, system_message};
+use crate::base::file::{open_private, open_regular};
 
 const FILE: &str = "polylogue.lock";
 
@@ -44,16 +45,9 @@ pub fn make_directory(dir: &Path) -> Result<()> {
 /// Opens or creates a file that only its owner can read, and corrects its permissions.
 ///
 /// # Errors
-/// It cannot be opened or created.
+/// It cannot be opened or created, or is not a regular file.
 pub fn private_file(path: &Path) -> Result<File> {
-    // Another process may hold the lock: its contents must not be truncated here.
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = options.map_err(|error| io_error(path, &error))?;
-    let metadata = file.metadata().map_err(|error| io_error(path, &error))?;
-    if metadata.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| io_error(path, &error))?;
-    }
-    Ok(file)
+    open_private(path).map_err(|error| io_error(path, &error))
 }
 
 /// Takes the lock and writes the process id into the file.
@@ -75,13 +69,15 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
 /// The id of the process that holds the store in `dir`. Call it after [`super::Store::open`] failed: it takes the lock
 /// for an instant itself.
 pub fn holder(dir: &Path) -> Option<u32> {
-    let file = File::open(dir.join(FILE)).ok()?;
+    let file = open_regular(&dir.join(FILE)).ok()?;
     let is_held = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
     if is_held { read_pid(dir) } else { None }
 }
 
 fn read_pid(dir: &Path) -> Option<u32> {
-    std::fs::read_to_string(dir.join(FILE)).ok()?.trim().parse().ok()
+    let mut text = String::new();
+    open_regular(&dir.join(FILE)).ok()?.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 fn held(dir: &Path) -> Error {
@@ -94,7 +90,7 @@ fn held(dir: &Path) -> Error {
 }
 
 /// An error of the operating system with the path and, for the common ones, what to do.
-fn io_error(path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn io_error(path: &Path, error: &std::io::Error) -> Error {
     let message = match error.kind() {
         IoKind::PermissionDenied => {
             "no permission to write here: choose another directory or change its permissions".into()

@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 use super::database::Store;
 use super::error::store_error;
 use super::{ids, row};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::mail::{LONGEST, Mail, MailId};
 
@@ -19,11 +19,10 @@ impl Store {
     /// The recipient is not running, the text is empty or over 1 MiB, or the database cannot be written.
     pub(crate) fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
         if body.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "the message is empty; give its text"));
+            return Err(Error::usage("the message is empty; give its text"));
         }
         if body.len() > LONGEST {
-            let message = format!("the message is too long: {} bytes (at most {LONGEST})", body.len());
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(format!("the message is too long: {} bytes (at most {LONGEST})", body.len())));
         }
         self.write(|conn| {
             ids::running(conn, to)?;
@@ -51,7 +50,7 @@ impl Store {
         Ok(mail)
     }
 
-    /// Returns one piece of mail, by its id or else the oldest unread, and marks it as read. `None` if there is none.
+    /// Returns one message, by its id or else the oldest unread, and marks it as read. `None` if there is none.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -79,7 +78,7 @@ impl Store {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Deletes one piece of mail.
+    /// Deletes one message.
     ///
     /// # Errors
     /// The agent has none with this id, or the database cannot be written.
@@ -132,6 +131,7 @@ fn mail_of(row: &Row) -> Result<Mail> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     fn two() -> (Store, AgentId, AgentId) {
         let store = Store::in_memory().unwrap();

@@ -9,6 +9,7 @@
 //!   messages  id 1 2 3 4 5 ...     one order over all agents, indexed by (agent, id)
 //!   partials  pieces of replies that are still streaming; empty when no agent streams
 //!   runs      tasks of several agents and their outcomes
+//!   limits    what was set for a tree of agents; `spent`: what its agents used
 //!   queue     waiting texts and commands; a text gets its id in `messages` when it enters the conversation
 //! ```
 //!
@@ -20,7 +21,7 @@
 //!   connection
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
-//!   drafts  registry  usage  mail  replay
+//!   drafts  registry  usage  mail  limits  replay
 //!   log  queue
 //!   agents
 //!   runs  slice
@@ -34,6 +35,7 @@ mod drafts;
 mod error;
 mod health;
 mod ids;
+mod limits;
 mod lock;
 mod log;
 mod mail;
@@ -51,6 +53,7 @@ mod usage;
 pub use agents::{Forked, NewAgent};
 pub use database::Store;
 pub use health::health;
+pub use limits::{StoredLimits, StoredSpent};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};
 pub use registry::{AgentRow, Found};

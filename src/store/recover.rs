@@ -67,7 +67,7 @@ fn end_interrupted_runs(conn: &Connection, now_ms: i64) -> Result<()> {
     let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
     let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
     for member in members.into_iter().flatten() {
-        agents::kill(conn, member, now_ms)?;
+        agents::kill(conn, member, agents::is_streaming(conn)?, now_ms)?;
     }
     conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
     Ok(())

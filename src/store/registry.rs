@@ -6,6 +6,7 @@ use super::database::Store;
 use super::error::store_error;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::limits::MadeBy;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
@@ -32,6 +33,7 @@ pub struct AgentRow {
     pub environment: Option<String>,
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
+    pub made_by: MadeBy,
 }
 
 /// The running agents, and the rows that could not be read.
@@ -55,7 +57,7 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, system FROM agents";
+    endpoint, thinking, environment, system, made_by FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -178,5 +180,6 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         thinking: row.get(10)?,
         environment: row.get(11)?,
         system: row.get(12)?,
+        made_by: MadeBy::of_code(row.get(13)?),
     })
 }

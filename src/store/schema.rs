@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+const STEPS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
 /// small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id), because SQLite ends
@@ -105,6 +105,26 @@ CREATE TABLE runs (
 CREATE INDEX runs_open ON runs (ended_at) WHERE ended_at IS NULL;
 ALTER TABLE agents ADD COLUMN run INTEGER REFERENCES runs (id);
 CREATE INDEX agents_run ON agents (run) WHERE run IS NOT NULL;
+";
+
+/// Limits of trees of agents, and what counts against them. `made_by` is 0 for a person, 1 for a run that a person
+/// started, 2 for a model. `spent` has what an agent used itself, and in `millis` how long it or an agent below it worked.
+const VERSION_4: &str = "
+ALTER TABLE agents ADD COLUMN made_by INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE limits (
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    name TEXT NOT NULL,
+    value INTEGER,
+    base INTEGER NOT NULL,
+    PRIMARY KEY (agent, name)
+);
+CREATE TABLE spent (
+    agent INTEGER PRIMARY KEY REFERENCES agents (ordinal),
+    requests INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    millis INTEGER NOT NULL
+);
 ";
 
 /// Rejects the database of another program before anything in it is changed.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::environment::{
@@ -136,7 +136,7 @@ impl Environments {
         }
         let resolved = match self.find(text, &self.template)? {
             Resolution::Ready(resolved) => resolved,
-            Resolution::Worktree(..) => return Err(Error::new(ErrorKind::Usage, "its worktree no longer exists")),
+            Resolution::Worktree(..) => return Err(Error::usage("its worktree no longer exists")),
         };
         self.resolved.insert(text.to_owned(), resolved.clone());
         Ok(resolved)
@@ -154,7 +154,7 @@ impl Environments {
     /// There is no data directory.
     pub fn new_worktree_path(&self, agent: AgentId) -> Result<PathBuf> {
         let message = format!("{WORKTREE} needs a data directory, which an ephemeral chat does not have");
-        let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::new(ErrorKind::Usage, message))?;
+        let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::usage(message))?;
         Ok(worktrees.join(agent.to_string()))
     }
 
@@ -178,7 +178,7 @@ fn real_directory(from: &Path, written: &Path) -> Result<PathBuf> {
     let in_home = |rest: &Path| std::env::home_dir().map(|home| home.join(rest));
     let expanded = written.strip_prefix("~").ok().and_then(in_home).unwrap_or_else(|| from.join(written));
     let shown = expanded.display();
-    let refuse = |reason: String| Error::new(ErrorKind::Usage, format!("{shown}: {reason}"));
+    let refuse = |reason: String| Error::usage(format!("{shown}: {reason}"));
     let real = fs::canonicalize(&expanded).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => refuse("no such directory".into()),
         kind => refuse(kind.to_string()),

@@ -105,6 +105,7 @@ impl AgentFactory {
             parent: Some(origin.id()),
             fork_point: MessageId(0),
             created_at: origin.identity.created_at,
+            made_by: origin.identity.made_by,
         };
         let talk = Talk {
             endpoint: origin.talk.endpoint.clone(),
@@ -129,5 +130,6 @@ fn identity_of(row: &AgentRow) -> Identity {
         parent: row.parent,
         fork_point: row.fork_point,
         created_at: row.created_at,
+        made_by: row.made_by,
     }
 }

@@ -9,6 +9,7 @@ mod limiter;
 mod limits;
 mod roster;
 mod send_queue;
+mod trees;
 mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
@@ -17,4 +18,5 @@ pub use instructions::{InstructionFile, instruction_files};
 pub use limiter::{Gate, Limiter};
 pub use limits::Limits;
 pub use roster::{NoSuchAgent, Roster};
+pub use trees::{MINUTE, Reached, Trees, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

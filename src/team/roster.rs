@@ -24,6 +24,10 @@ pub struct Roster {
     at_work: BTreeSet<AgentId>,
     busy: BTreeSet<AgentId>,
     asking: BTreeSet<AgentId>,
+    /// The agents that wait for a slot to start a tool, the longest wait first.
+    tool_queue: BTreeSet<(Moment, AgentId)>,
+    /// Since when each of them waits: the inverse of `tool_queue`.
+    tool_waits: HashMap<AgentId, Moment>,
     send_queue: SendQueue,
     /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
@@ -112,6 +116,11 @@ impl Roster {
         Some(outcome)
     }
 
+    /// The name of an agent, or its number; its id if it is not in memory.
+    pub fn label_of(&self, id: AgentId) -> String {
+        self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
+    }
+
     /// The number of agents, without internal ones.
     pub fn len(&self) -> usize {
         self.by_ordinal.len()
@@ -122,7 +131,7 @@ impl Roster {
     }
 
     /// All agents without internal ones, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Agent> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Agent> {
         self.by_ordinal.values().filter_map(|id| self.get(*id))
     }
 
@@ -260,7 +269,14 @@ impl Roster {
         if self.at_work.len() < limit { self.send_queue.next(is_open) } else { None }
     }
 
+    /// The agent that starts a tool next, if fewer than `limit` hold a slot.
+    pub fn next_to_start_tool(&self, limit: usize) -> Option<AgentId> {
+        let (_, id) = self.tool_queue.first().filter(|_| self.at_work.len() < limit)?;
+        Some(*id)
+    }
+
     fn unindex(&mut self, id: AgentId) {
+        self.index_tool_wait(id, None);
         if let Some((at, _)) = self.deadlines.remove(&id) {
             self.due.remove(&(at, id));
         }
@@ -281,6 +297,7 @@ impl Roster {
                 self.deadlines.insert(id, due);
             }
         }
+        let tool_wait = agent.wants_tool_slot_since();
         // The agent may have changed its provider while it waits.
         if self.send_queue.provider_of(id).is_some_and(|provider| provider != agent.talk.endpoint.provider) {
             self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
@@ -290,6 +307,17 @@ impl Roster {
         set_member(&mut self.at_work, id, agent.holds_slot());
         set_member(&mut self.busy, id, agent.state() != State::Idle);
         set_member(&mut self.asking, id, agent.state() == State::AwaitingApproval);
+        self.index_tool_wait(id, tool_wait);
+    }
+
+    fn index_tool_wait(&mut self, id: AgentId, since: Option<Moment>) {
+        if let Some(before) = self.tool_waits.remove(&id) {
+            self.tool_queue.remove(&(before, id));
+        }
+        if let Some(since) = since {
+            self.tool_queue.insert((since, id));
+            self.tool_waits.insert(id, since);
+        }
     }
 }
 

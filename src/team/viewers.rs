@@ -110,11 +110,14 @@ impl Viewers {
         output_of(roster, &self.gone, viewer.agent).is_some_and(|output| viewer.next < output.next())
     }
 
+    /// Whether anybody reads this agent.
+    pub fn is_open(&self, agent: AgentId) -> bool {
+        self.open.values().any(|viewer| viewer.agent == agent)
+    }
+
     /// Stores the output of a removed agent for its viewers.
     pub fn keep(&mut self, agent: AgentId, output: Output) {
-        if self.open.values().any(|viewer| viewer.agent == agent) {
-            self.gone.insert(agent, output);
-        }
+        self.gone.insert(agent, output);
     }
 
     /// Removed agents whose output a viewer still reads.

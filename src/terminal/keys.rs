@@ -70,6 +70,7 @@ impl Default for KeyDecoder {
 }
 
 impl KeyDecoder {
+    /// A decoder at the beginning of a key.
     pub fn new() -> Self {
         Self {
             state: State::Ground,
@@ -111,6 +112,7 @@ impl KeyDecoder {
         }
     }
 
+    /// The next decoded key.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Key> {
         self.ready.pop_front()

@@ -14,6 +14,7 @@ use pen::Pen;
 /// What this terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
+    /// Colors.
     pub color: bool,
     /// Bold, faint, italic, underline, reverse.
     pub attributes: bool,
@@ -31,6 +32,7 @@ impl Palette {
         Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
     }
 
+    /// What the terminal of this process can display, by its environment variables.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var(name).ok();
         // The first one that is set counts (POSIX.1-2024, Base Definitions, 8.2).

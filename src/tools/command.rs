@@ -14,11 +14,20 @@ use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::capture::Capture;
 use super::linux::child_exit::ChildExit;
+use super::linux::strays;
 use super::{Environment, Job, supervisor};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
+
+/// A supervisor that is stopped more often while it ends its command is killed.
+const MOST_STOPS_AT_END: usize = 2;
+
+/// How often it is looked whether the command has stopped its supervisor.
+const STOP_POLL: Duration = Duration::from_millis(500);
+/// The same while the supervisor ends the command.
+const STOP_POLL_AT_END: Duration = Duration::from_millis(20);
 
 /// How much is read before the clock is checked, and after the supervisor has ended: twice the default capacity of a
 /// pipe (pipe(7)). A process that could not be ended might write for ever.
@@ -129,7 +138,7 @@ impl Supervised {
     /// It cannot be started, or no descriptor is left.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (from_control, control) = io::pipe()?;
-        let child = command.stdin(from_control).spawn()?;
+        let child = strays::spawn(command.stdin(from_control))?;
         // If this fails, `control` is dropped, and the supervisor ends the command.
         let exit = ChildExit::of(&child)?;
         Ok(Self { child, exit, control: Some(control) })
@@ -138,7 +147,7 @@ impl Supervised {
     /// Reads until the supervisor has ended; ends it at the deadline or when the job is cancelled.
     pub fn watch(&mut self, reader: &mut impl OutputReader, limit: Duration, job: &Job) -> Ending {
         let mut deadline = Instant::now() + limit;
-        let mut stopped = None;
+        let (mut stopped, mut stops_at_end) = (None, 0);
         loop {
             let has_ended = match self.wait(reader, deadline, stopped.is_none().then_some(job)) {
                 Ok(has_ended) => has_ended,
@@ -146,15 +155,20 @@ impl Supervised {
             };
             reader.read();
             if has_ended {
-                let exited = Ending::Exited(self.child.wait().ok().and_then(|status| status.code()));
-                return stopped.unwrap_or(exited);
+                let code = self.child.wait().ok().and_then(|status| status.code());
+                if code.is_none() {
+                    strays::end();
+                }
+                return stopped.unwrap_or(Ending::Exited(code));
             }
+            // The first time it may have been stopped before; then something stops it again and again.
+            stops_at_end += usize::from(self.exit.resume() && stopped.is_some());
             let is_late = Instant::now() >= deadline;
             match stopped {
                 None if job.is_cancelled() || reader.has_enough() => stopped = Some(Ending::Interrupted),
                 None if is_late => stopped = Some(Ending::TimedOut),
-                Some(_) if is_late => {
-                    return Ending::Lost("its processes could not be killed and may still be running".into());
+                Some(ending) if is_late || stops_at_end > MOST_STOPS_AT_END => {
+                    return self.kill().map_or(ending, Ending::Lost);
                 }
                 _ => continue,
             }
@@ -163,18 +177,32 @@ impl Supervised {
         }
     }
 
-    /// Waits for output, the end, cancellation (if a job is given) or the deadline. Whether the command has ended.
+    /// Kills a supervisor that does not end, and what it leaves. Returns a message if that fails.
+    fn kill(&mut self) -> Option<String> {
+        let is_killed = self.child.kill().and_then(|()| self.child.wait()).is_ok();
+        (!is_killed || !strays::end()).then(|| "its processes could not be killed and may still be running".into())
+    }
+
+    /// Waits for output, the end, cancellation (if a job is given) or the deadline, but not long, because the supervisor may
+    /// have been stopped. Whether the command has ended.
     fn wait(&self, reader: &impl OutputReader, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
         let mut awaited = vec![PollFd::new(&self.exit, PollFlags::IN)];
         let pipes = reader.outputs().filter_map(|output| output.0.as_ref());
         awaited.extend(pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         awaited.extend(job.map(|job| PollFd::new(job, PollFlags::IN)));
-        let left = deadline.saturating_duration_since(Instant::now());
+        let most = if job.is_some() { STOP_POLL } else { STOP_POLL_AT_END };
+        let left = deadline.saturating_duration_since(Instant::now()).min(most);
         let left = Timespec::try_from(left).expect("a time limit is at most a year");
         match poll(&mut awaited, Some(&left)) {
             Ok(_) => Ok(!awaited[0].revents().is_empty()),
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        strays::forget(&self.child);
     }
 }

@@ -14,7 +14,7 @@ const CONTEXT: usize = 2;
 pub struct Summary {
     pub removed: usize,
     pub added: usize,
-    /// Lines that start with a space, `-` or `+`; `…` stands for unchanged lines that are left out.
+    /// Lines that start with a space, `-` or `+`; `…` replaces unchanged lines.
     pub lines: Vec<String>,
 }
 

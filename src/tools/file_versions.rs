@@ -41,6 +41,7 @@ impl FileVersion {
         }
     }
 
+    /// The version of a file with this content.
     pub fn of_bytes(content: &[u8]) -> Self {
         Self::Content(Sha256::digest(content).into())
     }
@@ -82,6 +83,7 @@ impl KnownFiles {
         }
     }
 
+    /// Remembers which version of a file the model has seen.
     pub fn record(&self, path: &Path, version: FileVersion) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut files).insert(path.into(), version);

@@ -35,10 +35,13 @@ pub enum Judged {
 
 /// What the calls of one agent are judged by.
 pub struct Judge<'a> {
+    /// Where they run, with the rules of the user.
     pub environment: &'a Environment,
+    /// What the agent may do without a question.
     pub policy: Policy,
     /// The directories that a person allowed this agent to read.
     pub allowed: &'a AllowedDirectories,
+    /// Where the agent's conversation is sent.
     pub endpoint: &'a Endpoint,
 }
 

@@ -43,6 +43,7 @@ impl KeyRun {
         Running::spawn(call, move |job| run(&command, limit, &environment, job), wake).map(Self)
     }
 
+    /// Whether the command has ended.
     pub fn is_complete(&self) -> bool {
         self.0.is_complete()
     }

@@ -27,6 +27,7 @@ const MAX_DENIED_DEPTH: usize = 4;
 pub struct Located {
     /// Canonical; it need not exist.
     pub path: PathBuf,
+    /// What the tools may do there.
     pub verdict: Verdict,
 }
 
@@ -42,6 +43,7 @@ impl Located {
 }
 
 impl Environment {
+    /// Where the tools may go in this environment.
     pub fn path_policy(&self) -> PathPolicy<'_> {
         let workspace = self.worktree.as_deref().unwrap_or(&self.working_directory);
         PathPolicy { workspace, outputs: &self.output_directory, denied: &self.denied }
@@ -171,6 +173,7 @@ pub struct Opener<'a> {
 }
 
 impl<'a> Opener<'a> {
+    /// For the files of one call in this environment.
     pub fn new(env: &'a Environment) -> Self {
         Self { env, denied: OnceCell::new() }
     }

@@ -78,12 +78,14 @@ const PATH_ALIASES: &[(&str, &str)] =
 const FILE_PATH_ALIASES: [(&str, &str); 4] =
     [("path", "file_path"), ("filePath", "file_path"), ("file", "file_path"), ("filename", "file_path")];
 
+/// A tool that models can call.
 pub struct ToolSpec {
     /// The declaration that models get.
     pub declaration: ToolDeclaration,
     /// Pairs of an accepted and a declared parameter name: models know other agents' names too. If the declared name is
     /// empty, the parameter is ignored.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// Whether a call needs approval.
     pub reach: Reach,
     /// What the policy of the agent judges.
     pub judged: Judged,
@@ -94,6 +96,7 @@ pub struct ToolSpec {
     pub run: Run,
 }
 
+/// How a call is executed.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On its own thread. Blocks; returns soon after the job is cancelled.
@@ -113,12 +116,30 @@ pub struct Question {
     pub file: Option<Located>,
     /// The state of the file that the shown change applies to; in another state it is not changed.
     pub snapshot: Option<Snapshot>,
+    /// What stands around it.
+    pub answers: Answers,
+}
+
+/// What stands around a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answers {
+    /// Before the title.
+    pub ask: &'static str,
+    /// What the key for yes does.
+    pub yes: &'static str,
+    /// What the key for no does.
+    pub no: &'static str,
+}
+
+impl Answers {
+    /// For a call that is about to run.
+    pub const RUN: Self = Self { ask: "Run this? ", yes: "run it", no: "refuse it" };
 }
 
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file: None, snapshot: None }
+        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN }
     }
 
     /// A question about reading. Only a path outside of the workspace is shown in full.
@@ -133,7 +154,7 @@ impl Question {
             }
             _ => Vec::new(),
         };
-        Self { title, detail, file: Some(file), snapshot: None }
+        Self { title, detail, file: Some(file), snapshot: None, answers: Answers::RUN }
     }
 
     /// The canonical path that the call is about.
@@ -155,6 +176,7 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
+    /// The versions of files that the model has seen.
     pub known_files: Arc<KnownFiles>,
     /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
     /// files may be read.
@@ -208,11 +230,12 @@ impl Environment {
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
-            None => format!("unknown tool {name:?}"),
+            None => format!("unknown tool {:?}", one_line(name, 100)),
         };
         Err(format!("{problem}; available tools: {known}"))
     }
 
+    /// The tools as a request declares them.
     pub fn declarations(&self) -> Vec<ToolDeclaration> {
         self.tools.iter().map(|spec| spec.declaration).collect()
     }
@@ -221,11 +244,14 @@ impl Environment {
 /// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
+    /// What the model reads.
     pub content: String,
+    /// The call has failed.
     pub is_error: bool,
 }
 
 impl Output {
+    /// The result of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: false }
     }
@@ -236,10 +262,12 @@ impl Output {
     }
 }
 
+/// A call that was checked and can be approved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     /// Fit the schema; without aliases and nulls.
     pub arguments: Value,
+    /// What a person is asked.
     pub question: Question,
 }
 
@@ -255,6 +283,7 @@ impl ToolSpec {
     }
 }
 
+/// The tool with this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }
@@ -324,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_another_environment_is_told_from_an_unknown_one() {
+    fn a_tool_of_another_environment_is_distinguished_from_an_unknown_one() {
         let here =
             Environment { tools: vec![find("glob").unwrap(), find("grep").unwrap()], ..Environment::at("/".into()) };
         assert!(here.tool("grep").is_ok());

@@ -123,7 +123,7 @@ impl<'a> Excerpt<'a> {
     /// Reads up to `limit` lines and about `cap` bytes, at least one line.
     fn read(&mut self, limit: u64, cap: usize) -> Result<(), ReadError> {
         for skipped in 0..self.first - 1 {
-            if self.skip_line()? == 0 {
+            if self.skip_text_line()? == 0 {
                 return Err(ReadError::PastEnd { lines: skipped });
             }
         }
@@ -154,7 +154,7 @@ impl<'a> Excerpt<'a> {
         if bytes.contains(&0) {
             return Err(ReadError::Binary);
         }
-        let is_cut = bytes.len() == max_bytes && !bytes.ends_with(b"\n") && self.skip_line()? > 0;
+        let is_cut = bytes.len() == max_bytes && !bytes.ends_with(b"\n") && self.skip_text_line()? > 0;
         let text = String::from_utf8_lossy(if is_cut { without_cut_end(&bytes) } else { &bytes });
         self.has_invalid_utf8 |= matches!(text, std::borrow::Cow::Owned(_));
         let number = self.first + self.shown;
@@ -166,18 +166,12 @@ impl<'a> Excerpt<'a> {
         }))
     }
 
-    /// Skips the rest of a line, however long, and returns its length in bytes.
-    fn skip_line(&mut self) -> Result<usize, ReadError> {
+    /// Skips the rest of a line, however long, and returns its length in bytes. A sparse file may be one line of NUL
+    /// bytes that takes minutes to read: the first of them ends this.
+    fn skip_text_line(&mut self) -> Result<usize, ReadError> {
         let mut skipped = 0;
         loop {
-            if self.job.is_cancelled() {
-                return Err(ReadError::Cancelled);
-            }
-            let buffer = self.file.fill_buf()?;
-            let newline = buffer.iter().position(|byte| *byte == b'\n');
-            let is_end = newline.is_some() || buffer.is_empty();
-            let length = newline.map_or(buffer.len(), |index| index + 1);
-            self.file.consume(length);
+            let (length, is_end) = self.skip_part(true)?;
             skipped += length;
             if is_end {
                 return Ok(skipped);
@@ -185,16 +179,33 @@ impl<'a> Excerpt<'a> {
         }
     }
 
+    /// Skips what is buffered of a line. Returns the length in bytes, and whether that was its end or that of the file.
+    fn skip_part(&mut self, is_text: bool) -> Result<(usize, bool), ReadError> {
+        if self.job.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
+        let buffer = self.file.fill_buf()?;
+        let newline = buffer.iter().position(|byte| *byte == b'\n');
+        let is_end = newline.is_some() || buffer.is_empty();
+        let length = newline.map_or(buffer.len(), |index| index + 1);
+        if is_text && buffer[..length].contains(&0) {
+            return Err(ReadError::Binary);
+        }
+        self.file.consume(length);
+        Ok((length, is_end))
+    }
+
     /// How many lines follow, unless there are more than [`MAX_COUNTED`] bytes.
     fn count_rest(&mut self) -> Result<Option<u64>, ReadError> {
-        let mut bytes = 0;
-        for lines in 0.. {
-            match self.skip_line()? {
-                0 => return Ok(Some(lines)),
-                length => bytes += length,
-            }
-            if bytes > MAX_COUNTED {
-                break;
+        let (mut bytes, mut lines, mut is_within_line) = (0, 0, false);
+        while bytes <= MAX_COUNTED {
+            match self.skip_part(false)? {
+                (0, _) => return Ok(Some(lines + u64::from(is_within_line))),
+                (length, is_end) => {
+                    bytes += length;
+                    is_within_line = !is_end;
+                    lines += u64::from(is_end);
+                }
             }
         }
         Ok(None)

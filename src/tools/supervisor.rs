@@ -12,7 +12,10 @@
 //! TERM, and after a grace period KILL until none is left. The supervisor adopts every orphan, also one that called
 //! `setsid`, so that "no child is left" means "no descendant is left". This mode starts no threads.
 //!
-//! Not covered: a process that we may not signal (setuid), and a command that sends SIGKILL to its own supervisor.
+//! A command that stops its supervisor gains nothing: the parent resumes it, and so does the kernel when the parent dies. If
+//! it kills its supervisor, the parent ends what is left ([`super::linux::strays`]).
+//!
+//! Not covered: a process that we may not signal (setuid), and a command that kills its supervisor and the parent.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -28,7 +31,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-use super::linux::process_tree;
+pub use super::linux::process_tree::adopt_orphans;
+use super::linux::{descriptors, process_tree};
+use crate::base::process::harden;
 
 /// The first argument that selects this mode.
 pub const FLAG: &str = "--supervise";
@@ -90,8 +95,11 @@ fn is_withheld(name: &str) -> bool {
 }
 
 fn supervise(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<u8, String> {
+    harden();
+    descriptors::close_inherited();
     rustix::process::setsid().map_err(|error| format!("cannot start a session: {error}"))?;
-    process_tree::adopt_orphans().map_err(|error| format!("cannot adopt orphans: {error}"))?;
+    process_tree::resume_after_parent().map_err(|error| format!("cannot watch its parent: {error}"))?;
+    adopt_orphans().map_err(|error| format!("cannot adopt orphans: {error}"))?;
     let mut signals = Signals::listen().map_err(|error| format!("cannot handle signals: {error}"))?;
     let mut processes = Processes::start(program, arguments, is_whole)?;
     signals.wait_for_end_of(&mut processes);

@@ -42,6 +42,7 @@ impl Job {
         }
     }
 
+    /// Whether the tool is to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
@@ -104,6 +105,7 @@ impl Running {
         Ok(Self { call, slot, thread: Some(thread) })
     }
 
+    /// Whether the result can be collected without waiting.
     pub fn is_complete(&self) -> bool {
         self.slot.complete.load(Ordering::Acquire)
     }

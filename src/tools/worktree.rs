@@ -52,6 +52,7 @@ const GIT: [&str; 18] = [
     "core.fsmonitor=false",
 ];
 
+/// The branch of the worktree at this path.
 pub fn branch_of(root: &Path) -> String {
     let name: String = root.file_name().unwrap_or_default().to_string_lossy().chars().take(6).collect();
     format!("polylogue/{name}")

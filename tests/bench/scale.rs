@@ -16,6 +16,28 @@ pub fn figures(table: &mut Table) {
     switches(table);
     forks(table);
     replay(table);
+    many_agents(table);
+}
+
+/// 100,000 stored agents: the start, all of them stopped, all of them killed, and the start afterwards.
+fn many_agents(table: &mut Table) {
+    const MANY: usize = 100_000;
+    let open = |directory| {
+        let start = Instant::now();
+        (App::open(directory, None, Settings::default()), start.elapsed())
+    };
+    let directory = TempDir::new().expect("a directory");
+    app::fill(directory.path(), MANY + 1, 0, "");
+    let (mut app, _) = open(directory);
+    let root = app.id(0);
+    let start = Instant::now();
+    app.ask(0, Change::Stop(None));
+    table.within("stop of 100,000 idle agents", start.elapsed(), Duration::from_millis(100));
+    let start = Instant::now();
+    app.ask(0, Change::KillDescendants(root));
+    table.within("kill of 100,000 descendants", start.elapsed(), Duration::from_secs(1));
+    let (_, afterwards) = open(app.close());
+    table.within("start afterwards", afterwards, Duration::from_millis(50));
 }
 
 /// An app whose agent 0 has one message of so many lines.

@@ -38,6 +38,8 @@ const ROWS: &[Row] = &[
     row("/tools", |app| shows(app, "asks first")),
     row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
     row("/interrupt", |app| app.state(0) == State::Idle),
+    row("/stop", |app| app.state(0) == State::Idle),
+    row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),
     row("/mark there", |app| logged(app, "mark") == 2),
     row("/rewind here", |app| logged(app, "rewind") == 1),
     row("/clear", |app| shows(app, "- cleared")),

@@ -8,7 +8,7 @@ use crate::support::anthropic::Message;
 use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_shows, bash};
+use crate::support::scene::{assert_shows, bash, interrupt_command};
 
 /// Agent 0 with this model; tools take real time.
 fn app(peer: &Peer, model: &str) -> Harness {
@@ -134,14 +134,7 @@ fn an_interrupt_of_a_running_tool_or_of_its_question_answers_every_call() {
         let message = Message::begin(&exchange);
         message.thinking("Yes.", "c2ln").call("toolu_1", "bash", &bash("touch up; sleep 60"));
         message.call("toolu_2", "bash", &bash("true")).end("tool_use");
-        app.turn_until_asked(0);
-        if is_running {
-            app.press_at_question(b"y");
-            let up = app.directory().join("up");
-            app.turn_until("the command runs", |_| up.exists());
-        }
-        app.escape();
-        app.turn_until_idle();
+        interrupt_command(&mut app, is_running);
         let request = goes_on(&mut app, &peer);
         let answers = content(&request, 2);
         let kinds: Vec<_> = answers.as_array().unwrap().iter().map(|block| block["type"].as_str().unwrap()).collect();

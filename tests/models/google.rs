@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::internals::{State, Wait};
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::bash;
+use crate::support::scene::{bash, interrupt_command};
 
 /// Agent 0 alone, on the screen, with a model that demands signatures; tools take real time.
 fn app(peer: &Peer) -> Harness {
@@ -152,14 +152,7 @@ fn after_an_interrupt_at_a_question_or_in_a_running_tool_every_call_is_answered(
         let mut app = app(&peer);
         app.enter("go");
         reply(&app.accept(&peer), look_and_run("touch up; sleep 60"));
-        app.turn_until_asked(0);
-        if is_running {
-            app.press_at_question(b"y");
-            let up = app.directory().join("up");
-            app.turn_until("the command runs", |_| up.exists());
-        }
-        app.escape();
-        app.turn_until_idle();
+        interrupt_command(&mut app, is_running);
         let after = go_on(&mut app, &peer);
         assert_eq!(after[2]["parts"].as_array().map(Vec::len), Some(2), "{after:#?}");
         assert!(after[2]["parts"][1]["functionResponse"]["response"]["error"].is_string(), "{after:#?}");

@@ -8,9 +8,8 @@ use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{State, Wait};
-use crate::support::openai::last_user_text;
-use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{app_with_agents, is_running, mark, turn_a_while};
+use crate::support::peer::Peer;
+use crate::support::scene::{answer, app_with_agents, is_in_send_queue, is_running, mark, origin, turn_a_while};
 
 const LIMITED: &[(&str, &str)] = &[("retry-after", "30"), ("content-length", "0")];
 
@@ -32,18 +31,6 @@ fn with_key_command(count: usize, first: &Peer, second: &Peer, command: &str) ->
     app_with_agents(count, Plan { endpoint, real_time: true, ..plan })
 }
 
-fn origin(exchange: &Exchange) -> String {
-    last_user_text(&exchange.request().json())
-}
-
-fn answer(exchange: &Exchange) {
-    exchange.stream().text("fine").finish("stop").done();
-}
-
-fn is_in_line(app: &Harness, n: usize) -> bool {
-    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
-}
-
 #[test]
 fn a_limit_pauses_only_its_provider() {
     let (first, second) = (Peer::start(), Peer::start());
@@ -61,7 +48,7 @@ fn a_limit_pauses_only_its_provider() {
     answer(&again);
     answer(&app.accept(&second));
     app.turn_until("the second goes on", |app| app.state(0) == State::Idle && app.state(2) == State::Idle);
-    assert!(is_in_line(&app, 1) && first.try_accept().is_none());
+    assert!(is_in_send_queue(&app, 1) && first.try_accept().is_none());
     app.advance(Duration::from_secs(30));
     answer(&app.accept(&first));
     app.turn_until_idle();
@@ -91,7 +78,7 @@ fn an_agent_queued_at_a_paused_provider_continues_with_another_provider() {
     app.turn_until("a retry", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
     app.say(0, "from 0");
     turn_a_while(&mut app);
-    assert!(is_in_line(&app, 0));
+    assert!(is_in_send_queue(&app, 0));
     app.enter("/model second/small");
     assert_eq!(origin(&app.accept(&second)), "from 0");
 }

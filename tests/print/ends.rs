@@ -5,6 +5,17 @@ use rustix::process::Signal;
 use super::{Home, texts};
 use crate::support::peer::Peer;
 
+const FORKS: &str = "!tool fork {\"prompt\":\"a\"}\n!tool fork {\"prompt\":\"b\"}\n!next\ndone";
+
+#[test]
+fn a_run_ends_at_a_budget_with_the_name_of_the_setting() {
+    let home = Home { variables: vec![("POLYLOGUE_MAX_REQUESTS".into(), "1".into())], ..Home::new() };
+    let found = home.run(&["-p", "--output-format", "json", "!tool list_dir {}\n!next\nhm"]);
+    assert_eq!((found.code, found.result()["outcome"].as_str()), (4, Some("limit")), "{found:?}");
+    let text = found.result()["error"]["text"].to_string();
+    assert!(text.contains("1 requests to models") && text.contains("limits.max_requests"), "{text}");
+}
+
 #[test]
 fn exit_codes_are_those_of_the_documentation() {
     for (args, code, error) in [
@@ -27,6 +38,9 @@ fn exit_codes_are_those_of_the_documentation() {
         (&["-p", "x", "--data-dir", "/dev/null"], 1, "is a file"),
         (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "--max-turns"),
         (&["-p", "--timeout", "0.2", "!hang"], 4, "--timeout"),
+        (&["-p", "--max-agents", "1", FORKS], 4, "limits.max_agents"),
+        (&["-p", "--max-agents", "2", FORKS], 0, ""),
+        (&["-p", "--max-usd", "1", "x"], 2, "limits.max_usd"),
     ] {
         let mut args = args.to_vec();
         if args.contains(&"!cut") {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Home, PROGRAM, Program, texts};
 use crate::support::PATIENCE;
-use crate::support::peer::Peer;
+use crate::support::peer::{Exchange, Peer};
 use crate::support::program::Response;
 use crate::support::pty::Pty;
 
@@ -40,6 +40,23 @@ impl Drop for Server {
     }
 }
 
+/// A server whose model is played by the test.
+fn served() -> (Peer, Home, Server) {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let server = Server::at(&home);
+    (peer, home, server)
+}
+
+/// A run whose reply has begun with this text.
+fn streaming(home: &Home, peer: &Peer, text: &str) -> (Program, Exchange) {
+    let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
+    let exchange = peer.accept();
+    exchange.stream().text(text);
+    program.next("text");
+    (program, exchange)
+}
+
 /// The agent with this number, as the server lists it.
 fn agent(home: &Home, number: usize) -> Value {
     let output = home.run(&["ps", "--json"]);
@@ -49,9 +66,7 @@ fn agent(home: &Home, number: usize) -> Value {
 
 #[test]
 fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let server = Server::at(&home);
+    let (peer, home, server) = served();
     let program = home.start(&["-p", "tell"]);
     let exchange = peer.accept();
     exchange.stream();
@@ -70,9 +85,7 @@ fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
 
 #[test]
 fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
+    let (peer, home, _server) = served();
     let program = home.start(&["-p", "tell", "--output-format", "stream-json"]);
     let exchange = peer.accept();
     exchange.stream();
@@ -126,9 +139,7 @@ fn exit_codes_are_those_of_a_run_without_a_server() {
 
 #[test]
 fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
+    let (peer, home, _server) = served();
     let say = |args: &[&str], reply: &str| {
         let program = home.start(args);
         let exchange = peer.accept();
@@ -150,9 +161,7 @@ fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
 
 #[test]
 fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
+    let (peer, home, _server) = served();
     let program = home.start(&["-p", "make it"]);
     peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
     let exchange = peer.accept();
@@ -167,13 +176,8 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
 #[test]
 fn a_signal_interrupts_the_turn_and_not_the_server() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let peer = Peer::start();
-        let home = Home::with_server(&peer.url());
-        let server = Server::at(&home);
-        let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
-        let exchange = peer.accept();
-        exchange.stream().text("half of it");
-        program.next("text");
+        let (peer, home, server) = served();
+        let (program, exchange) = streaming(&home, &peer, "half of it");
         program.signal(signal);
         exchange.wait_for_close();
         let output = program.ends();
@@ -186,13 +190,8 @@ fn a_signal_interrupts_the_turn_and_not_the_server() {
 
 #[test]
 fn the_turn_of_a_killed_run_continues_in_the_server() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
-    let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
-    let exchange = peer.accept();
-    exchange.stream().text("half ");
-    program.next("text");
+    let (peer, home, _server) = served();
+    let (program, exchange) = streaming(&home, &peer, "half ");
     program.signal(Signal::KILL);
     assert_eq!(program.ends().code, 137);
     exchange.text("and whole").finish("stop").done();
@@ -207,10 +206,7 @@ fn a_lost_server_is_an_error_after_the_partial_answer() {
     for (signal, kind) in [(Signal::KILL, "system"), (Signal::TERM, "system")] {
         let home = Home::with_server(&peer.url());
         let server = Server::at(&home);
-        let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
-        let exchange = peer.accept();
-        exchange.stream().text("half of it");
-        program.next("text");
+        let (program, _exchange) = streaming(&home, &peer, "half of it");
         server.ends_by(signal);
         let output = program.ends();
         assert_eq!((output.code, &output.result()["outcome"]), (1, &json!("failed")), "{output:?}");
@@ -233,9 +229,7 @@ fn ten_concurrent_runs_have_an_agent_each() {
 
 #[test]
 fn ten_concurrent_runs_with_one_agent_get_their_own_turns_only() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
+    let (peer, home, _server) = served();
     let first = home.start(&["-p", "-r", "0", "the first"]);
     let exchange = peer.accept();
     exchange.stream().text("not yet");
@@ -279,9 +273,7 @@ fn queued(home: &Home, count: usize) {
 
 #[test]
 fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
+    let (peer, home, _server) = served();
     let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--max-turns", "2", "one"];
     let mut program = home.start_with_input(&format);
     let first = peer.accept();
@@ -327,13 +319,8 @@ fn text_of(path: &Path) -> &str {
 
 #[test]
 fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
-    let peer = Peer::start();
-    let home = Home::with_server(&peer.url());
-    let _server = Server::at(&home);
-    let program = home.start(&["-p", "hello", "--output-format", "stream-json"]);
-    let exchange = peer.accept();
-    exchange.stream().text("a while");
-    program.next("text");
+    let (peer, home, _server) = served();
+    let (program, exchange) = streaming(&home, &peer, "a while");
     let ticks = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.pid.as_raw_nonzero())).expect("it lives");
         let fields: Vec<String> = stat.rsplit(") ").next().unwrap_or_default().split(' ').map(str::to_owned).collect();
@@ -346,4 +333,24 @@ fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
     assert!(ticks() - before <= 5, "it turns in its loop");
     exchange.finish("stop").done();
     assert_eq!(program.ends().code, 0);
+}
+
+#[test]
+fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_killed_from_scripts() {
+    let home = Home { variables: vec![("POLYLOGUE_MAX_AGENTS".into(), "2".into())], ..Home::new() };
+    let server = Server::at(&home);
+    let fork = "!tool fork {\"prompt\":\"a\\n!hang\"}";
+    let found = home.run(&["-p", &format!("{fork}\n{fork}\n{fork}\n!next\ndone")]);
+    assert_eq!(found.code, 4, "{found:?}");
+    assert!(found.err.contains("limits.max_agents"), "{found:?}");
+    let listed = |home: &Home| home.run(&["ps", "--json"]).out.lines().count();
+    assert_eq!(listed(&home), 4, "the root, the agent of the run, and two that it made");
+    assert_eq!(home.run(&["send", "0", "!hang"]).code, 0);
+    let stopped = home.run(&["stop", "--agents"]);
+    assert_eq!((stopped.code, stopped.out.trim()), (0, "stopped 1 agent"), "{stopped:?}");
+    assert_eq!(home.run(&["kill", "1", "--descendants"]).code, 0);
+    assert_eq!(listed(&home), 2);
+    assert_eq!(home.run(&["kill", "0", "--descendants"]).code, 0);
+    assert_eq!(listed(&home), 1);
+    server.ends_by(Signal::TERM);
 }

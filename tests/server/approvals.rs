@@ -59,7 +59,9 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
             .iter()
             .any(|result| result.content.contains("denied") && result.content.contains("not today"))
     );
-    let left: Vec<String> = approvals(&mut app, &mut client).iter().map(|row| row["title"].to_string()).collect();
+    let mut left: Vec<String> = approvals(&mut app, &mut client).iter().map(|row| row["title"].to_string()).collect();
+    // Two agents that are served in one turn ask in any order.
+    left.sort();
     assert_eq!(left, ["\"bash: touch by-1\"", "\"bash: touch by-6\""]);
     for command in ["by-7", "by-5", "by-3", "by-9"] {
         let (kind, message) = client.refused(&mut app, "answer", json!({"id": id_of(&open, command), "allow": true}));

@@ -66,9 +66,12 @@ fn a_server_killed_fifty_times_loses_nothing_that_it_acknowledged() {
     }
 }
 
-fn descriptors(app: &App) -> usize {
-    let pid = app.pid().as_raw_nonzero();
-    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
+/// As the server reports them itself, the connection of this question included.
+fn descriptors(app: &App) -> u64 {
+    let status: Value = serde_json::from_str(&app.get(&["status", "--json"])).expect("an object");
+    assert!(status["memory"].as_u64() > Some(1 << 20) && status["threads"].as_u64() >= Some(1), "{status}");
+    assert_eq!(status["process"].as_i64(), Some(app.pid().as_raw_nonzero().get().into()));
+    status["descriptors"].as_u64().expect("a number")
 }
 
 #[test]

@@ -8,6 +8,7 @@ use polylogue::{AgentId, Error, ErrorKind, Store};
 use rusqlite::Connection;
 
 use super::*;
+use crate::support::internals::limits::MadeBy;
 use crate::support::internals::store::{holder, typed_line};
 
 fn mode(path: &Path) -> u32 {
@@ -35,6 +36,28 @@ fn the_directory_and_all_files_in_it_are_the_owners_alone() {
     let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 3, "database, its journal and the lock: {files:?}");
     files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
+}
+
+#[test]
+fn a_link_or_a_pipe_in_the_place_of_a_file_is_refused_at_once_and_its_target_is_not_touched() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let target = elsewhere.path().join("target");
+    std::fs::write(&target, "another file").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for name in ["polylogue.lock", "polylogue.db", "polylogue.db-wal", "polylogue.db-shm", "polylogue.db-journal"] {
+        let path = dir.path().join(name);
+        symlink(&target, &path).unwrap();
+        assert!(refusal(dir.path()).message.contains(&format!("{name}: is a symbolic link")));
+        assert!(name == "polylogue.lock" || Store::open_read_only(dir.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(refusal(dir.path()).message.contains(&format!("{name}: is not a regular file")));
+        assert_eq!(holder(dir.path()), None);
+        assert!(name == "polylogue.lock" || Store::open_read_only(dir.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert_eq!((std::fs::read(&target).unwrap().as_slice(), mode(&target)), (&b"another file"[..], 0o644));
+    drop(Store::open(dir.path()).unwrap());
 }
 
 #[test]
@@ -183,6 +206,22 @@ fn a_database_of_version_3_is_migrated() {
     #[cfg(feature = "coordinator")]
     assert_eq!(states(), ["cut", "completed"]);
     assert_eq!(store.load_agents().unwrap().agents.len(), 1, "a member whose run was cut dies with it");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_4_keeps_its_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v4.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let made: Vec<MadeBy> = store.load_agents().unwrap().agents.iter().map(|agent| agent.made_by).collect();
+    assert_eq!(made, [MadeBy::Person, MadeBy::Model]);
+    let stored = store.load_limits(0).unwrap();
+    assert_eq!((stored.set.len(), stored.spent.len(), stored.creations.len()), (3, 2, 1));
     drop(store);
 
     let today = tempfile::tempdir().unwrap();

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Policy, ProviderEntry, Rules, Settings, Thinking,
+    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Policy, ProviderEntry, Rules, Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -55,6 +55,8 @@ pub struct Plan {
     pub trusted_instructions: BTreeSet<String>,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
+    /// The limits of each tree of agents.
+    pub tree_limits: TreeLimits,
 }
 
 impl Default for Plan {
@@ -74,6 +76,7 @@ impl Default for Plan {
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
             trusted_instructions: BTreeSet::new(),
             trace: None,
+            tree_limits: TreeLimits::default(),
         }
     }
 }
@@ -105,6 +108,7 @@ impl Plan {
             trusted_instructions: self.trusted_instructions.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
+            tree_limits: self.tree_limits,
             ..Config::default()
         }
     }
@@ -137,6 +141,7 @@ pub struct Harness {
     pub clock: Clock,
     /// While this is set, no transaction of the store succeeds.
     pub is_disk_full: Arc<AtomicBool>,
+    commits: Arc<AtomicUsize>,
     plan: Plan,
     directory: TempDir,
     screen: vt100::Parser,
@@ -158,11 +163,17 @@ impl Harness {
         let mut store = Store::open(directory.path()).expect("the store opens");
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
-        store.on_commit(move || !is_full.load(Ordering::Relaxed)).expect("a store that asks");
+        let commits = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&commits);
+        let may_commit = move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            !is_full.load(Ordering::Relaxed)
+        };
+        store.on_commit(may_commit).expect("a store that asks");
         let repl = Repl::open_at(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);
-        Self { repl, clock, is_disk_full, plan, directory, screen, sent: Vec::new() }
+        Self { repl, clock, is_disk_full, commits, plan, directory, screen, sent: Vec::new() }
     }
 
     /// Crashes the program and starts it again.
@@ -178,6 +189,11 @@ impl Harness {
         let Self { repl, directory, .. } = self;
         drop(repl);
         directory
+    }
+
+    /// How many transactions the store has made since it was opened.
+    pub fn transactions(&self) -> usize {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// The agents' working directory.
@@ -241,7 +257,7 @@ impl Harness {
     }
 
     /// How long the loop would wait now, and why.
-    pub fn timeout(&self) -> Timeout {
+    pub fn timeout(&mut self) -> Timeout {
         self.repl.compute_timeout()
     }
 
@@ -274,7 +290,9 @@ impl Harness {
         if !self.plan.real_time {
             self.advance(QUESTION_SETTLES);
         }
-        self.turn_until("keys answer", |app| app.screen_text().contains("to refuse it"));
+        self.turn_until("keys answer", |app| {
+            ["to refuse it", "to stop these agents"].iter().any(|keys| app.screen_text().contains(keys))
+        });
         self.type_bytes(key)
     }
 

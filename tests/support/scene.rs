@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::harness::{Harness, Plan};
 use super::openai::last_user_text;
 use super::peer::{Exchange, Peer};
-use crate::support::internals::State;
+use crate::support::internals::{State, Wait};
 
 /// Agent 0 alone, on the screen; tools take real time.
 pub fn app(peer: &Peer) -> Harness {
@@ -153,4 +153,31 @@ pub fn is_running(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("a Linux").filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(word))
+}
+
+/// Interrupts a call of agent 0 for `touch up; ...`, while it waits for approval or while it is running.
+pub fn interrupt_command(app: &mut Harness, is_running: bool) {
+    app.turn_until_asked(0);
+    if is_running {
+        app.press_at_question(b"y");
+        let up = app.directory().join("up");
+        app.turn_until("the command runs", |_| up.exists());
+    }
+    app.escape();
+    app.turn_until_idle();
+}
+
+/// The text to which a request asks for a reply; in tests it says which agent sent it.
+pub fn origin(exchange: &Exchange) -> String {
+    last_user_text(&exchange.request().json())
+}
+
+/// Ends an exchange with a short reply.
+pub fn answer(exchange: &Exchange) {
+    exchange.stream().text("fine").finish("stop").done();
+}
+
+/// Whether the `n`th agent waits to send its request.
+pub fn is_in_send_queue(app: &Harness, n: usize) -> bool {
+    app.state(n) == State::WaitingForLlm && matches!(app.agent(n).wait(), Wait::Slot)
 }

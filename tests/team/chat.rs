@@ -180,6 +180,17 @@ fn after_a_crash_the_members_of_a_chat_are_idle() {
 }
 
 #[test]
+fn the_exit_of_the_program_ends_the_turns_of_members_as_exited() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("/team --agents a,b parallel \"go\"");
+    let _exchanges = accept_members(&mut app, &peer, 2);
+    app.repl.leave().expect("the program exits");
+    let app = app.crash_and_restart();
+    assert_eq!([1, 2].map(|n| app.kinds(n).pop()), [Some("exited"); 2]);
+}
+
+#[test]
 fn an_invalid_line_is_refused() {
     let peer = Peer::start();
     let mut app = app(&peer);

@@ -46,7 +46,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
 }
 
 #[test]
-fn a_model_that_is_none_is_refused_with_what_there_is() {
+fn an_unknown_model_is_refused_with_the_configured_ones() {
     let directory = tempfile::tempdir().expect("a directory");
     let (code, message) = refused_with(&["--model", "nonsense"], directory.path());
     assert_eq!(code, 2);

@@ -1,6 +1,7 @@
 //! What `read_file` returns and refuses.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
@@ -42,6 +43,23 @@ fn absolute_paths_links_and_other_names_of_the_parameter_are_accepted() {
     for (name, path) in [("file_path", "link"), ("path", "f"), ("filePath", "f"), ("absolute_path", "f")] {
         assert_eq!(workspace.run("read_file", &json!({name: workspace.path(path)})).content, "1\ta\n");
     }
+}
+
+#[test]
+fn a_sparse_file_without_lines_is_not_read_to_its_end() {
+    let workspace = Workspace::new();
+    let file = fs::File::create(workspace.path("sparse")).unwrap();
+    // Some file systems refuse so large a file; reading a tenth of it would take a minute as well.
+    file.set_len(1 << 43).or_else(|_| file.set_len(1 << 39)).unwrap();
+    let read = |arguments| workspace.run("read_file", &arguments).content;
+    let refusal = "sparse: not a text file (contains NUL bytes)";
+    assert_eq!(read(json!({"file_path": "sparse", "offset": 1_000_000_000_000_u64})), refusal);
+    fs::OpenOptions::new().write(true).open(workspace.path("sparse")).unwrap().write_all(b"a\nb\n").unwrap();
+    assert_eq!(
+        read(json!({"file_path": "sparse", "limit": 1})),
+        "1\ta\n[lines 1-1; the file has more lines; continue with offset 2]"
+    );
+    assert_eq!(read(json!({"file_path": "sparse", "offset": 4})), refusal);
 }
 
 #[test]

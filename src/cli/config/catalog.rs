@@ -204,7 +204,7 @@ pub fn choose(name: Option<&str>, known: &[KnownProvider]) -> Result<(Endpoint, 
         || {
             let named = known.iter().filter(|known| !known.is_service).map(|known| known.entry.name.as_str());
             let all: Vec<String> = services().map(|(_, service)| service.name).chain(named).map(example).collect();
-            Error::new(ErrorKind::Usage, format!("unknown provider {provider:?}: use one of {}, echo", all.join(", ")))
+            Error::usage(format!("unknown provider {provider:?}: use one of {}, echo", all.join(", ")))
         },
         |(_, service)| no_key(&service, known),
     ))

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 type LookUp = Box<dyn Fn(&str) -> Option<OsString>>;
 
@@ -47,9 +47,8 @@ impl ProcessEnvironment {
     /// # Errors
     /// Neither variable is set.
     pub fn data_directory(&self) -> Result<PathBuf> {
-        self.base_directory("XDG_DATA_HOME", Path::new(".local/share")).ok_or_else(|| {
-            Error::new(ErrorKind::Usage, "neither XDG_DATA_HOME nor HOME is set: use --data-dir DIR or --ephemeral")
-        })
+        self.base_directory("XDG_DATA_HOME", Path::new(".local/share"))
+            .ok_or_else(|| Error::usage("neither XDG_DATA_HOME nor HOME is set: use --data-dir DIR or --ephemeral"))
     }
 
     fn base_directory(&self, name: &str, below_home: &Path) -> Option<PathBuf> {

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Location, Value};
-use crate::base::error::{Error, ErrorKind, system_message};
+use crate::base::error::{Error, system_message};
 use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::base::text;
 
@@ -35,7 +35,7 @@ impl Diagnostics {
     pub fn error(&mut self, message: impl Into<String>) {
         let message = message.into();
         if self.reported.insert(message.clone()) {
-            self.errors.push(Error::new(ErrorKind::Usage, message));
+            self.errors.push(Error::usage(message));
         }
     }
 }

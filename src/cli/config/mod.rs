@@ -32,11 +32,12 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
+use crate::domain::limits::LimitName;
 use crate::domain::rule::{Rule, Rules};
 use crate::domain::thinking::Thinking;
 use crate::provider;
@@ -97,6 +98,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
     loaded.set_data_directory(env);
     loaded.choose_model();
+    loaded.check_price();
     loaded
 }
 
@@ -159,6 +161,33 @@ impl Loaded {
         if let Some(Err(error)) = check {
             self.diagnostics.warnings.push(format!("thinking: {model}: {error}"));
             config.thinking = Thinking::Unspecified;
+        }
+    }
+}
+
+impl Loaded {
+    /// A limit of dollars needs the price of the model: one that was asked for this run is refused otherwise.
+    fn check_price(&mut self) {
+        let (usd, config) = (LimitName::Usd, &mut self.values.config);
+        if config.tree_limits[usd].is_none() {
+            return;
+        }
+        let index = SETTINGS.iter().position(|setting| setting.key == usd.setting());
+        let source = index.map_or(&Source::Default, |index| &self.sources[index]);
+        let is_explicit = matches!(source, Source::Flag(_) | Source::Variable(_));
+        config.counts_usd_from_start = is_explicit;
+        if config.endpoint.facts.prices.is_none() {
+            let model = config.endpoint.full_name();
+            let message = format!(
+                "{source}: {} needs the price of {model}, which is unknown: give the model input_price and output_price \
+                 in the configuration",
+                usd.setting()
+            );
+            if is_explicit {
+                self.diagnostics.errors.push(Error::new(ErrorKind::Usage, message));
+            } else {
+                self.diagnostics.warnings.push(message);
+            }
         }
     }
 }
@@ -278,6 +307,11 @@ fn settle(
     let home = env.home();
     for (index, setting) in SETTINGS.iter().enumerate() {
         for (value, source) in candidates(index, user, project, arguments, env) {
+            if matches!(source, Source::Project(_)) && setting.widens(&values, &value) {
+                let message = format!("{source}: ignored: a project may only lower a limit");
+                diagnostics.warnings.push(message);
+                continue;
+            }
             let before = values.config.policy;
             match setting.set(&mut values, &value, home.as_deref()) {
                 Ok(()) if matches!(source, Source::Project(_)) && values.config.policy > before => {

@@ -9,6 +9,7 @@ use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::{Config, TeamSettings};
+use crate::domain::limits::LimitName;
 use crate::domain::thinking::Thinking;
 
 #[derive(Debug, Clone, Default)]
@@ -57,6 +58,8 @@ pub enum Kind {
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
     /// A number from 0 to 1.
     Fraction(fn(&mut Config) -> &mut f64),
+    /// The limit of a tree of agents; "none" is no limit.
+    Limit(LimitName),
 }
 
 /// A year: below it no sum of durations overflows.
@@ -188,6 +191,17 @@ pub const SETTINGS: &[Setting] = &[
         "Time for running tools to finish when the program exits",
         Kind::Seconds(|config| &mut config.settings.exit_patience, 0.0),
     ),
+    limit(
+        LimitName::Agents,
+        "Maximum number of living agents that models made below one of a person",
+        Some(MAX_AGENTS),
+    ),
+    limit(LimitName::Depth, "Maximum number of generations of agents that models made", None),
+    limit(LimitName::Creations, "Maximum number of agents that models make in a minute", None),
+    limit(LimitName::Requests, "Maximum number of requests of an agent and of what models made below it", None),
+    limit(LimitName::Tokens, "Maximum number of tokens of an agent and of what models made below it", None),
+    limit(LimitName::Usd, "Maximum US dollars that an agent and what models made below it may spend", Some(MAX_USD)),
+    limit(LimitName::Seconds, "Maximum seconds that an agent and what models made below it may work", None),
     setting(
         "team.strategy",
         "Order in which several agents work on one task",
@@ -212,6 +226,13 @@ pub const SETTINGS: &[Setting] = &[
 
 const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting {
     Setting { key, about, flag: None, files: Files::All, kind }
+}
+
+const MAX_AGENTS: (&str, FlagValue) = ("--max-agents", |arguments| arguments.max_agents.clone().map(Into::into));
+const MAX_USD: (&str, FlagValue) = ("--max-usd", |arguments| arguments.max_usd.clone().map(Into::into));
+
+const fn limit(name: LimitName, about: &'static str, flag: Option<(&'static str, FlagValue)>) -> Setting {
+    Setting { key: name.setting(), about, flag, files: Files::All, kind: Kind::Limit(name) }
 }
 
 impl Setting {
@@ -245,11 +266,23 @@ impl Setting {
                 *field(config) = Duration::from_secs_f64(seconds);
             }
             Kind::Name(field, names) => *field(config) = name(value, &names())?,
+            Kind::Limit(name) => config.tree_limits[*name] = most(value, *name)?,
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
             }
         }
         Some(())
+    }
+
+    /// Whether a value of a project would allow more than the user's.
+    pub fn widens(&self, values: &Values, value: &Value) -> bool {
+        let Kind::Limit(name) = self.kind else { return false };
+        let allowed = values.config.tree_limits[name];
+        most(value, name).is_some_and(|most| match (allowed, most) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(allowed), Some(most)) => most > allowed,
+        })
     }
 
     /// The value as a file contains it; `None` if it is not set.
@@ -268,6 +301,9 @@ impl Setting {
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
             Kind::Fraction(field) => field(config).to_string(),
+            Kind::Limit(name) => {
+                config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.shown(most))
+            }
         })
     }
 }
@@ -285,6 +321,7 @@ impl Kind {
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
             Self::Fraction(_) => "a number from 0 to 1".into(),
+            Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
         }
     }
 }
@@ -304,6 +341,16 @@ fn thinking(value: &Value) -> Option<Thinking> {
 fn name(value: &Value, names: &[&'static str]) -> Option<&'static str> {
     let typed = value.text()?.replace('-', "_");
     names.iter().copied().find(|name| *name == typed)
+}
+
+/// The value of a limit that does not limit.
+const NO_LIMIT: &str = "none";
+
+fn most(value: &Value, name: LimitName) -> Option<Option<u64>> {
+    if value.text() == Some(NO_LIMIT) {
+        return Some(None);
+    }
+    value.number().and_then(|number| name.value_of(number)).map(Some)
 }
 
 fn whole(value: &Value, min: u32) -> Option<u32> {

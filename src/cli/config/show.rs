@@ -207,7 +207,7 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
     let contents = Contents::of(&directory);
     if contents.is_empty() {
         let message = format!("no {DIRECTORY} directory and no AGENTS.md in {} or above it", directory.display());
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(message));
     }
     let config_directory = env.config_directory().ok_or_else(no_directory)?;
     print(&contents.shown(&config_directory));
@@ -227,7 +227,7 @@ fn confirm(question: &str) -> Result<bool> {
     if !rustix::termios::isatty(std::io::stdin()) {
         let message =
             "standard input is not a terminal, so the question cannot be asked: pass --yes to trust the contents";
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(message));
     }
     print(question);
     std::io::stdout().flush()?;
@@ -237,5 +237,5 @@ fn confirm(question: &str) -> Result<bool> {
 }
 
 fn no_directory() -> Error {
-    Error::new(ErrorKind::Usage, "neither XDG_CONFIG_HOME nor HOME is set: there is no configuration directory")
+    Error::usage("neither XDG_CONFIG_HOME nor HOME is set: there is no configuration directory")
 }

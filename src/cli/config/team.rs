@@ -4,7 +4,7 @@ use super::Loaded;
 use super::file::{self, FoundFile};
 use super::project::team_files;
 pub use super::project::{TEMPLATES, WORKFLOWS};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 impl FoundFile {
     /// The name of a template or workflow whose file contains none.
@@ -18,7 +18,7 @@ impl FoundFile {
     /// They cannot be read, are too large or not UTF-8.
     pub fn text(&self) -> Result<String> {
         let text = self.bytes.clone().and_then(file::text_of);
-        text.map_err(|message| Error::new(ErrorKind::Usage, format!("{}: {message}", self.path.display())))
+        text.map_err(|message| Error::usage(format!("{}: {message}", self.path.display())))
     }
 }
 

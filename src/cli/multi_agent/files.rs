@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::cli::config::Loaded;
 use crate::cli::config::file::{self, FoundFile};
 use crate::cli::config::team::{TEMPLATES, WORKFLOWS};
@@ -96,12 +96,12 @@ impl Definitions {
             return error.clone();
         }
         let errors = self.errors().map(|error| format!("\n{}", error.message));
-        Error::new(ErrorKind::Usage, not_found.message + &errors.collect::<String>())
+        Error::usage(not_found.message + &errors.collect::<String>())
     }
 }
 
 fn read_file(path: &Path) -> Result<FoundFile> {
-    let refuse = |message: &str| Error::new(ErrorKind::Usage, format!("{}: {message}", path.display()));
+    let refuse = |message: &str| Error::usage(format!("{}: {message}", path.display()));
     match file::read(path) {
         Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
         Ok(None) => Err(refuse("no such file")),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_invalid_file_is_the_error_of_its_name_and_a_line_for_other_unknown_names() {
-        let error = || Error::new(ErrorKind::Usage, "mine.toml:3: name: is missing");
+        let error = || Error::usage("mine.toml:3: name: is missing");
         let definitions = Definitions { errors: vec![("mine".into(), error())], ..Definitions::built_in() };
         assert_eq!(definitions.template("mine"), Err(error()));
         let message = definitions.template("refactr").unwrap_err().message;

@@ -3,7 +3,7 @@
 //! The command line overrides the template or workflow, which overrides the configuration.
 
 use super::files::Definitions;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::domain::config::RetryPolicy;
@@ -106,7 +106,7 @@ fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usiz
     }
 }
 
-/// The task of the command line; `-` stands for standard input.
+/// The task of the command line; `-` is standard input.
 fn read_task(TaskText { text, task }: &TaskText) -> Result<Option<String>> {
     let given: Vec<&str> = text.iter().chain(task).map(String::as_str).collect();
     let typed: Vec<&str> = given.iter().copied().filter(|word| *word != "-").collect();
@@ -123,7 +123,7 @@ fn read_task(TaskText { text, task }: &TaskText) -> Result<Option<String>> {
 }
 
 fn read_input() -> Result<String> {
-    let refuse = |message: String| Error::new(ErrorKind::Usage, message);
+    let refuse = |message: String| Error::usage(message);
     match Input::of_process()?.read_whole(None)? {
         WholeInput::Complete(bytes) => {
             String::from_utf8(bytes).map_err(|_| refuse("standard input is not valid UTF-8".into()))
@@ -135,7 +135,7 @@ fn read_input() -> Result<String> {
 }
 
 fn no_task() -> Error {
-    Error::new(ErrorKind::Usage, "no task: pass --task TEXT, the text as an argument, or - to read standard input")
+    Error::usage("no task: pass --task TEXT, the text as an argument, or - to read standard input")
 }
 
 #[cfg(test)]
@@ -150,8 +150,7 @@ mod tests {
     fn plan(line: &str) -> Result<Plan> {
         let definitions = Definitions::built_in();
         let line = ["polylogue", "multi-agent"].into_iter().chain(line.split(' '));
-        let arguments =
-            Arguments::try_parse_from(line).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()));
+        let arguments = Arguments::try_parse_from(line).map_err(|error| Error::usage(error.to_string()));
         match arguments?.command {
             Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
                 Plan::of_members(&run, &definitions, Settings::default())

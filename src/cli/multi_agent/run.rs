@@ -98,6 +98,10 @@ impl Session {
                 let code = self.code_of_error(&error);
                 self.interrupt(code);
             }
+            if let (None, Some(limit)) = (self.exit_code, self.repl.limit_reached()) {
+                self.report.streams.note(&limit);
+                self.interrupt(code::LIMIT);
+            }
             if self.turn(None)? == Turn::Exit {
                 return Ok(code::of_signal(rustix::process::Signal::TERM.as_raw()));
             }
@@ -137,7 +141,7 @@ impl Session {
         }
         let turn = self.repl.turn(limit)?;
         for (agent_id, title) in self.repl.refuse_questions() {
-            self.report.streams.note_refused_call(&format!("{title} (of {})", self.repl.label_of(agent_id)));
+            self.report.streams.note_refused_call(&format!("{title} (of {})", self.repl.roster().label_of(agent_id)));
         }
         for (fd, _) in self.repl.take_external_ready() {
             if fd == self.signals.fd() {

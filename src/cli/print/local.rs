@@ -64,7 +64,7 @@ impl Host for LocalHost {
         for (agent_id, title) in self.repl.refuse_questions() {
             // Questions of the run's own agent are among its chunks.
             if agent_id != self.agent_id {
-                output.streams.note_refused_call(&format!("{title} (of {})", self.repl.label_of(agent_id)));
+                output.streams.note_refused_call(&format!("{title} (of {})", self.repl.roster().label_of(agent_id)));
             }
         }
         self.write_new_chunks(output);
@@ -86,6 +86,9 @@ impl Host for LocalHost {
     fn progress(&mut self) -> Result<Progress> {
         if self.repl.is_out_of_requests() {
             return Ok(Progress::Stuck(Ending::max_turns()));
+        }
+        if let Some(message) = self.repl.limit_reached() {
+            return Ok(Progress::Stuck(Ending::Limit(message)));
         }
         let Some(queued) = self.queued_at_rest() else {
             let is_alive = self.repl.roster().get(self.agent_id).is_some();

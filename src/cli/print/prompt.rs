@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::cli::arguments::Arguments;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Prompt {
 }
 
 fn nothing_to_send() -> Error {
-    Error::new(ErrorKind::Usage, "nothing to send: pass a prompt or pipe one in")
+    Error::usage("nothing to send: pass a prompt or pipe one in")
 }
 
 /// When a run with `--timeout` has to end.
@@ -57,12 +57,13 @@ pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instan
     let wait = Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
     // A deadline that is too far away for the clock is none.
     wait.map(|wait| started.checked_add(wait))
-        .ok_or_else(|| Error::new(ErrorKind::Usage, "--timeout needs a number of seconds above 0"))
+        .ok_or_else(|| Error::usage("--timeout needs a number of seconds above 0"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
     use clap::Parser as _;
 
     fn arguments(line: &str) -> Arguments {

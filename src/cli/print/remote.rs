@@ -128,7 +128,9 @@ impl ServerHost {
         self.is_turn_running = false;
         let requests = result["requests"].as_u64().and_then(|count| u32::try_from(count).ok());
         self.requests = self.requests.saturating_add(requests.unwrap_or_default());
-        if result["limited"] == true {
+        if let Some(limit) = result["limit"].as_str() {
+            self.ending = Some(Ending::Limit(limit.to_owned()));
+        } else if result["limited"] == true {
             self.ending = Some(Ending::max_turns());
         }
     }
@@ -213,8 +215,7 @@ fn choose_agent(client: &mut Client, choice: &AgentChoice, model: Option<String>
         AgentChoice::Last => None,
         AgentChoice::Named(name) => Some(name.clone()),
         AgentChoice::Unnamed => {
-            let message = "--resume needs the name, number or id of an agent: polylogue ps lists them";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage("--resume needs the name, number or id of an agent: polylogue ps lists them"));
         }
     };
     let agent = id_of(&client.request(&Request::Show { agent })?);

@@ -12,6 +12,9 @@ pub const AGENTS: &[&str] = &["number", "name", "status", "queued", "unread", "m
 /// The columns of `sessions`.
 pub const SESSIONS: &[&str] = &["number", "label", "columns", "rows", "read_only"];
 
+/// The columns of `status`.
+pub const STATUS: &[&str] = &["process", "version", "memory", "descriptors", "threads", "agents", "clients"];
+
 /// Prints a list of objects, as lines of JSON or as a table. An empty table has no heading.
 pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     let rows = list.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::print::Printer;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::cli::arguments::Logs;
 use crate::cli::stdio::print_note;
@@ -75,5 +75,5 @@ fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
             }
         }
     };
-    Err(Error::new(ErrorKind::Usage, message))
+    Err(Error::usage(message))
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use clap::CommandFactory as _;
 
 use super::arguments::Arguments;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 pub struct Topic {
     pub name: &'static str,
@@ -25,6 +25,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "approval", about: "What agents may do without a question", text: tables::approval },
     Topic { name: "files", about: "Which files the tools may open", text: tables::files },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
+    Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },
     Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
     Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
@@ -53,13 +54,11 @@ pub fn help(path: &[String]) -> Result<String> {
     subcommand.map(|command| command.render_long_help().to_string()).ok_or_else(|| {
         let name = path.join(" ");
         let message = format!("no help for {name:?}: polylogue help lists the topics; to send a prompt that begins with help, put -- before it");
-        Error::new(ErrorKind::Usage, message)
+        Error::usage(message)
     })
 }
 
 fn find(name: &str) -> Option<&'static Topic> {
-    // `environment` is the former name of this topic.
-    let name = if name == "environment" { "variables" } else { name };
     TOPICS.iter().find(|topic| topic.name == name)
 }
 

@@ -7,6 +7,7 @@ use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{keys, providers};
 use crate::commands::{COMMANDS, KEYS};
 use crate::domain::approval::Policy;
+use crate::domain::environment::EnvironmentNames;
 use crate::domain::tool::Reach;
 use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
@@ -37,8 +38,10 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n, the \
-         others ask outside of the workspace (polylogue help files); policy and rules can decide otherwise (polylogue help approval). An environment (polylogue help settings) chooses which tools an agent has; /tools lists those of an agent.",
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n; \
+         the others ask outside of the workspace (polylogue help files). Policy and rules can decide otherwise (polylogue \
+         help approval). An environment (polylogue help environments) chooses which tools an agent has; /tools lists \
+         those of an agent.",
     );
     out.push('\n');
     for tool in TOOLS {
@@ -72,8 +75,6 @@ pub fn settings() -> String {
     }
     out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
     keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
-    out += "\n[environments.NAME] defines an environment for /env:\n\n";
-    keys::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
     providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\nAn entry of models is a name, or a table with these keys:\n\n";
@@ -98,6 +99,15 @@ fn set_by(setting: &Setting) -> String {
         (_, Some((flag, _))) => format!("Also {flag} and {}", setting.variable()),
         (_, None) => format!("Also {}", setting.variable()),
     }
+}
+
+pub fn environments() -> String {
+    let mut out = include_str!("environments.txt").to_owned();
+    let built_in = EnvironmentNames { entries: &[], tools: &[] }.list();
+    built_in.iter().for_each(|(name, about)| item(&mut out, name, about));
+    out += "\nIn config.toml, [environments.NAME] defines another one, with these keys:\n\n";
+    keys::ENVIRONMENT.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out
 }
 
 pub fn variables() -> String {

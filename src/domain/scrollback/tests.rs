@@ -183,10 +183,10 @@ fn a_line_of_megabytes_becomes_lines_of_bounded_size_and_loses_nothing() {
         let text = unit.repeat(300_000 / unit.len());
         let mut s = Scrollback::default();
         s.push(LineKind::ToolOutput, &text);
-        assert!(s.lines.iter().all(|line| line.text.len() <= LINE_BYTES));
-        let held: String = s.lines.iter().map(|line| line.text.as_str()).collect();
+        assert!(s.lines.iter().all(|(_, line)| line.text.len() <= LINE_BYTES));
+        let held: String = s.lines.iter().map(|(_, line)| line.text).collect();
         assert!(held == text::expand_tabs(&text), "{unit:?}");
-        assert_eq!(s.lines.iter().filter(|line| line.start != Start::Rest).count(), 1);
+        assert_eq!(s.lines.iter().filter(|(_, line)| line.start != Start::Rest).count(), 1);
     }
 }
 
@@ -197,9 +197,8 @@ fn memory_is_close_to_the_text() {
         s.extend(LineKind::Assistant, &format!("some line with a number {number}\n"));
     }
     s.close();
-    let slack: usize = s.lines.iter().map(|line| line.text.capacity() - line.text.len()).sum();
-    assert_eq!(slack, 0);
-    assert!(size_of::<Line>() <= 32);
+    let text: usize = s.lines.iter().map(|(_, line)| line.text.len()).sum();
+    assert!(s.lines.capacity() <= text + 10_000 * 9, "{} for {text}", s.lines.capacity());
 }
 
 #[test]

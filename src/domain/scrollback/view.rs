@@ -2,7 +2,8 @@
 //!
 //! The cost of every function here depends on the size of the viewport, not on that of the scrollback.
 
-use super::{Line, LineKind, Scrollback, Start};
+use super::lines::Line;
+use super::{LineKind, Scrollback, Start};
 use crate::base::text;
 
 /// A scroll position of its own.
@@ -94,7 +95,7 @@ impl Scrollback {
     /// `added` lines were inserted after the first `before`: positions after them are shifted.
     pub(super) fn shift_views_after(&mut self, before: usize, added: usize) {
         let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
-        for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.first >= before) {
+        for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.lines.first() >= before) {
             top.line += added;
         }
     }
@@ -110,7 +111,7 @@ impl Scrollback {
 
     pub fn to_top(&mut self, reader: Reader) {
         if !self.lines.is_empty() {
-            self.go(reader, Position { line: self.first, offset: Offset::Byte(0) });
+            self.go(reader, Position { line: self.lines.first(), offset: Offset::Byte(0) });
         }
     }
 
@@ -162,7 +163,7 @@ impl Scrollback {
 
     /// The position of the first row of a screen whose last row is the last row of the text.
     fn bottom(&self, width: u16, height: u16) -> Option<Position> {
-        let mut line = self.end() - 1;
+        let mut line = self.lines.end() - 1;
         let mut wanted = usize::from(height.max(1));
         loop {
             let parts = self.parts(line, width);
@@ -173,7 +174,7 @@ impl Scrollback {
             wanted -= parts.len();
             match self.first_of(line - 1, width) {
                 Some(_) => line -= 1,
-                None => return self.first_of(self.first, width),
+                None => return self.first_of(self.lines.first(), width),
             }
         }
     }
@@ -212,31 +213,32 @@ impl Scrollback {
 
     /// The rows of a line, including the blank row above it; empty if there is no such line.
     fn parts(&self, number: i64, width: u16) -> Vec<RowPart<'_>> {
-        let Some(line) = self.line(number) else { return Vec::new() };
+        let Some(line) = self.lines.get(number) else { return Vec::new() };
         let mut parts = Vec::with_capacity(1 + line.text.len() / usize::from(width.max(1)));
         if self.has_gap(number, line) {
             parts.push(RowPart::Gap);
         }
-        if number == self.first + self.lines.len() as i64 - 1 {
+        if number == self.lines.end() - 1 {
             let mut all = self.wrapped.borrow_mut();
-            let wrapped = Wrapped::at(&mut all, number, width, &line.text);
+            let wrapped = Wrapped::at(&mut all, number, width, line.text);
             parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
         } else {
-            parts.extend(text::wrap(&line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
+            parts.extend(text::wrap(line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
         }
         parts
     }
 
     /// A blank row separates blocks of different kinds, except the output of a tool from its call.
-    fn has_gap(&self, number: i64, line: &Line) -> bool {
-        let before = self.line(number - 1).map(|line| line.kind);
+    fn has_gap(&self, number: i64, line: Line<'_>) -> bool {
+        let before = self.lines.get(number - 1).map(|line| line.kind);
         line.start == Start::Block
             && before.is_some_and(|before| before != line.kind)
             && (before, line.kind) != (Some(LineKind::ToolCall), LineKind::ToolOutput)
     }
 
     fn row(&self, number: i64, part: &RowPart<'_>) -> VisibleRow {
-        let (kind, start) = self.line(number).map_or((LineKind::Note, Start::Rest), |line| (line.kind, line.start));
+        let (kind, start) =
+            self.lines.get(number).map_or((LineKind::Note, Start::Rest), |line| (line.kind, line.start));
         let (at, text) = match *part {
             RowPart::Gap => (None, ""),
             RowPart::Text(at, text) => (Some(at), text),
@@ -248,15 +250,6 @@ impl Scrollback {
             is_first_of_line: at == Some(0) && start != Start::Rest,
             is_gap: at.is_none(),
         }
-    }
-
-    fn line(&self, number: i64) -> Option<&Line> {
-        self.lines.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
-    }
-
-    /// The number of the line after the last one.
-    fn end(&self) -> i64 {
-        self.first + i64::try_from(self.lines.len()).unwrap_or(i64::MAX)
     }
 }
 

@@ -19,6 +19,7 @@ mod request;
 mod thinking;
 mod wire;
 
+/// The Messages API.
 pub const ANTHROPIC: ProviderSpec = ProviderSpec {
     kind: "anthropic",
     about: "Messages: Anthropic and compatible servers, with signed thinking and cached prefixes",

@@ -20,7 +20,7 @@
 //!
 //! Models of other vendors get a budget; their default is not known.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::thinking::Thinking;
 
@@ -81,7 +81,7 @@ pub(super) struct Plan {
 /// # Errors
 /// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
-    let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
+    let refuse = |message: String| Err(Error::usage(message));
     let style = style_of(model);
     match (style, thinking) {
         (_, Thinking::Unspecified) | (Style::Never, Thinking::Off) => Ok(()),
@@ -220,6 +220,7 @@ fn number_of(part: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     fn mode(model: &str, thinking: Thinking) -> Mode {
         plan(&Endpoint { model: model.into(), ..Endpoint::echo() }, thinking).mode

@@ -26,6 +26,7 @@ mod signature;
 mod thinking;
 mod wire;
 
+/// The Gemini API.
 pub const GOOGLE: ProviderSpec = ProviderSpec {
     kind: "google",
     about: "Gemini: streamGenerateContent of Google's Gemini API",

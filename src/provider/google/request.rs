@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::tool::ToolDeclaration;
@@ -32,8 +32,7 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 fn url(endpoint: &Endpoint) -> Result<String> {
     let model = endpoint.model.strip_prefix("models/").unwrap_or(&endpoint.model);
     if model.is_empty() {
-        let message = format!("no model given: use {}/NAME", endpoint.provider);
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(format!("no model given: use {}/NAME", endpoint.provider)));
     }
     let model = segment_of(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;

@@ -5,16 +5,16 @@ use crate::domain::stream::StreamEvent;
 use crate::provider::error_object;
 use crate::provider::openai::reply::Reply;
 use crate::provider::openai::wire::Chunk;
-use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, ReplyParser, incomplete, is_done_marker};
 
 impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
-        match data {
-            "" => return Ok(false),
-            "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
-            "[DONE]" => return Err(empty_reply()),
-            _ => {}
+        if data.is_empty() {
+            return Ok(false);
+        }
+        if is_done_marker(self, data)? {
+            return Ok(true);
         }
         match serde_json::from_str::<Chunk>(data) {
             Ok(chunk) if chunk.error.is_none() && chunk.object.0 != "error" && name != "error" => {

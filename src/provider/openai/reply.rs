@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_all_have_index_zero_are_told_apart_by_their_ids() {
+    fn calls_that_all_have_index_zero_are_distinguished_by_their_ids() {
         let deltas = [
             r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#,
             r#"{"index":0,"id":"b","function":{"name":"f","arguments":"{"}}"#,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_index_and_id_are_told_apart_by_complete_arguments() {
+    fn calls_without_index_and_id_are_distinguished_by_complete_arguments() {
         let deltas = [
             r#"{"function":{"name":"f","arguments":"{\"a\":\"}\""}}"#,
             r#"{"function":{"name":"f","arguments":"}"}}"#,

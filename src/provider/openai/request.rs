@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::thinking::Thinking;
@@ -33,7 +33,7 @@ pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_over_responses_only(model) {
         let message =
             format!("{model} supports thinking with tools only over Responses: try /model openai-responses/{model}");
-        return Err(Error::new(ErrorKind::Usage, message));
+        return Err(Error::usage(message));
     }
     request::check_effort(model, thinking)
 }

@@ -5,17 +5,17 @@ use crate::domain::stream::StreamEvent;
 use crate::provider::error_object;
 use crate::provider::openai_responses::reply::Reply;
 use crate::provider::openai_responses::wire::{Event, Response};
-use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, empty_reply, incomplete};
+use crate::provider::response::{IsComplete, PartialReply as _, ReplyParser, incomplete, is_done_marker};
 
 impl ReplyParser for Reply {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
         let data = data.trim();
-        match data {
-            "" => return Ok(false),
-            // Proxies send it, OpenAI does not.
-            "[DONE]" if self.has_begun() || self.is_finished() => return Ok(true),
-            "[DONE]" => return Err(empty_reply()),
-            _ => {}
+        if data.is_empty() {
+            return Ok(false);
+        }
+        // Proxies send the marker, OpenAI does not.
+        if is_done_marker(self, data)? {
+            return Ok(true);
         }
         match serde_json::from_str::<Event>(data) {
             Ok(event) if name != "error" && is_event(&event) => self.take_event(event, data, out),

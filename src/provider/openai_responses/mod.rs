@@ -21,6 +21,7 @@ mod reply;
 mod request;
 mod wire;
 
+/// The Responses API.
 pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
     kind: "openai-responses",
     about: "Responses: OpenAI and compatible servers, with reasoning preserved between requests",

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
-use crate::repl::coordinator::members::Work;
+use crate::repl::coordinator::members::{RunMembers, RunOrigin};
 use crate::team::coordinator::event::Event;
-use crate::team::coordinator::health::Health;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::settings::Settings;
@@ -45,7 +45,7 @@ impl Repl {
     /// `origin` does not exist, the task is empty, a setting is out of bounds, a name is used twice, a model is not
     /// configured, or the store is read-only; then nothing has changed.
     pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, origin, None, Work::Members(members), text, settings)
+        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Listed(members), text, settings)
     }
 
     /// Starts a workflow, whose steps are the members. The strategy of the settings is ignored.
@@ -59,7 +59,7 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, origin, None, Work::Workflow(workflow), text, settings)
+        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Workflow(workflow), text, settings)
     }
 
     /// The events of a run since the last call; none for an unknown run.
@@ -83,9 +83,8 @@ impl Repl {
         let now = self.core.clock.now();
         self.coordinator.interrupt(run, now);
     }
+}
 
-    /// The health of all members in this process, by name.
-    pub(crate) fn health(&self) -> &Health {
-        &self.coordinator.health
-    }
+fn of_library(agent: AgentId) -> RunOrigin {
+    RunOrigin { agent, fork_point: None, wanted_by: Origin::Library }
 }

@@ -7,8 +7,9 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::commands::{TeamRequest, parse_team_request};
+use crate::domain::flow::Origin;
 use crate::repl::coordinator::Coordinator;
-use crate::repl::coordinator::members::Work;
+use crate::repl::coordinator::members::{RunMembers, RunOrigin};
 use crate::repl::core::{Core, agent_gone};
 
 const MAX_LISTED: usize = 10;
@@ -16,7 +17,13 @@ const TASK_CHARACTERS: usize = 40;
 
 impl Coordinator {
     /// Starts a run with forks of this agent. They do not inherit its unfinished turn: they would continue it.
-    pub(in crate::repl) fn begin_from_chat(&mut self, core: &mut Core, agent_id: AgentId, line: &str) -> Result<()> {
+    pub(in crate::repl) fn begin_from_chat(
+        &mut self,
+        core: &mut Core,
+        wanted_by: Origin,
+        agent_id: AgentId,
+        line: &str,
+    ) -> Result<()> {
         let TeamRequest { task, members, settings } = parse_team_request(line, &core.config.team)?;
         let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
@@ -24,7 +31,8 @@ impl Coordinator {
             Some(message) => MessageId(message.0 - 1),
             None => core.store.last_own_message(agent_id)?,
         };
-        self.begin_run(core, agent_id, Some(fork_point), Work::Members(members), &task, settings).map(drop)
+        let run_origin = RunOrigin { agent: agent_id, fork_point: Some(fork_point), wanted_by };
+        self.begin_run(core, run_origin, RunMembers::Listed(members), &task, settings).map(drop)
     }
 
     /// Lists the newest runs, and the health of members since the program started.

@@ -99,7 +99,8 @@ impl Coordinator {
         core.roster.with(agent, |agent| (agent.role, agent.retry) = (Role::Normal, None));
         // An agent that answered or failed is idle already, or works for the user.
         if !matches!(ending, Some(MemberOutcome::Answered(_) | MemberOutcome::Failed(_))) {
-            core.with_agent(agent, Agent::interrupt);
+            let stop = if self.is_shutting_down { Agent::exit } else { Agent::interrupt };
+            core.with_agent(agent, stop);
         }
         if let Some(MemberOutcome::Answered(answer)) = ending {
             self.deliver_answer(core, run, &released, answer);
@@ -158,6 +159,7 @@ impl Coordinator {
 
     /// Ends all runs with the answers that there are, when the program ends.
     pub(in crate::repl) fn shutdown(&mut self, now: Moment) {
+        self.is_shutting_down = true;
         let open: Vec<RunId> = self.open_runs().map(|run| run.id.clone()).collect();
         open.iter().for_each(|run| self.interrupt(run, now));
     }

@@ -22,9 +22,17 @@ use crate::team::coordinator::workflow::Workflow;
 /// The most characters of a member's name in the name of its agent, which has at most 32 and may need a number.
 const NAME_CHARACTERS: usize = 26;
 
-pub(super) enum Work<'a> {
+/// For whom a run works.
+pub(super) struct RunOrigin {
+    pub agent: AgentId,
+    /// For a run in a chat: the last message that the members inherit.
+    pub fork_point: Option<MessageId>,
+    pub wanted_by: Origin,
+}
+
+pub(super) enum RunMembers<'a> {
     /// In the order of the strategy.
-    Members(Vec<Member>),
+    Listed(Vec<Member>),
     Workflow(&'a Workflow),
 }
 
@@ -33,20 +41,20 @@ impl Coordinator {
     pub(super) fn begin_run(
         &mut self,
         core: &mut Core,
-        origin: AgentId,
-        fork_point: Option<MessageId>,
-        work: Work<'_>,
+        run_origin: RunOrigin,
+        work: RunMembers<'_>,
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
+        let RunOrigin { agent: origin, fork_point, wanted_by } = run_origin;
         core.require_writable()?;
         core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
         let (id, now) = (RunId::random(), core.clock.now());
         let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
-        let (judge, is_workflow) = (judge.clone(), matches!(work, Work::Workflow(_)));
+        let (judge, is_workflow) = (judge.clone(), matches!(work, RunMembers::Workflow(_)));
         let task = match work {
-            Work::Members(members) => Task::new(id.as_str(), text, members, settings, now)?,
-            Work::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
+            RunMembers::Listed(members) => Task::new(id.as_str(), text, members, settings, now)?,
+            RunMembers::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
         };
         let models = task.members().iter().filter_map(|member| member.model.as_deref());
         for model in models.chain(judge.as_deref()) {
@@ -65,6 +73,7 @@ impl Coordinator {
             id: id.clone(),
             task,
             origin,
+            wanted_by,
             fork_point,
             pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
             is_interrupted: false,
@@ -116,7 +125,7 @@ impl Coordinator {
     fn mail_input(&self, core: &mut Core, run: &RunId, agent: AgentId, input: &str) {
         if let Some(from) = self.run(run).and_then(|run| run.pipeline.flatten()) {
             let delivered = core.send_mail(from, agent, input);
-            drop(delivered.and_then(|id| core.read_mail(agent, Some(id))));
+            drop(delivered.and_then(|id| core.mail_text(agent, Some(id))));
         }
     }
 
@@ -126,7 +135,7 @@ impl Coordinator {
         assignment.output = AttemptOutput::default();
         let before = assignment.before;
         if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
-            return Err(Error::new(ErrorKind::Usage, "in use by the user"));
+            return Err(Error::usage("in use by the user"));
         }
         let messages = core.append_event(agent, Body::Rewind(before))?;
         core.remember(agent, messages);
@@ -135,7 +144,7 @@ impl Coordinator {
 
     /// Creates the agent of a member as a child of the origin.
     fn create_member(&mut self, core: &mut Core, run: &RunId, member_id: MemberId) -> Result<AgentId> {
-        let Run { task, origin, fork_point, retry, .. } = self.run(run).ok_or_else(agent_gone)?;
+        let Run { task, origin, wanted_by, fork_point, retry, .. } = self.run(run).ok_or_else(agent_gone)?;
         let (member, retry) = (task.member(member_id).clone(), *retry);
         let inherited = fork_point.filter(|_| member_id != MemberId::Judge);
         let spec = Spawn {
@@ -146,7 +155,7 @@ impl Coordinator {
             retry: Some(RetryPolicy { retries: 0, ..retry }),
             has_tools: member_id != MemberId::Judge,
             run: Some(run.as_str().to_owned()),
-            ..Spawn::new(*origin, Origin::Internal, inherited.map_or(Inherit::Nothing, Inherit::UpTo))
+            ..Spawn::new(*origin, origin_of_members(*wanted_by), inherited.map_or(Inherit::Nothing, Inherit::UpTo))
         };
         let agent = core.spawn(spec)?;
         if let Some(run) = self.run_mut(run) {
@@ -169,4 +178,9 @@ fn free_name(core: &Core, member: &str) -> Result<String> {
         }
     }
     unreachable!("there is no end of numbers")
+}
+
+/// No terminal follows a member.
+fn origin_of_members(wanted_by: Origin) -> Origin {
+    if let Origin::Agent(_) = wanted_by { wanted_by } else { Origin::Internal }
 }

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::RetryPolicy;
+use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
@@ -68,12 +69,16 @@ pub(super) struct Coordinator {
     runs: Vec<Run>,
     assignments: BTreeMap<AgentId, Assignment>,
     health: Health,
+    /// The program ends: the turns of members end as exited.
+    is_shutting_down: bool,
 }
 
 struct Run {
     id: RunId,
     task: Task,
     origin: AgentId,
+    /// Who wanted it: the members of a model's run count as agents that the model made.
+    wanted_by: Origin,
     /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
     /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
     fork_point: Option<MessageId>,
@@ -109,6 +114,10 @@ impl Run {
 }
 
 impl Coordinator {
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
     fn run(&self, id: &RunId) -> Option<&Run> {
         self.runs.iter().find(|run| run.id == *id)
     }

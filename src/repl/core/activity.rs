@@ -45,6 +45,7 @@ impl Core {
             position: self.roster.send_queue_position(worker),
             limit: self.config.working_limit,
             gate: self.gate_of(worker),
+            held: self.trees.held(worker).map(|reached| self.describe_hold(&reached)),
             has_keys,
         };
         let text = describe(agent, &context);
@@ -61,6 +62,8 @@ struct ActivityContext<'a> {
     pub limit: usize,
     /// Whether its provider is paused.
     pub gate: Option<&'a Gate>,
+    /// The limit that holds its request back.
+    pub held: Option<String>,
     /// The reader is a person at a terminal.
     pub has_keys: bool,
 }
@@ -98,6 +101,9 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     }
     let provider = &agent.talk.endpoint.provider;
     match (agent.state(), agent.wait()) {
+        (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => {
+            format!("waiting for a slot to run a tool, {} may work at once", context.limit)
+        }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
             format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
         }
@@ -121,6 +127,9 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
 }
 
 fn waiting(agent: &Agent, context: &ActivityContext) -> String {
+    if let Some(held) = &context.held {
+        return format!("{held}{}", context.keys("Esc cancels"));
+    }
     let (provider, before) = (&agent.talk.endpoint.provider, context.position.unwrap_or(0));
     match context.gate {
         Some(Gate::Paused { until, reason }) => {

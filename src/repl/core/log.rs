@@ -1,6 +1,6 @@
 //! Writing to an agent's log, and reading its conversation from the store.
 
-use crate::agent::State;
+use crate::agent::{Effect, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::Chunk;
@@ -28,11 +28,42 @@ impl Core {
         self.roster.with(agent_id, |agent| agent.remember(messages));
     }
 
-    pub(in crate::repl) fn record_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
+    /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
+    pub(in crate::repl) fn record_checkpoints(
+        &mut self,
+        first: (AgentId, String, String),
+        mut trace: impl FnMut(AgentId, &Effect),
+    ) {
+        let mut parts = vec![first];
+        while let Some((agent_id, effect)) = self.outbox.pop_checkpoint() {
+            trace(agent_id, &effect);
+            if let Effect::Checkpoint { text, thinking } = effect {
+                parts.push((agent_id, text, thinking));
+            }
+        }
+        let is_stored = |id: &AgentId| self.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
+        parts.retain(|(agent_id, ..)| is_stored(agent_id));
+        let all = parts.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
+        if self.store.append_partials(all).is_err() {
+            // One at a time, so that a part that cannot be stored does not prevent the others.
+            for (agent_id, text, thinking) in parts {
+                self.record_checkpoint(agent_id, &text, &thinking);
+            }
+        }
+    }
+
+    fn record_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
         if let Err(error) = self.store.append_partial(agent_id, text, thinking) {
             self.note(agent_id, LineKind::Error, &error.message);
             self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
         }
+    }
+
+    /// The transaction failed in which the turns of these agents ended.
+    pub(in crate::repl) fn note_unsaved_ends(&mut self, agents: &[AgentId], error: &Error) {
+        self.unsaved += agents.len();
+        let text = format!("the end of this turn was not saved, it is in memory only: {error}");
+        agents.iter().for_each(|agent| self.note(*agent, LineKind::Error, &text));
     }
 
     /// Shows logged messages and adds them to the conversation.
@@ -49,8 +80,7 @@ impl Core {
         if agent.state() == State::Idle {
             return Ok(());
         }
-        let message = format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label());
-        Err(Error::new(ErrorKind::Usage, message))
+        Err(Error::usage(format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label())))
     }
 
     /// Reads an agent's conversation from the store unless it is in memory.
@@ -102,7 +132,7 @@ impl Core {
 
     pub(in crate::repl) fn require_writable(&self) -> Result<()> {
         if self.store.is_read_only() {
-            return Err(Error::new(ErrorKind::Usage, "this chat is read-only: nothing can be sent or changed"));
+            return Err(Error::usage("this chat is read-only: nothing can be sent or changed"));
         }
         Ok(())
     }

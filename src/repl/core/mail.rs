@@ -1,11 +1,12 @@
 //! Mail between agents, and which agent a name means.
 
 use crate::agent::State;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::chunk::Chunk;
-use crate::domain::mail::{Mail, MailId};
+use crate::domain::mail::MailId;
+use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::store::Found;
@@ -18,15 +19,25 @@ impl Core {
             agent.unread += 1;
             agent.emit_aside(&Chunk::Mail { from, id });
         });
-        self.events.push_back(Event::MailArrived { agent: to });
+        self.emit(Event::MailArrived { agent: to });
         Ok(id)
     }
 
-    /// Marks a message as read and returns it.
-    pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+    /// Marks a message as read, this one or else the oldest unread one, and returns it as text.
+    pub(in crate::repl) fn mail_text(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
         let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
         self.count_unread(agent_id)?;
-        Ok(mail)
+        Ok(match (mail, id) {
+            (Some(mail), _) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
+            (None, Some(id)) => format!("no mail with id {}", id.0),
+            (None, None) => "no unread mail".into(),
+        })
+    }
+
+    pub(in crate::repl) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
+        let text = self.mail_text(agent_id, id)?;
+        self.note(agent_id, LineKind::Note, &text);
+        Ok(())
     }
 
     pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
@@ -34,7 +45,7 @@ impl Core {
         self.count_unread(agent_id)
     }
 
-    pub(in crate::repl) fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
+    fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
         let unread = self.store.count_unread(agent_id)?;
         self.roster.with(agent_id, |agent| {
             agent.unread = unread;
@@ -56,23 +67,20 @@ impl Core {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
 
-    /// Finds an agent by name, id, number or `parent`.
+    /// Finds an agent for a model, by name, id, number or `parent`.
     ///
     /// # Errors
     /// There is no such agent, or more than one.
     pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
         if name == commands::PARENT {
-            return self
-                .roster
-                .parent(agent_id)
-                .ok_or_else(|| Error::new(ErrorKind::Usage, "the root agent has no parent"));
+            return self.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));
         }
-        commands::agent_called(&self.roster, name)
+        commands::agent_called_by_model(&self.roster, name)
     }
 
-    /// Like [`Core::agent_named`], but also finds agents that have ended.
-    pub(in crate::repl) fn agent_once_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
-        self.agent_named(agent_id, name).or_else(|error| match self.store.find(name)? {
+    /// What was found, or else the agent of this name that has ended.
+    pub(in crate::repl) fn or_ended(&self, found: Result<AgentId>, name: &str) -> Result<AgentId> {
+        found.or_else(|error| match self.store.find(name)? {
             Found::One(id) => Ok(id),
             _ => Err(error),
         })

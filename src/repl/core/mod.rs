@@ -4,6 +4,7 @@
 //! policy.
 
 pub(super) mod activity;
+mod limits;
 mod log;
 mod mail;
 mod queue;
@@ -15,9 +16,9 @@ mod viewers;
 
 use std::collections::VecDeque;
 
-use crate::agent::{Agent, Context, Outbox, Wake};
+use crate::agent::{Agent, Context, Effect, Outbox, TracedEvent, Wake};
 use crate::base::clock::Clock;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
@@ -27,7 +28,7 @@ use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Limiter, Limits, Roster, Viewers};
+use crate::team::{AgentFactory, Limiter, Limits, Roster, Trees, Viewers};
 use crate::tools::Running;
 
 pub(super) struct Core {
@@ -42,14 +43,14 @@ pub(super) struct Core {
     pub(super) factory: AgentFactory,
     pub(super) limiter: Limiter,
     pub(super) limits: Limits,
+    pub(super) trees: Trees,
     /// Effects that were not applied yet.
-    pub(super) outbox: Outbox,
+    outbox: Outbox,
     /// Events that were not delivered yet.
-    pub(super) events: VecDeque<Event>,
+    events: VecDeque<Event>,
     /// Tool threads of removed agents, joined when they end.
     pub(super) draining: Vec<Running>,
-    /// The number of messages that could not be stored and are only in memory.
-    pub(super) unsaved: usize,
+    unsaved: usize,
 }
 
 impl Core {
@@ -61,6 +62,10 @@ impl Core {
         roster: Roster,
         factory: AgentFactory,
     ) -> Self {
+        let mut outbox = Outbox::default();
+        if config.trace.is_some() {
+            outbox.start_tracing();
+        }
         Self {
             waker: reactor.waker(),
             config,
@@ -73,7 +78,8 @@ impl Core {
             viewers: Viewers::default(),
             factory,
             limits: Limits::default(),
-            outbox: Outbox::default(),
+            trees: Trees::default(),
+            outbox,
             events: VecDeque::new(),
             draining: Vec::new(),
             unsaved: 0,
@@ -92,10 +98,45 @@ impl Core {
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.apply(id, requests) {
+        if let Err(error) = self.reactor.apply(id, &requests) {
             self.note(id, LineKind::Error, &error.context("cannot watch a connection").message);
         }
         Some(outcome)
+    }
+
+    /// The next effect that is to be applied.
+    pub(super) fn take_effect(&mut self) -> Option<(AgentId, Effect)> {
+        self.outbox.pop()
+    }
+
+    /// The callbacks of agents since the last call, for the trace.
+    pub(super) fn take_traced(&mut self) -> Vec<TracedEvent> {
+        self.outbox.take_traced()
+    }
+
+    /// The next event that is to be delivered.
+    pub(super) fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Has an event delivered to all components, before the next effect is applied.
+    pub(super) fn emit(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// The number of messages that could not be stored and are only in memory.
+    pub(super) fn unsaved(&self) -> usize {
+        self.unsaved
+    }
+
+    /// Whether an agent, an effect or an event is left to be handled.
+    pub(super) fn has_leftover(&self) -> bool {
+        !self.roster.with_leftover().is_empty() || !self.outbox.is_empty() || !self.events.is_empty()
+    }
+
+    /// Whether a tool thread is running whose wake could be lost.
+    pub(super) fn has_tool_threads(&self) -> bool {
+        !self.roster.with_live_tools().is_empty() || !self.draining.is_empty()
     }
 
     /// Runs `work` in one transaction of the store, which is rolled back after an error. `work` must not change memory.
@@ -125,7 +166,13 @@ impl Core {
 
     /// The name of an agent, or its number; its id if it is not in memory.
     pub(super) fn label_of(&self, id: AgentId) -> String {
-        self.roster.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
+        self.roster.label_of(id)
+    }
+
+    /// The agent to which a text was sent last, otherwise the root.
+    pub(super) fn last_addressed(&self) -> Result<AgentId> {
+        let last = self.store.last_addressed()?;
+        last.or_else(|| self.roster.nth(0)).ok_or_else(agent_gone)
     }
 
     /// The status of an agent; that of a closed one is idle.
@@ -150,5 +197,5 @@ impl Core {
 }
 
 pub(in crate::repl) fn agent_gone() -> Error {
-    Error::new(ErrorKind::Usage, "this agent no longer exists: /agents lists the agents")
+    Error::usage("this agent no longer exists: /agents lists the agents")
 }

@@ -1,7 +1,7 @@
 //! Texts and commands that wait for an agent.
 
-use crate::agent::{Agent, Context, Queued};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::agent::{Agent, Context, Queued, State};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{Origin, QueueEdit};
@@ -41,7 +41,7 @@ impl Core {
     pub(super) fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
         let chunk = self.next_chunk(id);
         self.with_agent(id, begin);
-        self.events.push_back(Event::TurnStarted { agent: id, origin, chunk });
+        self.emit(Event::TurnStarted { agent: id, origin, chunk });
     }
 
     /// Adds a message or a command to the queue. Returns its position, counted from 1.
@@ -56,8 +56,7 @@ impl Core {
         is_command: bool,
     ) -> Result<usize> {
         if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
-            let message = format!("the queue is full: {MOST_QUEUED} entries are waiting");
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(format!("the queue is full: {MOST_QUEUED} entries are waiting")));
         }
         let id = self.store.enqueue(agent_id, text, is_command, self.clock.unix_ms())?;
         let position = self.roster.with(agent_id, |agent| {
@@ -65,8 +64,13 @@ impl Core {
             agent.view.touch();
             agent.queue.len()
         });
-        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        self.emit(Event::QueueChanged { agent: agent_id });
         position.ok_or_else(agent_gone)
+    }
+
+    /// The first entry in the queue of an idle agent.
+    pub(in crate::repl) fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
+        self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
     }
 
     /// Moves the newest entry back to the draft.
@@ -102,7 +106,7 @@ impl Core {
         }
     }
 
-    pub(in crate::repl) fn take_back(&mut self, agent_id: AgentId, position: usize) -> Result<()> {
+    fn take_back(&mut self, agent_id: AgentId, position: usize) -> Result<()> {
         let taken = self.queue_entry(agent_id, position)?;
         self.store.unqueue(agent_id, taken.id)?;
         self.roster.with(agent_id, |agent| {
@@ -110,7 +114,7 @@ impl Core {
             agent.view.draft.set(&taken.line());
             agent.view.touch();
         });
-        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        self.emit(Event::QueueChanged { agent: agent_id });
         Ok(())
     }
 
@@ -121,15 +125,15 @@ impl Core {
             agent.queue.retain(|entry| !ids.contains(&entry.id));
             agent.view.touch();
         });
-        self.events.push_back(Event::QueueChanged { agent: agent_id });
+        self.emit(Event::QueueChanged { agent: agent_id });
         Ok(())
     }
 
-    pub(in crate::repl) fn queue_entry(&self, agent_id: AgentId, position: usize) -> Result<Queued> {
+    fn queue_entry(&self, agent_id: AgentId, position: usize) -> Result<Queued> {
         let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
         queue.get(position).cloned().ok_or_else(|| {
             let entries = text::counted(queue.len(), "entry", "entries");
-            Error::new(ErrorKind::Usage, format!("no entry {} in the queue: it has {entries}", position + 1))
+            Error::usage(format!("no entry {} in the queue: it has {entries}", position + 1))
         })
     }
 

@@ -1,8 +1,8 @@
 //! Ends agents. A kill is final: one transaction marks them in the store, then their work is stopped and they are removed
 //! from memory.
 
-use crate::agent::{Agent, Role};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::agent::{Agent, Role, State};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::{Chunk, Status};
@@ -20,15 +20,17 @@ impl Core {
         let agent = self.roster.get(id).ok_or_else(agent_gone)?;
         let label = agent.identity.label();
         let Some(adopter) = self.roster.parent(id) else {
-            return Err(Error::new(ErrorKind::Usage, format!("{label} is the root and cannot be killed")));
+            return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
         self.store.kill(&victims, self.clock.unix_ms())?;
-        for victim in &victims {
-            if let Some(removed) = self.remove(*victim, Some(adopter)) {
-                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
-            }
+        let now = self.clock.unix_ms();
+        if cascade {
+            self.trees.on_subtree_removed(&self.roster, id, &victims, now);
+        } else {
+            self.trees.on_removed(&self.roster, id, now);
         }
+        self.remove_killed(&victims, adopter);
         let others = match victims.len() - 1 {
             0 => String::new(),
             count => format!(" and {}", text::counted(count, "descendant", "descendants")),
@@ -37,23 +39,81 @@ impl Core {
         Ok(())
     }
 
+    /// Kills all descendants of an agent. Returns how many.
+    ///
+    /// # Errors
+    /// It does not exist, or the store refuses; then nothing has changed.
+    pub(in crate::repl) fn kill_descendants(&mut self, id: AgentId) -> Result<usize> {
+        self.roster.get(id).ok_or_else(agent_gone)?;
+        let mut victims = self.roster.subtree(id);
+        // The deepest are the first, and the agent itself is the last.
+        victims.pop();
+        let now = self.clock.unix_ms();
+        self.store.kill(&victims, now)?;
+        let children: Vec<AgentId> = self.roster.children(id).collect();
+        for child in children {
+            let subtree = self.roster.subtree(child);
+            self.trees.on_subtree_removed(&self.roster, child, &subtree, now);
+        }
+        self.remove_killed(&victims, id);
+        let killed = text::counted(victims.len(), "descendant", "descendants");
+        self.note(id, LineKind::Mark, &format!("{killed} killed"));
+        Ok(victims.len())
+    }
+
+    fn remove_killed(&mut self, victims: &[AgentId], adopter: AgentId) {
+        for victim in victims {
+            if let Some(removed) = self.take_out(*victim, Some(adopter)) {
+                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+            }
+        }
+    }
+
     /// Kills an agent for a model, which cannot kill its own ancestors.
     pub(in crate::repl) fn kill_for(&mut self, killer: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
         if self.roster.is_ancestor(victim, killer) {
-            return Err(Error::new(ErrorKind::Usage, "an agent cannot kill its own ancestors"));
+            return Err(Error::usage("an agent cannot kill its own ancestors"));
         }
         self.kill(victim, cascade)
     }
 
+    /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
+    /// removed, and whether they hold.
+    pub(in crate::repl) fn close(&mut self, id: AgentId, uses: [(bool, &'static str); 2]) -> Result<()> {
+        self.require_writable()?;
+        let agent = self.roster.get(id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+        let own = [
+            (self.roster.parent(id).is_none(), "it is the root"),
+            (agent.state() != State::Idle, "it is busy"),
+            (!agent.queue.is_empty(), "it has queued messages"),
+            (agent.role == Role::Member || agent.has_background_work(), "a command is waiting for it"),
+            (self.roster.children(id).next().is_some(), "it has children"),
+            (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
+        ];
+        if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
+            return Err(Error::usage(format!("cannot close {}: {why}", agent.identity.label())));
+        }
+        if let Some(closed) = self.remove(id, None) {
+            self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
+        }
+        Ok(())
+    }
+
     /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
+        self.trees.on_removed(&self.roster, id, self.clock.unix_ms());
+        self.take_out(id, adopter)
+    }
+
+    /// Like [`Core::remove`], where the agent does not count in its tree any more.
+    fn take_out(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
         let now = self.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);
         self.outbox.forget(id);
         let removed = self.roster.remove(id)?;
         let worktree = removed.talk.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
-        self.events.push_back(Event::Removed { agent: id, adopter, worktree });
+        self.emit(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }
 

@@ -13,6 +13,7 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::Origin;
 use crate::domain::history::History;
+use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
@@ -88,13 +89,15 @@ pub(in crate::repl) struct StagedChild {
     first: Option<Message>,
     endpoint: Rc<Endpoint>,
     thinking: Thinking,
+    made_by: MadeBy,
 }
 
 impl Core {
     /// Creates an agent.
     ///
     /// # Errors
-    /// The parent is gone, a name is taken, a model is not configured, or the store refuses; nothing has changed then.
+    /// The parent is gone, a name is taken, a model is not configured, a limit of the tree is reached, or the store
+    /// refuses; nothing has changed then.
     pub(in crate::repl) fn spawn(&mut self, spec: Spawn) -> Result<AgentId> {
         let staged = self.stage_child(spec)?;
         self.install_child(staged)
@@ -111,6 +114,8 @@ impl Core {
             None => parent.talk.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
+        let made_by = Self::made_by(spec.origin, spec.run.is_some());
+        self.require_creation(spec.parent, made_by, &endpoint)?;
         let environment = spec.environment.as_ref().map_or(&parent.talk.environment, |resolved| &resolved.environment);
         let new = NewAgent {
             id: spec.id.unwrap_or_else(AgentId::random),
@@ -143,14 +148,17 @@ impl Core {
             if let Some(run) = &spec.run {
                 store.join_run(new.id, run)?;
             }
+            if !made_by.is_top() {
+                store.set_made_by(new.id, made_by)?;
+            }
             Ok(staged)
         })?;
-        Ok(StagedChild { spec, forked, first, endpoint, thinking })
+        Ok(StagedChild { spec, forked, first, endpoint, thinking, made_by })
     }
 
     /// Puts a stored child into memory, and lets it answer its prompt.
     pub(in crate::repl) fn install_child(&mut self, staged: StagedChild) -> Result<AgentId> {
-        let StagedChild { spec, forked, first, endpoint, thinking } = staged;
+        let StagedChild { spec, forked, first, endpoint, thinking, made_by } = staged;
         let id = forked.row.id;
         let has_own_instructions = forked.row.system.is_some();
         let child = self.roster.with(spec.parent, |parent| {
@@ -170,6 +178,7 @@ impl Core {
             child
         });
         let mut child = child.ok_or_else(agent_gone)?;
+        child.identity.made_by = made_by;
         child.talk.thinking = thinking;
         child.talk.has_tools = spec.has_tools;
         (child.role, child.retry) = (spec.role, spec.retry);
@@ -180,7 +189,10 @@ impl Core {
             child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
         }
         self.roster.add(child, Some(spec.parent));
-        self.events.push_back(Event::Spawned {
+        if made_by == MadeBy::Model {
+            self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
+        }
+        self.emit(Event::Spawned {
             parent: spec.parent,
             child: id,
             origin: spec.origin,

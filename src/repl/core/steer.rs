@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::flow::Origin;
@@ -68,7 +68,7 @@ impl Core {
         let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
         if !is_person && policy > before {
             let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(message));
         }
         self.roster.with(agent_id, |agent| {
             agent.policy = policy;
@@ -80,8 +80,7 @@ impl Core {
     /// Sets the instructions, which forks inherit; `None`: those of the environment.
     pub(in crate::repl) fn set_system(&mut self, agent_id: AgentId, system: Option<String>) -> Result<()> {
         if system.as_ref().is_some_and(|text| text.len() > SYSTEM_BYTES) {
-            let message = "the instructions are too long: 256 KiB at most";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage("the instructions are too long: 256 KiB at most"));
         }
         self.store.set_system(agent_id, system.as_deref())?;
         self.roster.with(agent_id, |agent| {

@@ -1,8 +1,9 @@
 //! The end of turns, the limits on their requests, and questions in turns without a user.
 
 use crate::agent::{Agent, PendingQuestion, State, Wait};
+use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
 /// The result of a call that needs approval in a turn without a user.
@@ -13,11 +14,17 @@ impl Core {
     pub(in crate::repl) fn end_turn(&mut self, agent: AgentId) {
         if self.roster.get(agent).is_some_and(|agent| agent.state() == State::Idle) {
             let chunk = self.next_chunk(agent);
-            self.events.push_back(Event::TurnEnded { agent, chunk });
+            self.emit(Event::TurnEnded { agent, chunk });
         }
     }
 
-    pub(super) fn next_chunk(&self, agent: AgentId) -> u64 {
+    /// Interrupts what an agent does, and lets the components know.
+    pub(in crate::repl) fn interrupt(&mut self, agent: AgentId, was_idle: bool) -> Result<()> {
+        self.emit(Event::Interrupted { agent, was_idle });
+        self.with_agent(agent, Agent::interrupt).ok_or_else(agent_gone)
+    }
+
+    pub(in crate::repl) fn next_chunk(&self, agent: AgentId) -> u64 {
         self.roster.get(agent).map_or(0, |agent| agent.output.next())
     }
 
@@ -30,6 +37,7 @@ impl Core {
     pub(in crate::repl) fn count_request(&mut self, agent: AgentId) {
         if self.is_first_try(agent) {
             self.limits.count_request(agent);
+            self.trees.count_request(&self.roster, agent);
         }
     }
 
@@ -41,13 +49,14 @@ impl Core {
             && self.is_first_try(agent)
     }
 
-    fn is_first_try(&self, agent: AgentId) -> bool {
+    pub(super) fn is_first_try(&self, agent: AgentId) -> bool {
         self.roster.get(agent).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
     /// Refuses the call that waits for approval, if there is one. Returns its title.
     pub(in crate::repl) fn refuse_question(&mut self, agent: AgentId) -> Option<String> {
         let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
+        self.trees.note_unattended(agent);
         self.with_agent(agent, |agent, context| agent.decide(number, Err(UNATTENDED), context));
         Some(question.title)
     }

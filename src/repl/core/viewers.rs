@@ -42,8 +42,10 @@ impl Core {
 
     /// Keeps the output of a removed agent, with these last chunks, for its viewers.
     pub(in crate::repl) fn keep_last_chunks(&mut self, mut agent: Agent, last: &[Chunk]) {
-        last.iter().for_each(|chunk| agent.emit_aside(chunk));
-        self.viewers.keep(agent.id(), agent.output);
+        if self.viewers.is_open(agent.id()) {
+            last.iter().for_each(|chunk| agent.emit_aside(chunk));
+            self.viewers.keep(agent.id(), agent.output);
+        }
     }
 
     /// The numbers of the first chunk that the agent's ring ever held and of its next chunk.

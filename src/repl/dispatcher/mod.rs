@@ -2,6 +2,7 @@
 //!
 //! Agents that want to send are in the send queue. An agent's turn comes when fewer than the limit are at work, its
 //! provider is not paused, its host is looked up and its key is known. Behind a pause an agent on a screen goes first.
+//! Tools that were allowed and wait for a slot start before any request is sent.
 
 mod credentials;
 
@@ -51,24 +52,32 @@ impl Dispatcher {
         self.first_in_queue(core).filter(|agent| core.may_request(*agent))
     }
 
-    /// Sends one request if there is one that may be sent. Agents in `focused` go first behind a pause.
-    pub(super) fn send_next(&mut self, core: &mut Core, focused: &[AgentId]) -> bool {
+    /// Starts one tool that waits for a slot, or else sends one request, if there is one that may be sent. Agents in
+    /// `focused` go first behind a pause.
+    pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
         settle_pauses(core);
+        if let Some(agent) = core.roster.next_to_start_tool(self.slots) {
+            core.with_agent(agent, Agent::start_tools);
+            return true;
+        }
         let Some(agent) = self.take_next(core, focused) else { return false };
         self.send_request(core, agent);
         true
     }
 
-    fn take_next(&mut self, core: &mut Core, focused: &[AgentId]) -> Option<AgentId> {
+    fn take_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> Option<AgentId> {
         let mut next = self.next_in_queue(core)?;
-        while self.start_lookup(core, next) {
+        while hold_back(core, next) || self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
         let provider = core.roster.queued_provider(next)?;
         let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
-        let mut on_screen = focused.iter().filter(|_| is_behind_pause);
-        let agent =
-            on_screen.find(|agent| core.roster.queued_provider(**agent) == Some(provider)).copied().unwrap_or(next);
+        let mut on_screen = focused.filter(|_| is_behind_pause).map(|agent| core.worker(agent));
+        let agent = on_screen.find(|agent| core.roster.queued_provider(*agent) == Some(provider)).unwrap_or(next);
+        if agent != next && hold_back(core, agent) {
+            core.roster.leave_send_queue(next);
+            return Some(next);
+        }
         core.roster.leave_send_queue(agent);
         Some(agent)
     }
@@ -95,7 +104,7 @@ impl Dispatcher {
             },
         };
         core.limiter.on_sent(&endpoint.provider, agent, core.clock.now());
-        core.events.push_back(Event::RequestSent { agent });
+        core.emit(Event::RequestSent { agent });
         core.count_request(agent);
         core.with_agent(agent, |agent, context| agent.send_request(key, context));
     }
@@ -157,7 +166,7 @@ impl Component for Dispatcher {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.next_in_queue(core).is_some()
+        self.next_in_queue(core).is_some() || core.roster.next_to_start_tool(self.slots).is_some()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
@@ -167,6 +176,13 @@ impl Component for Dispatcher {
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
         pause.map(|at| (at, WakeReason::Limiter)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
     }
+}
+
+/// Holds an agent back if a limit of its tree does not allow the request.
+fn hold_back(core: &mut Core, agent: AgentId) -> bool {
+    let reached = core.request_limit(agent);
+    reached.into_iter().for_each(|reached| core.hold(agent, reached));
+    reached.is_some()
 }
 
 /// A trial that ended without an answer is followed by another; pauses that ended while no agent waited are forgotten.

@@ -12,10 +12,12 @@ mod parked;
 mod slice;
 mod worktree;
 
+use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
+use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::Core;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 pub(super) use parked::Parked;
@@ -39,12 +41,32 @@ impl Jobs {
             || self.slices.iter().any(|slice| slice.agent == agent)
     }
 
+    /// Hands the output of a summary agent to its slice instead of storing it. Returns any other effect.
+    pub(super) fn on_effect(&mut self, core: &mut Core, writer: AgentId, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                self.on_summary_text(writer, bodies);
+            }
+            Effect::Settled(outcome) => self.on_summary_ended(core, writer, outcome),
+            Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
+            other => return Some(other),
+        }
+        None
+    }
+
     /// Whether git is running or is to be run.
     pub(super) fn is_git_busy(&self) -> bool {
         !self.worktrees.is_empty() || !self.unused_worktrees.is_empty()
     }
 
-    /// Esc: cancels what is parked for an agent, and its slice if it is idle.
+    /// Esc: stops what is done for an agent, and what it does itself.
+    pub(super) fn interrupt(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
+        let was_idle = core.roster.get(agent).ok_or_else(agent_gone)?.state() == State::Idle;
+        self.cancel(core, agent, was_idle);
+        core.interrupt(agent, was_idle)
+    }
+
+    /// Cancels what is parked for an agent, and its slice if it is idle.
     pub(super) fn cancel(&mut self, core: &mut Core, agent: AgentId, is_idle: bool) {
         self.cancel_parked(core, agent);
         if is_idle {

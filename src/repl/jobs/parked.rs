@@ -1,10 +1,12 @@
 //! Changes that wait until an agent's tools are done.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::agent::State;
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
+use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
 
 pub(in crate::repl) struct Parked {
@@ -16,19 +18,30 @@ pub(in crate::repl) struct Parked {
 }
 
 impl Jobs {
-    /// Parks a change until the tools of this reply are done; the loop goes on.
-    ///
-    /// # Errors
-    /// Another one is parked already.
-    pub(in crate::repl) fn park(
+    /// `/fork`: an agent whose tools are running is forked when they are done.
+    pub(in crate::repl) fn fork(
         &mut self,
         core: &mut Core,
         origin: Origin,
         agent: AgentId,
-        change: Change,
+        prompt: Option<String>,
+        name: Option<String>,
+        model: Option<String>,
     ) -> Result<()> {
+        let parent = core.roster.get(agent).ok_or_else(agent_gone)?;
+        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
+            return self.park(core, origin, agent, Change::Fork { prompt, name, model });
+        }
+        core.spawn(Spawn { prompt, name, model, ..Spawn::new(agent, origin, Inherit::All) }).map(drop)
+    }
+
+    /// Parks a change until the tools of this reply are done; the loop goes on.
+    ///
+    /// # Errors
+    /// Another one is parked already.
+    pub(super) fn park(&mut self, core: &mut Core, origin: Origin, agent: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent == agent) {
-            return Err(Error::new(ErrorKind::Usage, format!("{} already in progress", change.name())));
+            return Err(Error::usage(format!("{} already in progress", change.name())));
         }
         core.note(
             agent,

@@ -4,7 +4,7 @@
 //! a summary agent, which is neither listed nor stored, and otherwise an agent like any other: it waits for a slot and its
 //! request is retried.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{AgentOutcome, Origin};
@@ -57,8 +57,7 @@ impl StagedSlice {
             return Ok(Self::Child(Box::new(child), message));
         }
         if agent_ref.summaries() > 0 {
-            let message = "another slice is waiting for its summaries: Esc cancels it";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage("another slice is waiting for its summaries: Esc cancels it"));
         }
         let line = format!("/slice {}", spec.source());
         Ok(Self::Summaries { origin, line, cut: Box::new(cut), requests })
@@ -110,7 +109,7 @@ impl Jobs {
     }
 
     /// Takes the output of a summary agent. A reply that was cut is not a summary.
-    pub(in crate::repl) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
+    pub(super) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
         let Some(slice) = self.slices.iter_mut().find(|slice| slice.summaries.iter().any(|s| s.writer == writer))
         else {
             return;
@@ -126,7 +125,7 @@ impl Jobs {
         }
     }
 
-    pub(in crate::repl) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
+    pub(super) fn on_summary_ended(&mut self, core: &mut Core, writer: AgentId, outcome: AgentOutcome) {
         let is_its = |slice: &SliceJob| slice.summaries.iter().any(|summary| summary.writer == writer);
         let Some(index) = self.slices.iter().position(is_its) else { return };
         let agent = self.slices[index].agent;

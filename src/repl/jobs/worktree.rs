@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::agent::State;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::environment::EnvironmentSpec;
@@ -68,7 +68,7 @@ impl Jobs {
         directory: PathBuf,
     ) -> Result<()> {
         if self.is_making_worktree(agent) {
-            return Err(Error::new(ErrorKind::Usage, "a worktree is already being created: Esc cancels it"));
+            return Err(Error::usage("a worktree is already being created: Esc cancels it"));
         }
         let root = core.factory.environments.new_worktree_path(AgentId::random())?;
         let environment = core.factory.environments.usual().environment;

@@ -22,9 +22,12 @@ impl Server {
         }
         for _ in 0..ACCEPTED_PER_TURN {
             let Some(listener) = &self.listener else { return };
-            match listener.accept().map(|stream| stream.map(|stream| Connection::new(stream, LONGEST_LINE))) {
-                Ok(Some(Ok(connection))) => self.add(core, connection),
-                Ok(Some(Err(_))) => {}
+            match listener.accept() {
+                Ok(Some((stream, may_request))) => match Connection::new(stream, LONGEST_LINE) {
+                    Ok(connection) if may_request => self.add(core, connection),
+                    Ok(connection) => refuse(connection, "a command that a tool has started cannot use the server"),
+                    Err(_) => {}
+                },
                 Ok(None) => {
                     self.may_accept = false;
                     return;
@@ -38,12 +41,10 @@ impl Server {
         }
     }
 
-    fn add(&mut self, core: &mut Core, mut connection: Connection) {
+    fn add(&mut self, core: &mut Core, connection: Connection) {
         if self.clients.len() >= MOST_CLIENTS && !self.evict_idle(core) {
             let message = format!("{MOST_CLIENTS} clients are connected and none is idle: try again later");
-            connection.queue(&error_response(&message).to_line());
-            connection.flush();
-            return;
+            return refuse(connection, &message);
         }
         self.client_count += 1;
         self.request_count += 1;
@@ -87,4 +88,10 @@ impl Server {
         // A client may wait for a descriptor that is free now.
         self.may_accept = self.is_listening();
     }
+}
+
+/// Closes a connection with this message.
+fn refuse(mut connection: Connection, message: &str) {
+    connection.queue(&error_response(message).to_line());
+    connection.flush();
 }

@@ -240,6 +240,7 @@ impl Component for Server {
             Event::TurnStarted { agent, origin, chunk } => self.on_turn_started(core, *agent, *origin, *chunk),
             Event::TurnEnded { agent, chunk } => self.on_turn_ended(core, *agent, Some(*chunk)),
             Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
+            Event::Stopped => self.on_stopped(),
             _ => {}
         }
     }
@@ -256,7 +257,7 @@ impl Component for Server {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_news(core, *id, client);
+        let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_output(core, *id, client);
         !self.is_shutting_down && (self.may_accept || self.clients.iter().any(has_work))
     }
 
@@ -267,13 +268,13 @@ impl Component for Server {
 }
 
 /// Whether `step` or `publish` would do something for this client.
-fn has_news(core: &Core, id: ClientId, client: &Client) -> bool {
+fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
     let is_ready = client.connection.is_ready();
     match &client.state {
         ClientState::Idle | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && core.has_unread(*viewer),
         ClientState::Wait { agent, .. } => core.is_at_rest(*agent),
-        ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_news(core),
+        ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Requests that are answered later: the chunks of an agent as they come, and waiting for an agent to be at rest.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::Server;
 use super::client::{Client, ClientState};
-use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::domain::chunk::Status;
+use crate::commands::agent_called_by_script;
+use crate::domain::chunk::{Position, Status};
 use crate::domain::wire::Response;
 use crate::repl::core::Core;
 use crate::team::ViewerId;
@@ -17,14 +19,39 @@ const CHUNKS_AT_ONCE: usize = 64;
 const BYTES_PER_TURN: usize = 256 * 1024;
 
 impl Server {
-    /// The client is sent the chunks of this viewer, up to the one before `until`.
-    pub(in crate::repl) fn begin_logs(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
+    /// The client is sent the chunks of an agent: the newest `last` or those from a position on, up to now or for ever.
+    pub(in crate::repl) fn begin_logs(
+        &mut self,
+        core: &mut Core,
+        id: ClientId,
+        agent: &str,
+        (from, last): (Option<&Position>, Option<u64>),
+        follows: bool,
+    ) -> Result<()> {
+        let agent = agent_called_by_script(&core.roster, agent)?;
+        let viewer = match (from, last) {
+            (None, Some(count)) => core.attach_to_last(agent, count)?,
+            (from, _) => core.attach(agent, from)?,
+        };
+        let until = if follows { u64::MAX } else { core.next_chunk(agent) };
         self.set_state(core, id, ClientState::Logs { viewer, until });
+        Ok(())
     }
 
-    /// The client gets a response when the agent is at rest, or at this time.
-    pub(in crate::repl) fn begin_wait(&mut self, core: &mut Core, id: ClientId, agent: AgentId, until: Option<Moment>) {
+    /// The client gets a response when the agent is at rest, or after this many seconds.
+    pub(in crate::repl) fn begin_wait(
+        &mut self,
+        core: &mut Core,
+        id: ClientId,
+        agent: &str,
+        seconds: Option<f64>,
+    ) -> Result<()> {
+        let agent = core.or_ended(agent_called_by_script(&core.roster, agent), agent)?;
+        // More seconds than a duration can hold are no limit.
+        let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        let until = longest.map(|longest| core.clock.now() + longest);
         self.set_state(core, id, ClientState::Wait { agent, until });
+        Ok(())
     }
 
     /// Sends new chunks while the client reads them. For a slow client nothing is buffered; it gets the number of chunks

@@ -31,6 +31,8 @@ pub(super) struct ClientTurn {
     requests: u32,
     /// It needed more requests than it may make.
     is_limited: bool,
+    /// The limit of a tree of agents that ended it, in words.
+    limit: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +58,7 @@ impl ClientTurn {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        json!({"requests": self.requests, "limited": self.is_limited})
+        json!({"requests": self.requests, "limited": self.is_limited || self.limit.is_some(), "limit": self.limit})
     }
 
     /// The client is not interested in it any more. Text that is still queued belongs to no client from now on.
@@ -79,12 +81,16 @@ impl ClientTurn {
     pub(super) fn has_work(&self, core: &Core, id: ClientId) -> bool {
         match self.stage {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
-            Stage::Running(_) => core.roster.asking().contains(&self.agent) || core.is_turn_over_limit(self.agent),
+            Stage::Running(_) => {
+                core.roster.asking().contains(&self.agent)
+                    || core.is_turn_over_limit(self.agent)
+                    || self.limit.is_none() && core.trees.reached(|agent| agent == self.agent).is_some()
+            }
             Stage::Over(..) => false,
         }
     }
 
-    pub(super) fn has_news(&self, core: &Core) -> bool {
+    pub(super) fn has_output(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,
             Stage::Running(viewer) => core.has_unread(viewer),
@@ -101,7 +107,7 @@ impl Server {
     /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
     pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, most: Option<u32>) {
         let stage = Stage::Queued { is_resumed: false };
-        let turn = ClientTurn { agent, stage, most, requests: 0, is_limited: false };
+        let turn = ClientTurn { agent, stage, most, requests: 0, is_limited: false, limit: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -114,6 +120,15 @@ impl Server {
         match &mut self.clients.get_mut(&id)?.state {
             ClientState::Turn(turn) => Some(turn),
             _ => None,
+        }
+    }
+
+    /// The agents were stopped: no queue is resumed for a client, which gets an error instead.
+    pub(super) fn on_stopped(&mut self) {
+        for client in self.clients.values_mut() {
+            if let ClientState::Turn(ClientTurn { stage: Stage::Queued { is_resumed }, .. }) = &mut client.state {
+                *is_resumed = true;
+            }
         }
     }
 
@@ -144,6 +159,9 @@ impl Server {
         for turn in self.turns_of(agent) {
             let Stage::Running(viewer) = turn.stage else { continue };
             turn.requests = core.limits.end_turn(agent);
+            if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
+                turn.limit = Some(core.limit_message(&reached));
+            }
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
             }
@@ -166,6 +184,10 @@ impl Server {
             }
             Stage::Running(_) => {
                 core.refuse_question(agent);
+                if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
+                    turn.limit = Some(core.limit_message(&reached));
+                    core.with_agent(agent, Agent::interrupt);
+                }
                 if core.is_turn_over_limit(agent) {
                     turn.is_limited = true;
                     core.with_agent(agent, Agent::interrupt);

@@ -1,7 +1,8 @@
 //! Where keys come from and frames go to: the terminal of this process, or a remote one.
 
+use crate::base::error::Result;
 use crate::terminal::screen::Palette;
-use crate::terminal::tty::Tty;
+use crate::terminal::tty::{ReadOutcome, Tty};
 
 /// Where keys come from and frames go to.
 pub enum Device {
@@ -62,6 +63,33 @@ impl Device {
         match self {
             Self::Terminal(tty) => !tty.has_backlog(),
             Self::Remote(remote) => remote.takes_more,
+        }
+    }
+
+    /// Bytes of keys that were passed on and not read yet; none for a local terminal, whose kernel keeps them.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        match self {
+            Self::Terminal(_) => 0,
+            Self::Remote(remote) => remote.input.len(),
+        }
+    }
+
+    /// Appends at most `most` bytes of keys to `bytes`.
+    pub(super) fn read(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<ReadOutcome> {
+        match self {
+            Self::Terminal(tty) => tty.read(bytes, most),
+            Self::Remote(remote) => {
+                bytes.extend(remote.input.drain(..remote.input.len().min(most)));
+                Ok(if remote.input.is_empty() { ReadOutcome::Drained } else { ReadOutcome::More })
+            }
+        }
+    }
+
+    /// Buffers output; a local terminal sends it when it is flushed.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Terminal(tty) => tty.queue(bytes),
+            Self::Remote(remote) => remote.output.extend_from_slice(bytes),
         }
     }
 

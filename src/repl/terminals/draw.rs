@@ -9,6 +9,7 @@
 //!   model            tokens       status line
 //! ```
 
+use crate::agent::Role;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
@@ -85,10 +86,10 @@ impl Terminals {
             .map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
-        terminal.text_rows = painted.frame.scrolling_rows;
         terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
-        terminal.shown = Some(state);
-        terminal.drawn_at = now;
+        terminal.display.text_rows = painted.frame.scrolling_rows;
+        terminal.display.shown = Some(state);
+        terminal.display.drawn_at = now;
         terminal.show(&painted.frame);
         self.settle_view(core, at, focus);
     }
@@ -100,7 +101,7 @@ impl Terminals {
         let terminals = self.showing(&[focus]);
         let screens = terminals.into_iter().filter(is_same_reader).filter_map(|id| self.get(id));
         let screens: Vec<(u16, u16)> =
-            screens.map(|terminal| (text_width(terminal.size.0), terminal.text_rows)).collect();
+            screens.map(|terminal| (text_width(terminal.size.0), terminal.display.text_rows)).collect();
         core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
     }
 
@@ -109,9 +110,9 @@ impl Terminals {
         Some(Painter {
             size: state.size,
             spinner: state.spinner,
-            notice: terminal.notice.clone(),
+            notice: terminal.input.notice.clone(),
             // A read-only terminal shows the agent's draft until something is typed there.
-            draft: (!terminal.own_draft.is_empty()).then_some(&terminal.own_draft),
+            draft: (!terminal.input.draft.is_empty()).then_some(&terminal.input.draft),
             reader: self.reader(at),
             screen_info: Self::screen_info(core, state.focus, terminal.mode.is_read_only),
             activity: core.activity(state.focus, true),
@@ -123,16 +124,16 @@ impl Terminals {
     /// What this terminal has shown of the question already.
     fn question_view<'a>(&self, terminal: &'a Terminal, state: &VisibleState) -> Option<&'a QuestionView> {
         let number = state.question?;
-        terminal.question.as_ref().filter(|view| view.is_of(state.focus, number, state.size.0))
+        terminal.display.question_view(state.focus, number, state.size.0)
     }
 
     /// The visible state of a terminal if it has changed and the terminal accepts output.
     fn changed_state(&mut self, core: &Core, at: TerminalId) -> Option<VisibleState> {
         let state = self.visible_state(core, at)?;
         let terminal = self.get_mut(at)?;
-        let is_stale = terminal.shown.as_ref() != Some(&state);
-        terminal.is_behind = is_stale && !terminal.is_ready();
-        (is_stale && !terminal.is_behind).then_some(state)
+        let is_stale = terminal.display.shown.as_ref() != Some(&state);
+        terminal.display.is_behind = is_stale && !terminal.is_ready();
+        (is_stale && !terminal.display.is_behind).then_some(state)
     }
 
     fn visible_state(&self, core: &Core, at: TerminalId) -> Option<VisibleState> {
@@ -150,21 +151,19 @@ impl Terminals {
         // While the text changes the spinner need not move: a frame with one changed row costs half of one with two.
         let is_moved =
             |state: &&VisibleState| countdown.is_none() && state.focus == terminal.focus && state.revision != revision;
-        let moved = terminal.shown.as_ref().filter(is_moved);
+        let moved = terminal.display.shown.as_ref().filter(is_moved);
         let question = agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size));
-        let view = question.and_then(|number| {
-            terminal.question.as_ref().filter(|view| view.is_of(terminal.focus, number, terminal.size.0))
-        });
+        let view = question.and_then(|number| terminal.display.question_view(terminal.focus, number, terminal.size.0));
         Some(VisibleState {
             focus: terminal.focus,
             size: terminal.size,
             revision,
-            terminal_revision: terminal.revision,
+            terminal_revision: terminal.input.revision,
             spinner: moved.map_or(step, |state| state.spinner),
-            notice: terminal.notice.clone(),
+            notice: terminal.input.notice.clone(),
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
-            asking: core.roster.asking().iter().copied().collect(),
+            asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
             position: core.roster.send_queue_position(worker),
             gate: gate.cloned(),
             question,
@@ -177,7 +176,7 @@ impl Terminals {
         let reader = self.reader(at);
         let Some(terminal) = self.get_mut(at) else { return };
         let left = std::mem::replace(&mut terminal.focus, id);
-        terminal.recalled = None;
+        terminal.input.recalled = None;
         if left != id {
             leave_view(core, reader, left);
         }
@@ -210,8 +209,10 @@ impl Terminals {
                 .roster
                 .asking()
                 .iter()
-                .filter(|other| **other != id)
-                .filter_map(|other| core.roster.get(*other))
+                .copied()
+                .chain(core.trees.all_held().map(|(held, _)| held))
+                .filter(|other| *other != id)
+                .filter_map(|other| core.roster.get(other).filter(|agent| agent.role != Role::Summary))
                 .map(|agent| agent.identity.label())
                 .collect(),
             is_read_only: is_read_only || core.store.is_read_only(),

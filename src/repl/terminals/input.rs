@@ -46,11 +46,11 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
-        let has_notice = self.get_mut(id)?.notice.take().is_some();
+        let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
         let action = action_of(key, &situation);
         if action.is_act() {
-            self.get_mut(id)?.count_act();
+            self.get_mut(id)?.keyboard.count_act();
         }
         match action {
             Action::Nothing => {}
@@ -60,8 +60,8 @@ impl Terminals {
             Action::Scroll(by) => self.scroll(core, id, agent, by),
             Action::TurnPage(is_forward) => {
                 let terminal = self.get_mut(id)?;
-                terminal.question.as_mut()?.turn_page(is_forward);
-                terminal.revision += 1;
+                terminal.display.question.as_mut()?.turn_page(is_forward);
+                terminal.input.revision += 1;
             }
             Action::Recall(older) => self.recall(core, id, older),
             Action::Complete => self.complete(core, id, agent),
@@ -93,8 +93,8 @@ impl Terminals {
             policy: agent.policy,
             question,
             is_question_paged: question != QuestionKeys::Text
-                && terminal.question.as_ref().is_some_and(QuestionView::is_paged),
-            is_followed: terminal.is_followed_by_text(),
+                && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
+            is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
             has_background_work: agent.has_background_work(),
@@ -108,14 +108,14 @@ impl Terminals {
     fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
-        Some(if terminal.mode.is_read_only { &terminal.own_draft } else { &agent.view.draft })
+        Some(if terminal.mode.is_read_only { &terminal.input.draft } else { &agent.view.draft })
     }
 
     fn with_draft<T>(&mut self, core: &mut Core, at: TerminalId, act: impl FnOnce(&mut Draft) -> T) -> Option<T> {
         let terminal = self.get_mut(at)?;
         if terminal.mode.is_read_only {
-            terminal.revision += 1;
-            return Some(act(&mut terminal.own_draft));
+            terminal.input.revision += 1;
+            return Some(act(&mut terminal.input.draft));
         }
         core.roster.with(terminal.focus, |agent| {
             agent.view.touch();
@@ -124,7 +124,7 @@ impl Terminals {
     }
 
     fn edit<T>(&mut self, core: &mut Core, at: TerminalId, edit: impl FnOnce(&mut Draft) -> T) -> Option<T> {
-        self.get_mut(at)?.recalled = None;
+        self.get_mut(at)?.input.recalled = None;
         self.with_draft(core, at, edit)
     }
 
@@ -168,8 +168,8 @@ impl Terminals {
     fn scroll(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId, by: Scroll) {
         let reader = self.reader(at);
         let Some(terminal) = self.get_mut(at) else { return };
-        terminal.revision += 1;
-        let (width, height) = (text_width(terminal.size.0), terminal.text_rows);
+        terminal.input.revision += 1;
+        let (width, height) = (text_width(terminal.size.0), terminal.display.text_rows);
         let page = isize::try_from(height.saturating_sub(2).max(1)).unwrap_or(1);
         let is_at_top = core.roster.with(agent_id, |agent| {
             let scrollback = &mut agent.view.scrollback;
@@ -194,7 +194,7 @@ impl Terminals {
     fn recall(&mut self, core: &mut Core, at: TerminalId, older: bool) {
         let moved = self.with_draft(core, at, |draft| if older { draft.up() } else { draft.down() });
         let Some(terminal) = self.get_mut(at).filter(|_| moved == Some(false)) else { return };
-        let next = match (terminal.recalled, older) {
+        let next = match (terminal.input.recalled, older) {
             (None, true) => Some(0),
             (None, false) => return,
             (Some(n), true) => Some(n + 1),
@@ -204,7 +204,7 @@ impl Terminals {
         if next.is_some() && text.is_none() {
             return;
         }
-        terminal.recalled = next;
+        terminal.input.recalled = next;
         self.with_draft(core, at, |draft| draft.set(&text.unwrap_or_default()));
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::TerminalId;
 use crate::domain::flow::Origin;
 use crate::repl::component::Turn;
@@ -20,11 +20,11 @@ impl Terminals {
         let now = core.clock.now();
         let busy: Vec<String> = core.roster.busy().iter().map(|agent| core.label_of(*agent)).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
-        let is_second = terminal.leaves_until.is_some_and(|until| now <= until);
+        let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || busy.is_empty() || is_second {
             return self.leave(Origin::Terminal(id));
         }
-        terminal.leaves_until = Some(now + SECOND_PRESS);
+        terminal.input.leaves_until = Some(now + SECOND_PRESS);
         let names = if busy.len() > MOST_NAMES { format!("{} agents", busy.len()) } else { busy.join(", ") };
         let verb = if busy.len() == 1 { "is" } else { "are" };
         self.notify(id, format!("{names} {verb} busy: press again within 2 s to leave"));
@@ -50,7 +50,7 @@ impl Terminals {
         self.attached(origin).map(Terminal::detach).ok_or_else(|| {
             let message = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` starts one that \
                            goes on, `polylogue attach` shows it";
-            Error::new(ErrorKind::Usage, message)
+            Error::usage(message)
         })
     }
 

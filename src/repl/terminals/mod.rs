@@ -5,8 +5,10 @@
 
 mod bindings;
 mod device;
+mod display;
 mod draw;
 mod input;
+mod keyboard;
 mod leaving;
 mod painter;
 mod question;
@@ -15,7 +17,7 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use crate::base::clock::Moment;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
 use crate::domain::flow::Origin;
@@ -23,7 +25,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::Component;
-use crate::repl::core::{Core, activity};
+use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
@@ -123,10 +125,26 @@ impl Terminals {
         self.terminals.iter().map(info).collect()
     }
 
+    /// Shows another agent at the terminal where this was asked for.
+    pub(super) fn switch(&mut self, core: &mut Core, origin: Origin, to: AgentId) -> Result<()> {
+        core.roster.get(to).ok_or_else(agent_gone)?;
+        if let Some(id) = origin.terminal() {
+            self.show(core, id, to);
+        }
+        Ok(())
+    }
+
+    /// Puts a text into the clipboard of the terminal at which the command was entered.
+    pub(super) fn copy(&mut self, origin: Origin, text: &str) -> Result<()> {
+        let terminal = origin.terminal().and_then(|id| self.get_mut(id));
+        let message = "/copy needs a terminal: /export writes a file instead";
+        terminal.ok_or_else(|| Error::usage(message))?.copy(text)
+    }
+
     /// Shows a text above the input of this terminal until the next key there.
     pub(super) fn notify(&mut self, id: TerminalId, text: String) {
         if let Some(terminal) = self.get_mut(id) {
-            terminal.notice = Some(text);
+            terminal.input.notice = Some(text);
         }
     }
 
@@ -150,7 +168,7 @@ impl Terminals {
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         Some(match countdown {
             Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
-            None => ((terminal.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
+            None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
+use crate::tools::Answers;
 
 /// Rows that the text keeps while a question does not fit.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
@@ -157,12 +158,13 @@ impl Painter<'_> {
             return (vec![Row::of("enlarge to answer", yellow)], None);
         }
         let page = self.question_page(&pending.question.detail, room);
-        let mut rows = vec![Row::of(format!("Run this? {}", one_line(&pending.question.title)), yellow)];
+        let answers = pending.question.answers;
+        let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), yellow)];
         rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
         if !page.is_whole() {
             rows.push(Row::of(place_of(&page), Style::color(Color::Red)));
         }
-        rows.push(Row::of(self.question_hint(&page, is_typing), yellow));
+        rows.push(Row::of(self.question_hint(answers, &page, is_typing), yellow));
         (rows, Some(page))
     }
 
@@ -178,18 +180,19 @@ impl Painter<'_> {
     }
 
     /// What the keys do.
-    fn question_hint(&self, page: &Page, is_typing: bool) -> &'static str {
+    fn question_hint(&self, answers: Answers, page: &Page, is_typing: bool) -> String {
+        let Answers { yes, no, .. } = answers;
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
-            _ if self.screen_info.is_read_only => "  answer at another terminal",
-            (QuestionKeys::Text | QuestionKeys::Settling, _) => "  …",
-            (_, false) if !is_seen => "  y to read on, n to refuse it",
-            (_, true) if !is_seen => "  Alt+Y to read on, Alt+N to refuse it (the input is not empty)",
+            _ if self.screen_info.is_read_only => "  answer at another terminal".into(),
+            (QuestionKeys::Text | QuestionKeys::Settling, _) => "  …".into(),
+            (_, false) if !is_seen => format!("  y to read on, n to {no}"),
+            (_, true) if !is_seen => format!("  Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
             // It ends with this frame.
-            (QuestionKeys::ReadOn, _) => "  …",
-            (QuestionKeys::Answer, false) => "  y to run it, n to refuse it",
-            (QuestionKeys::Answer, true) => "  Alt+Y to run it, Alt+N to refuse it (the input is not empty)",
+            (QuestionKeys::ReadOn, _) => "  …".into(),
+            (QuestionKeys::Answer, false) => format!("  y to {yes}, n to {no}"),
+            (QuestionKeys::Answer, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
         }
     }
 

@@ -4,22 +4,18 @@
 use std::os::fd::AsRawFd;
 
 use crate::base::clock::Moment;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::draft::Draft;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::device::{Device, RemoteTerminal};
+use crate::repl::terminals::display::Display;
+use crate::repl::terminals::keyboard::Keyboard;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::terminal::clipboard;
-use crate::terminal::keys::KeyDecoder;
-use crate::terminal::screen::Screen;
 use crate::terminal::tty::ReadOutcome;
-
-const KEY_BYTES_PER_TURN: usize = 64 * 1024;
-/// Keys per turn that cause an [`Act`](super::Act); keys that edit or scroll are cheap and not limited.
-const ACTS_PER_TURN: usize = 16;
 
 /// What a terminal may do, and whether the program ends with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,68 +44,42 @@ pub struct Terminal {
     pub(in crate::repl) mode: TerminalMode,
     /// When it was attached, in milliseconds since 1970.
     pub(in crate::repl) since: i64,
-    /// The draft of a read-only terminal.
-    pub(in crate::repl) own_draft: Draft,
-    /// Changes with everything visible that belongs to this terminal and not to the agent.
-    pub(in crate::repl) revision: u64,
-    /// What the last frame showed.
-    pub(in crate::repl) shown: Option<crate::repl::terminals::draw::VisibleState>,
-    /// When the last frame was drawn.
-    pub(in crate::repl) drawn_at: Moment,
-    /// The newest frame was not drawn because the terminal accepted no output.
-    pub(in crate::repl) is_behind: bool,
-    /// Until when a second Ctrl+C leaves.
-    pub(in crate::repl) leaves_until: Option<Moment>,
-    /// A text above the input until the next key.
-    pub(in crate::repl) notice: Option<String>,
-    /// Rows of the scrolling part in the last frame.
-    pub(in crate::repl) text_rows: u16,
-    /// The position in the history of inputs, counted from the newest.
-    pub(in crate::repl) recalled: Option<usize>,
-    /// The question that it shows or showed last.
-    pub(in crate::repl) question: Option<QuestionView>,
+    pub(super) input: InputState,
+    pub(super) display: Display,
+    pub(super) keyboard: Keyboard,
     device: Device,
-    keys: KeyDecoder,
-    screen: Screen,
-    read: Vec<u8>,
-    /// When the keys that are handled now were received.
-    read_at: Moment,
-    /// How many keys caused an act in this turn.
-    acts: usize,
-    drawn: Vec<u8>,
     requests: Vec<TerminalRequest>,
-    is_read_whole: bool,
     is_gone: bool,
     is_detached: bool,
 }
 
+/// What is typed and shown at this terminal alone.
+#[derive(Default)]
+pub(super) struct InputState {
+    /// The draft of a read-only terminal.
+    pub draft: Draft,
+    /// The position in the history of inputs, counted from the newest.
+    pub recalled: Option<usize>,
+    /// A text above the input until the next key.
+    pub notice: Option<String>,
+    /// Until when a second Ctrl+C leaves.
+    pub leaves_until: Option<Moment>,
+    /// Changes with the draft and the scroll position of a read-only terminal.
+    pub revision: u64,
+}
+
 impl Terminal {
     pub(in crate::repl) fn new(device: Device, focus: AgentId, mode: TerminalMode, unix_ms: i64) -> Self {
-        let screen = Screen::new(device.palette());
         let mut terminal = Self {
             focus,
             size: (80, 24),
             mode,
             since: unix_ms,
-            own_draft: Draft::default(),
-            revision: 0,
-            shown: None,
-            drawn_at: Moment::default(),
-            is_behind: false,
-            leaves_until: None,
-            notice: None,
-            text_rows: 0,
-            recalled: None,
-            question: None,
-            read_at: Moment::default(),
+            input: InputState::default(),
+            display: Display::new(device.palette()),
+            keyboard: Keyboard::default(),
             device,
-            keys: KeyDecoder::new(),
-            screen,
-            read: Vec::new(),
-            acts: 0,
-            drawn: Vec::new(),
             requests: Vec::new(),
-            is_read_whole: true,
             is_gone: false,
             is_detached: false,
         };
@@ -127,8 +97,7 @@ impl Terminal {
 
     /// Bytes of keys that are buffered for it: not decoded yet, or of an unfinished paste.
     pub fn buffered_bytes(&self) -> usize {
-        let waiting = if let Device::Remote(remote) = &self.device { remote.input.len() } else { 0 };
-        waiting + self.keys.pending_bytes()
+        self.device.waiting_bytes() + self.keyboard.pending_bytes()
     }
 
     /// Whether there are requests or output for its owner.
@@ -143,8 +112,7 @@ impl Terminal {
 
     /// Draws the next frame completely, because what the terminal shows is unknown.
     pub fn redraw(&mut self) {
-        self.screen.invalidate();
-        self.shown = None;
+        self.display.invalidate();
     }
 
     pub(in crate::repl) fn is_local(&self) -> bool {
@@ -163,7 +131,7 @@ impl Terminal {
 
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
-        self.begin_turn();
+        self.keyboard.begin_turn();
         if !self.is_local() {
             return Ok(());
         }
@@ -194,64 +162,32 @@ impl Terminal {
         if is_due || self.has_input() { self.read_keys(now) } else { Ok(()) }
     }
 
-    /// Reads and decodes a bounded number of bytes, unless decoded keys are left.
-    pub(in crate::repl) fn read_keys(&mut self, now: Moment) -> Result<()> {
-        if self.has_keys() {
-            self.is_read_whole = false;
-            return Ok(());
-        }
-        self.read.clear();
-        let was_left = !self.is_read_whole;
-        self.is_read_whole = match &mut self.device {
-            Device::Terminal(tty) => {
-                let outcome = tty.read(&mut self.read, KEY_BYTES_PER_TURN)?;
-                self.is_gone |= outcome == ReadOutcome::Closed;
-                outcome != ReadOutcome::More
-            }
-            Device::Remote(remote) => {
-                let count = remote.input.len().min(KEY_BYTES_PER_TURN);
-                self.read.extend(remote.input.drain(..count));
-                remote.input.is_empty()
-            }
-        };
-        if !self.read.is_empty() {
-            // Bytes that were left by the last turn had been typed before it.
-            if !was_left {
-                self.read_at = now;
-            }
-            self.keys.feed(&self.read, now);
-        }
-        self.keys.expire(now);
+    fn read_keys(&mut self, now: Moment) -> Result<()> {
+        self.is_gone |= self.keyboard.read(&mut self.device, now)? == ReadOutcome::Closed;
         Ok(())
     }
 
     /// What a key that was received with the last ones means for this question.
-    pub(in crate::repl) fn question_keys(&self, agent_id: AgentId, question: u64) -> QuestionKeys {
-        let is_shown = self.shown.as_ref().is_some_and(|shown| shown.has_shown(agent_id, question));
-        self.question.as_ref().filter(|_| is_shown).map(|view| view.keys(self.read_at)).unwrap_or_default()
+    pub(super) fn question_keys(&self, agent_id: AgentId, question: u64) -> QuestionKeys {
+        let view = self.display.question.as_ref().filter(|_| self.display.has_shown(agent_id, question));
+        view.map(|view| view.keys(self.keyboard.read_at())).unwrap_or_default()
     }
 
     /// When the frame has to say that keys answer the question.
-    pub(in crate::repl) fn question_deadline(&self) -> Option<Moment> {
-        let drawn = self.shown.as_ref()?.question_keys()?;
-        self.question.as_ref().filter(|_| self.is_ready())?.next_change(drawn)
+    pub(super) fn question_deadline(&self) -> Option<Moment> {
+        let drawn = self.display.shown.as_ref()?.question_keys()?;
+        self.display.question.as_ref().filter(|_| self.is_ready())?.next_change(drawn)
     }
 
     /// Notes what the frame showed of a question.
-    pub(in crate::repl) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+        let question = &mut self.display.question;
         let Some((agent_id, number, page)) = asked else {
-            return self.question.iter_mut().for_each(QuestionView::on_hidden);
+            return question.iter_mut().for_each(QuestionView::on_hidden);
         };
         let columns = self.size.0;
-        let known = self.question.take().filter(|view| view.is_of(agent_id, number, columns));
-        self.question
-            .insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now)))
-            .on_drawn(page, now);
-    }
-
-    /// Whether the next key is text that was received with this one.
-    pub(in crate::repl) fn is_followed_by_text(&self) -> bool {
-        self.keys.next_is_text()
+        let known = question.take().filter(|view| view.is_of(agent_id, number, columns));
+        question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now))).on_drawn(page, now);
     }
 
     /// Whether the terminal of this process has hung up.
@@ -259,27 +195,19 @@ impl Terminal {
         self.is_gone
     }
 
-    pub(in crate::repl) fn begin_turn(&mut self) {
-        self.acts = 0;
-    }
-
-    pub(in crate::repl) fn count_act(&mut self) {
-        self.acts += 1;
-    }
-
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached || self.acts >= ACTS_PER_TURN { None } else { self.keys.next() }
+        if self.is_detached { None } else { self.keyboard.next_key() }
     }
 
     /// Whether keys wait for the next turn.
     pub(in crate::repl) fn has_keys(&self) -> bool {
-        !self.is_detached && self.keys.has_next()
+        !self.is_detached && self.keyboard.has_keys()
     }
 
     /// When an incomplete key sequence is taken as it is.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        self.keys.deadline().filter(|_| !self.is_detached)
+        self.keyboard.deadline().filter(|_| !self.is_detached)
     }
 
     /// Whether it is detached: nothing is read or drawn any more.
@@ -289,13 +217,12 @@ impl Terminal {
 
     /// Whether there is something to read without waiting: bytes, decoded keys, or a hang-up.
     pub(in crate::repl) fn has_input(&self) -> bool {
-        let is_typed = matches!(&self.device, Device::Remote(remote) if !remote.input.is_empty());
-        !self.is_detached && (self.is_gone || !self.is_read_whole || is_typed || self.has_keys())
+        !self.is_detached && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
 
     /// Whether there is something to do at once: to read, or to draw.
     pub(in crate::repl) fn has_leftover(&self) -> bool {
-        self.has_input() || self.is_ready() && (self.is_behind || self.shown.is_none() || self.is_resized())
+        self.has_input() || self.is_ready() && (self.display.is_stale() || self.is_resized())
     }
 
     pub(in crate::repl) fn is_resized(&self) -> bool {
@@ -315,14 +242,7 @@ impl Terminal {
 
     /// Draws a frame, of which only the changes are sent.
     pub(in crate::repl) fn show(&mut self, frame: &Frame) {
-        match &mut self.device {
-            Device::Terminal(tty) => {
-                self.drawn.clear();
-                self.screen.draw(frame, &mut self.drawn);
-                tty.queue(&self.drawn);
-            }
-            Device::Remote(remote) => self.screen.draw(frame, &mut remote.output),
-        }
+        self.device.write(self.display.draw(frame));
         self.flush();
     }
 
@@ -331,15 +251,12 @@ impl Terminal {
         let sequence = clipboard::sequence(text, self.device.is_in_tmux()).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let message = format!("too long for the clipboard: {have} bytes, at most {most}; /export writes a file");
-            Error::new(ErrorKind::Usage, message)
+            Error::usage(message)
         })?;
         if !self.is_ready() {
-            return Err(Error::new(ErrorKind::Usage, "this terminal accepts no output at the moment: try again"));
+            return Err(Error::usage("this terminal accepts no output at the moment: try again"));
         }
-        match &mut self.device {
-            Device::Terminal(tty) => tty.queue(sequence.as_bytes()),
-            Device::Remote(remote) => remote.output.extend(sequence.into_bytes()),
-        }
+        self.device.write(sequence.as_bytes());
         self.flush();
         Ok(())
     }

@@ -205,7 +205,7 @@ fn whatever_happens_in_whatever_order_every_viewer_sees_what_a_naive_model_says(
 }
 
 #[test]
-fn as_many_as_are_kept_are_seen_and_of_one_more_the_first_is_told_to_be_missed() {
+fn all_kept_chunks_are_read_and_a_dropped_one_is_counted() {
     for (length, most) in [(1, OUTPUT_LIMITS.records), (OUTPUT_LIMITS.bytes / 4, 4)] {
         let mut repl = repl();
         let agent_id = repl.create(None, None).unwrap();
@@ -277,7 +277,7 @@ fn of_a_past_in_large_pieces_as_many_are_put_in_front_as_there_are_bytes_for() {
 }
 
 #[test]
-fn nobody_can_look_at_an_errand() {
+fn a_viewer_cannot_attach_to_a_summary_agent() {
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
@@ -300,33 +300,35 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
             repl.detach(viewer);
         }
     }
-    assert!(repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty() && !repl.has_unread_callback());
+    assert!(
+        repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty() && !repl.callbacks.has_unread(&repl.core)
+    );
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
-    assert!(repl.core.viewers.gone().is_empty(), "nobody looked");
+    assert!(repl.core.viewers.gone().is_empty(), "no viewer was attached");
 }
 
 #[test]
-fn a_callback_is_told_a_bounded_number_in_one_turn_and_the_rest_in_the_next_ones() {
+fn a_callback_gets_a_bounded_number_of_chunks_in_a_turn() {
     let mut repl = repl();
     let agent_id = repl.create(None, None).unwrap();
     let readings = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let sink = std::rc::Rc::clone(&readings);
-    let tell = move |seen: &ViewerOutput| {
+    let record = move |seen: &ViewerOutput| {
         sink.borrow_mut().push(seen.chunks.len());
         Ok(())
     };
     let position = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
-    repl.on_chunks(agent_id, Some(&position), Box::new(tell)).unwrap();
-    assert!(!repl.has_unread_callback());
+    repl.on_chunks(agent_id, Some(&position), Box::new(record)).unwrap();
+    assert!(!repl.callbacks.has_unread(&repl.core));
     (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));
-    while repl.has_unread_callback() {
+    while repl.callbacks.has_unread(&repl.core) {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
     assert_eq!(*readings.borrow(), [CHUNKS_PER_TURN, 1]);
     repl.turn(Some(Default::default())).unwrap();
-    assert_eq!(readings.borrow().len(), 2, "nothing new is told of as nothing");
+    assert_eq!(readings.borrow().len(), 2, "without new chunks there is no call");
     repl.close(agent_id).unwrap();
     repl.turn(Some(Default::default())).unwrap();
     assert!(

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::settings::unknown;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 #[derive(Debug, Clone, PartialEq)]
 struct Node {
@@ -59,11 +59,11 @@ fn parse_json(file: &str, text: &str) -> Result<Node> {
         // The position is given in front; the parser repeats it at the end.
         let message = error.to_string();
         let message = message.rsplit_once(" at line").map_or(message.as_str(), |(message, _)| message);
-        usage_error(format!("{file}:{line}:{column}: invalid JSON: {message}"))
+        Error::usage(format!("{file}:{line}:{column}: invalid JSON: {message}"))
     })?;
     match from_json(value) {
         node @ Node { value: Value::Table(_), .. } => Ok(node),
-        _ => Err(usage_error(format!("{file}: expected an object: {{...}}"))),
+        _ => Err(Error::usage(format!("{file}: expected an object: {{...}}"))),
     }
 }
 
@@ -84,7 +84,7 @@ fn parse_toml(file: &str, text: &str) -> Result<Node> {
         Ok(table) => Ok(Node { line: 1, value: from_table(table.get_ref(), &line_of) }),
         Err(error) => {
             let line = line_of(error.span().map_or(0, |span| span.start));
-            Err(usage_error(format!("{file}:{line}: invalid TOML: {}", error.message())))
+            Err(Error::usage(format!("{file}:{line}: invalid TOML: {}", error.message())))
         }
     }
 }
@@ -180,7 +180,7 @@ impl<'d> Table<'d> {
     fn error_at(&self, line: usize, path: &str, message: &str) -> Error {
         let position = if line == 0 { self.file.to_owned() } else { format!("{}:{line}", self.file) };
         let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
-        usage_error(format!("{position}: {path}{message}"))
+        Error::usage(format!("{position}: {path}{message}"))
     }
 
     fn path_to(&self, key: &str) -> String {
@@ -197,10 +197,6 @@ impl<'d> Table<'d> {
             _ => &[],
         }
     }
-}
-
-fn usage_error(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }
 
 #[cfg(test)]

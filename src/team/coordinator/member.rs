@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::settings::MAX_MEMBERS;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 /// In characters.
 const MAX_NAME: usize = 64;
@@ -34,7 +34,7 @@ impl Member {
     /// `count` is 0 or more than `MAX_MEMBERS`.
     pub fn numbered(count: usize) -> Result<Vec<Self>> {
         match count {
-            0 => Err(usage_error("a task needs at least one member")),
+            0 => Err(Error::usage("a task needs at least one member")),
             1..=MAX_MEMBERS => Ok((1..=count).map(|number| Self::new(format!("agent-{number}"))).collect()),
             _ => Err(too_many(count)),
         }
@@ -54,10 +54,10 @@ impl Member {
         let (name, model) = text.split_once(':').map_or((text, None), |(name, model)| (name, Some(model.trim())));
         let name = name.trim();
         if name.is_empty() {
-            return Err(usage_error("missing member name: use name[:provider/model][,...]"));
+            return Err(Error::usage("missing member name: use name[:provider/model][,...]"));
         }
         if model.is_some_and(str::is_empty) {
-            return Err(usage_error(format!("missing model after {name:?}: use {name}:provider/model")));
+            return Err(Error::usage(format!("missing model after {name:?}: use {name}:provider/model")));
         }
         Ok(Self { model: model.map(str::to_owned), ..Self::new(name) })
     }
@@ -76,10 +76,10 @@ pub fn check(members: &[Member]) -> Result<()> {
         let name = member.name.as_str();
         if !is_name(name) {
             let shown: String = name.chars().take(MAX_NAME).collect();
-            return Err(usage_error(format!("invalid member name {shown:?}: {NAME_RULE}")));
+            return Err(Error::usage(format!("invalid member name {shown:?}: {NAME_RULE}")));
         }
         if !names.insert(name) {
-            return Err(usage_error(format!("duplicate member name {name:?}: give each member its own name")));
+            return Err(Error::usage(format!("duplicate member name {name:?}: give each member its own name")));
         }
     }
     Ok(())
@@ -92,11 +92,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn too_many(count: usize) -> Error {
-    usage_error(format!("too many members: a task has at most {MAX_MEMBERS}, not {count}"))
-}
-
-fn usage_error(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Usage, message)
+    Error::usage(format!("too many members: a task has at most {MAX_MEMBERS}, not {count}"))
 }
 
 #[cfg(test)]

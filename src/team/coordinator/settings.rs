@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::text;
 use crate::domain::config::{RetryPolicy, TeamSettings};
 
@@ -105,7 +105,7 @@ pub fn unknown<'a>(what: &str, text: &str, normal: &str, names: impl Iterator<It
     let hint = nearest.map_or_else(String::new, |name| format!(": did you mean {name}?"));
     let known: Vec<&str> = names.collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Error::new(ErrorKind::Usage, format!("unknown {what} {shown:?}{hint} (known: {known})"))
+    Error::usage(format!("unknown {what} {shown:?}{hint} (known: {known})"))
 }
 
 /// When a member that keeps failing is skipped.
@@ -169,7 +169,7 @@ impl Settings {
     /// # Errors
     /// A value is out of bounds, or there is a judge although the aggregation needs none.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
+        let refuse = |message: String| Err(Error::usage(message));
         if self.agent_timeout.is_zero() {
             return refuse("the timeout of a member must be more than 0 s".into());
         }
@@ -186,6 +186,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     #[test]
     fn defaults() {

@@ -31,7 +31,7 @@ use super::schedule::Schedule;
 use super::settings::{Aggregation, Settings};
 use super::workflow::Workflow;
 use crate::base::clock::Moment;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 /// The name of the judge in events; no member can have it.
 pub const JUDGE: &str = "(judge)";
@@ -135,7 +135,7 @@ impl Task {
         settings.check()?;
         member::check(&members)?;
         if text.trim().is_empty() {
-            return Err(Error::new(ErrorKind::Usage, "the task is empty"));
+            return Err(Error::usage("the task is empty"));
         }
         let started = EventKind::TaskStarted {
             task: text.to_owned(),

@@ -127,7 +127,7 @@ fn a_paste_without_an_end_is_delivered_in_bounded_pieces_and_never_as_keys() {
 }
 
 #[test]
-fn a_letter_after_random_bytes_is_decoded() {
+fn a_character_after_random_bytes_is_decoded() {
     let alphabet = b"\x1b\x1b\x1b[[]OPM<?>;:0123456789~uABmHz\x07\\\xc3\xa9\xe8\xff\r\n\0 ";
     let mut seed = 1_u32;
     for _ in 0..50_000 {

@@ -1,5 +1,7 @@
 //! What only Linux has, one module for each concern. A port to another system replaces this folder.
 
 pub mod child_exit;
+pub mod descriptors;
 pub mod process_tree;
+pub mod strays;
 pub mod wake_fd;

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, io};
 
-use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_group, set_child_subreaper};
+use rustix::process::{
+    Pid, Signal, getpgid, getpid, kill_process, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal,
+};
 
 /// Makes this process the parent of every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER).
 ///
@@ -12,6 +15,14 @@ use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_g
 /// The kernel refuses.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Lets the kernel resume this process, if it is stopped, when its parent dies.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn resume_after_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::CONT))?)
 }
 
 /// Sends TERM to every descendant.
@@ -22,10 +33,20 @@ pub fn terminate() {
     }
 }
 
-/// Sends KILL to every descendant and to their process groups. A group is killed in one step, so that processes that
-/// keep forking cannot escape between the listing and the signal.
+/// Sends KILL to every descendant and to their process groups.
 pub fn kill() {
-    let pids = descendants();
+    kill_all(descendants());
+}
+
+/// Sends KILL to these processes, their descendants and all their process groups.
+pub fn kill_trees(roots: &[Pid]) {
+    let mut pids: Vec<Pid> = roots.iter().flat_map(|root| descendants_of(*root)).collect();
+    pids.extend(roots);
+    kill_all(pids);
+}
+
+/// A group is killed in one step, so that processes that keep forking cannot escape between the listing and the signal.
+fn kill_all(pids: Vec<Pid>) {
     let groups: BTreeSet<i32> =
         pids.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(|group| group.as_raw_nonzero().get()).collect();
     // A descendant may have joined the supervisor's own group, and the supervisor must live to reap the others.
@@ -40,15 +61,30 @@ pub fn kill() {
 
 /// Includes processes that have ended and are not reaped.
 pub fn descendants() -> Vec<Pid> {
-    let me = getpid().as_raw_nonzero().get();
-    // The kernel lists children only where it was built with CONFIG_PROC_CHILDREN.
-    let lists_children = fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false);
-    if lists_children {
-        walk(me, children)
+    descendants_of(getpid())
+}
+
+fn descendants_of(root: Pid) -> Vec<Pid> {
+    let root = root.as_raw_nonzero().get();
+    if lists_children() {
+        walk(root, children)
     } else {
         let by_parent = children_by_parent();
-        walk(me, |parent| by_parent.get(&parent).cloned().unwrap_or_default())
+        walk(root, |parent| by_parent.get(&parent).cloned().unwrap_or_default())
     }
+}
+
+/// The children of a process, ended ones included.
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_nonzero().get();
+    let found =
+        if lists_children() { children(parent) } else { children_by_parent().remove(&parent).unwrap_or_default() };
+    found.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+/// The kernel lists children only where it was built with CONFIG_PROC_CHILDREN.
+fn lists_children() -> bool {
+    fs::exists("/proc/thread-self/children").unwrap_or(false)
 }
 
 fn walk(root: i32, children: impl Fn(i32) -> Vec<i32>) -> Vec<Pid> {

@@ -18,6 +18,8 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         }
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
+        // A project may only lower them.
+        Kind::Limit(_) => ["7", "6", "5", "4", "3"],
     }
 }
 
@@ -74,7 +76,9 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
                 let value = if below == samples[0] { samples[1] } else { samples[0] };
                 let scene = set_in(high, setting, value, scene);
                 let loaded = scene.load();
-                assert!(loaded.diagnostics.errors.is_empty(), "{}: {:?}", setting.key, loaded.diagnostics);
+                // The price of `echo` is not configured.
+                let is_expected = |error: &Error| error.message.contains("limits.max_usd needs the price of echo/echo");
+                assert!(loaded.diagnostics.errors.iter().all(is_expected), "{}: {:?}", setting.key, loaded.diagnostics);
                 let expected = effective(high, setting, value).trim_matches('"');
                 let shown = setting.shown(&loaded.values);
                 if !(setting.key == "data_dir" && shown.is_none()) {
@@ -90,4 +94,38 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
         }
     }
     assert!(pairs > 50, "only {pairs} pairs");
+}
+
+#[test]
+fn a_project_lowers_limits_and_never_raises_them() {
+    let agents = |scene: Scene| {
+        let loaded = scene.load();
+        (loaded.values.config.tree_limits[LimitName::Agents], loaded.diagnostics.warnings)
+    };
+    let (most, warnings) = agents(Scene::new().project("[limits]\nmax_agents = 3\n"));
+    assert_eq!((most, warnings), (Some(3), Vec::new()));
+    for wider in ["65", "\"none\""] {
+        let (most, warnings) = agents(Scene::new().project(&format!("[limits]\nmax_agents = {wider}\n")));
+        assert_eq!(most, Some(64));
+        assert!(warnings[0].ends_with("ignored: a project may only lower a limit"), "{warnings:?}");
+    }
+    let user = "[limits]\nmax_agents = \"none\"\nmax_usd = 2.5\n";
+    let (most, _) = agents(Scene::new().user(user).project("[limits]\nmax_agents = 1000\n"));
+    assert_eq!(most, Some(1000));
+}
+
+#[test]
+fn a_limit_of_dollars_is_refused_on_the_command_line_without_a_price() {
+    let unpriced = Scene::new().arguments(&["--max-usd", "1"]).load();
+    let message = &unpriced.diagnostics.errors[0].message;
+    assert!(message.contains("limits.max_usd") && message.contains("input_price"), "{message}");
+    let provider = "model = \"box/big\"\n[providers.box]\nkind = \"openai\"\nbase_url = \"http://localhost:1/v1\"\n\
+        models = [{ name = \"big\", input_price = 1, output_price = 2 }]\n";
+    let priced = Scene::new().user(provider).arguments(&["--max-usd", "1"]).load();
+    assert_eq!(priced.diagnostics.errors, []);
+    assert_eq!(priced.values.config.tree_limits[LimitName::Usd], Some(1_000_000_000));
+    assert!(priced.values.config.counts_usd_from_start);
+    let in_file = Scene::new().user("[limits]\nmax_usd = 1\n").load();
+    assert_eq!(in_file.diagnostics.errors, []);
+    assert!(in_file.diagnostics.warnings[0].contains("needs the price"), "{:?}", in_file.diagnostics.warnings);
 }

@@ -9,6 +9,7 @@ mod workflows;
 use std::time::Duration;
 
 use super::*;
+use crate::base::error::ErrorKind;
 use crate::team::coordinator::health::Breaker;
 use crate::team::coordinator::outcome::RunStatus;
 use crate::team::coordinator::settings::Strategy;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::*;
 use crate::base::clock::Clock;
+use crate::base::error::ErrorKind;
 use crate::team::coordinator::health::Health;
 
 pub(super) fn ms(count: u64) -> Duration {

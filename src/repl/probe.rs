@@ -1,0 +1,91 @@
+//! What the integration tests and benchmarks see of a [`Repl`] besides the library's methods; `testing` exports it.
+
+use crate::base::clock::Clock;
+use crate::base::error::Result;
+use crate::base::id::{AgentId, TerminalId};
+use crate::domain::config::Config;
+use crate::repl::{Device, Repl, Terminal, TerminalMode, Timeout};
+use crate::store::Store;
+use crate::team::Roster;
+#[cfg(feature = "coordinator")]
+use crate::team::coordinator::health::Health;
+
+/// The internal state of a [`Repl`].
+pub trait Probe: Sized {
+    /// [`Repl::open`] with a terminal that shows the root.
+    fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self>;
+    /// All agents in memory.
+    fn roster(&self) -> &Roster;
+    /// Where they are stored.
+    fn store(&self) -> &Store;
+    /// How long the next turn waits, and for what.
+    fn compute_timeout(&mut self) -> Timeout;
+    /// How many viewers are attached.
+    fn viewers(&self) -> usize;
+    /// How many clients are connected.
+    fn clients(&self) -> usize;
+    /// Attaches a terminal that shows this agent. It is drawn in the next turn.
+    fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
+    /// Detaches a terminal. Its draft stays with the agent that it showed.
+    fn detach_device(&mut self, at: TerminalId);
+    /// The terminal that has been attached longest.
+    fn terminal(&mut self) -> Option<&mut Terminal>;
+    /// The terminal with this id.
+    fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal>;
+    /// All attached terminals, oldest first.
+    fn terminal_ids(&self) -> Vec<TerminalId>;
+    /// The health of all members of runs in this process, by name.
+    #[cfg(feature = "coordinator")]
+    fn health(&self) -> &Health;
+}
+
+impl Probe for Repl {
+    fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+        Self::open_at(config, store, clock, device)
+    }
+
+    fn roster(&self) -> &Roster {
+        &self.core.roster
+    }
+
+    fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    fn compute_timeout(&mut self) -> Timeout {
+        self.compute_timeout()
+    }
+
+    fn viewers(&self) -> usize {
+        self.core.viewers.count()
+    }
+
+    fn clients(&self) -> usize {
+        self.server.client_count()
+    }
+
+    fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
+        self.terminals.attach(&mut self.core, device, focus, mode)
+    }
+
+    fn detach_device(&mut self, at: TerminalId) {
+        self.terminals.detach(&mut self.core, at);
+    }
+
+    fn terminal(&mut self) -> Option<&mut Terminal> {
+        self.terminals.iter_mut().next()
+    }
+
+    fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal> {
+        self.terminals.get_mut(at)
+    }
+
+    fn terminal_ids(&self) -> Vec<TerminalId> {
+        self.terminals.ids()
+    }
+
+    #[cfg(feature = "coordinator")]
+    fn health(&self) -> &Health {
+        self.coordinator.health()
+    }
+}

@@ -1,0 +1,57 @@
+//! Stops the work of many agents at once. What is queued stays queued, and is paused as after any interrupt.
+
+use crate::agent::{Agent, State};
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::repl::Repl;
+use crate::repl::core::agent_gone;
+use crate::repl::event::Event;
+use crate::team::tree_path;
+
+impl Repl {
+    /// Stops every agent, or one with all its descendants, in one transaction. Returns how many were at work.
+    ///
+    /// # Errors
+    /// There is no such agent, or the store cannot be written: then the agents have stopped, and what they said last is in
+    /// memory only.
+    pub(super) fn stop_agents(&mut self, root: Option<AgentId>) -> Result<usize> {
+        let among = match root {
+            Some(root) if self.core.roster.get(root).is_none() => return Err(agent_gone()),
+            Some(root) => self.core.roster.subtree(root),
+            None => self.core.roster.ids(),
+        };
+        let working: Vec<AgentId> = among.into_iter().filter(|id| self.is_at_work(*id)).collect();
+        if working.is_empty() {
+            return Ok(0);
+        }
+        self.core.store.begin()?;
+        working.iter().for_each(|id| self.stop(*id));
+        self.core.emit(Event::Stopped);
+        self.apply_effects();
+        if let Err(error) = self.core.store.end(true) {
+            self.core.note_unsaved_ends(&working, &error);
+            return Err(error);
+        }
+        Ok(working.len())
+    }
+
+    /// Stops the tree of an agent: itself and what models made below it. The trees of others go on.
+    pub(super) fn stop_tree(&mut self, top: AgentId) {
+        let roster = &self.core.roster;
+        let is_in_tree = |id: &&AgentId| tree_path(roster, **id).contains(&top);
+        let busy: Vec<AgentId> = roster.busy().iter().filter(is_in_tree).copied().collect();
+        busy.into_iter().for_each(|id| self.stop(id));
+    }
+
+    fn is_at_work(&self, id: AgentId) -> bool {
+        let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.has_background_work();
+        self.core.roster.get(id).is_some_and(is_busy) || self.jobs.is_pending(id)
+    }
+
+    /// Interrupts an agent, and what is done for it.
+    fn stop(&mut self, id: AgentId) {
+        self.jobs.cancel(&mut self.core, id, true);
+        self.core.emit(Event::Interrupted { agent: id, was_idle: true });
+        self.core.with_agent(id, Agent::interrupt);
+    }
+}

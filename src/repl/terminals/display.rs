@@ -1,0 +1,65 @@
+//! What one terminal displays: its screen, and what the last frame showed.
+
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::domain::frame::Frame;
+use crate::repl::terminals::draw::VisibleState;
+use crate::repl::terminals::question::QuestionView;
+use crate::terminal::screen::{Palette, Screen};
+
+pub(super) struct Display {
+    screen: Screen,
+    buffer: Vec<u8>,
+    /// What the last frame showed; none if everything is to be drawn.
+    pub(super) shown: Option<VisibleState>,
+    /// When the last frame was drawn.
+    pub(super) drawn_at: Moment,
+    /// The newest frame was not drawn because the terminal accepted no output.
+    pub(super) is_behind: bool,
+    /// Rows of the scrolling part in the last frame.
+    pub(super) text_rows: u16,
+    /// The question that it shows or showed last.
+    pub(super) question: Option<QuestionView>,
+}
+
+impl Display {
+    pub(super) fn new(palette: Palette) -> Self {
+        Self {
+            screen: Screen::new(palette),
+            buffer: Vec::new(),
+            shown: None,
+            drawn_at: Moment::default(),
+            is_behind: false,
+            text_rows: 0,
+            question: None,
+        }
+    }
+
+    /// Draws the next frame completely, because what the terminal shows is unknown.
+    pub(super) fn invalidate(&mut self) {
+        self.screen.invalidate();
+        self.shown = None;
+    }
+
+    /// The bytes that change what is displayed into this frame.
+    pub(super) fn draw(&mut self, frame: &Frame) -> &[u8] {
+        self.buffer.clear();
+        self.screen.draw(frame, &mut self.buffer);
+        &self.buffer
+    }
+
+    /// Whether a frame is to be drawn although nothing has changed.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_behind || self.shown.is_none()
+    }
+
+    /// What was shown of this question in rows of this width.
+    pub(super) fn question_view(&self, agent_id: AgentId, number: u64, columns: u16) -> Option<&QuestionView> {
+        self.question.as_ref().filter(|view| view.is_of(agent_id, number, columns))
+    }
+
+    /// Whether the last frame showed this question of this agent.
+    pub(super) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.has_shown(agent_id, question))
+    }
+}
