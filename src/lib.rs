@@ -54,7 +54,7 @@
 //! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
 //! | `agent` | one agent: its state, its turns, its view |
 //! | `tools` | one file for each tool that models may call |
-//! | `net`, `provider`, `reactor`, `sandbox`, `socket`, `store`, `terminal` | adapters, each around one large dependency or the kernel |
+//! | `net`, `policy`, `provider`, `reactor`, `sandbox`, `socket`, `store`, `terminal` | adapters, each around one large dependency or the kernel; `policy`: what models may do |
 //! | `domain` | plain data |
 //! | `base` | ids, time, errors, text |
 //!
@@ -62,7 +62,8 @@
 //!
 //! # Features
 //!
-//! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `tls-rustls` (default) and `tls-system`
+//! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `shell-grammar` (default) parses commands, so
+//! that those that only read need no approval; without it every command asks. `tls-rustls` (default) and `tls-system`
 //! select the TLS library.
 
 mod agent;
@@ -71,6 +72,7 @@ mod cli;
 mod commands;
 mod domain;
 mod net;
+mod policy;
 mod provider;
 mod reactor;
 mod repl;
@@ -104,11 +106,13 @@ pub use team::{ViewerId, ViewerOutput};
 
 /// The parts of a [`Config`].
 pub mod config {
+    pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::limits::{LimitName, TreeLimits};
+    pub use crate::domain::rule::{Rule, Rules, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::thinking::Thinking;
 }

@@ -2,6 +2,7 @@
 
 mod agent_limits;
 mod agent_trees;
+mod approval;
 mod background;
 mod commands;
 mod configuration;
@@ -26,6 +27,7 @@ mod models;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod names;
+mod paths;
 mod print;
 mod provider;
 mod queue_and_interrupts;

@@ -52,7 +52,7 @@ fn agents_as_text(directory: &Path) -> Vec<String> {
 /// The number of the step that a restart finds after the death.
 fn step_after(scenario: &Scenario, directory: TempDir, death: usize) -> usize {
     let app = Harness::open(Plan::default(), directory);
-    let found = agents_as_text(app.directory());
+    let found = agents_as_text(app.data());
     let step = scenario.steps.iter().position(|step| found == *step);
     step.unwrap_or_else(|| panic!("{}: an incomplete step after a death at write {death}: {found:#?}", scenario.name))
 }

@@ -40,7 +40,7 @@ fn spec(app: &Harness, n: usize) -> String {
 fn the_current_environment_and_all_environments_are_listed() {
     let mut app = echo();
     app.enter("/env");
-    let directory = fs::canonicalize(app.workspace()).expect("a directory").display().to_string();
+    let directory = fs::canonicalize(app.directory()).expect("a directory").display().to_string();
     for expected in ["environment  coding", &format!("directory    {directory}"), "bash, read_file"] {
         assert_shows(&mut app, expected);
     }
@@ -144,8 +144,8 @@ fn tools_work_in_the_given_directory_and_its_instructions_are_sent() {
     let digest = "099d8fe8641adc60bb870214d1b90f754c631f354e450fad727a9e4495329d96";
     let trusted_instructions = [digest.to_owned()].into();
     let mut app = Harness::new(Plan { real_time: true, trusted_instructions, ..Plan::peer(&peer.url()) });
-    fs::create_dir_all(app.workspace().join("other")).expect("a directory");
-    fs::write(app.workspace().join("other/AGENTS.md"), "Speak like a pirate.").expect("a file");
+    fs::create_dir_all(app.directory().join("other")).expect("a directory");
+    fs::write(app.directory().join("other/AGENTS.md"), "Speak like a pirate.").expect("a file");
     app.enter("/env readonly@other");
     app.say(1, "look");
     let exchange = app.accept(&peer);
@@ -213,11 +213,11 @@ fn an_environment_missing_after_a_restart_is_reported() {
         ..EnvironmentEntry::default()
     };
     let mut app = Harness::new(Plan { environments: vec![mine(&["readonly", "bash"])], ..Plan::default() });
-    fs::create_dir(app.workspace().join("other")).expect("a directory");
+    fs::create_dir(app.directory().join("other")).expect("a directory");
     app.enter("/env mine");
     assert_eq!(app.agent(1).talk.environment.tools.len(), 12);
     app.enter("/env readonly@other");
-    fs::remove_dir(app.workspace().join("other")).expect("an empty directory");
+    fs::remove_dir(app.directory().join("other")).expect("an empty directory");
     let directory = app.close();
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!([1, 2].map(|n| spec(&app, n)), ["coding", "readonly"]);

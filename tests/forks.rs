@@ -96,7 +96,7 @@ fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
 
 /// Makes the store refuse rows that match this condition.
 fn break_store(app: &Harness, table: &str, condition: &str) -> Connection {
-    let raw = Connection::open(app.directory().join("polylogue.db")).expect("the store");
+    let raw = Connection::open(app.data().join("polylogue.db")).expect("the store");
     let body = "BEGIN SELECT RAISE(ABORT, 'the test says no'); END";
     raw.execute_batch(&format!("CREATE TRIGGER no BEFORE INSERT ON {table} WHEN {condition} {body}"))
         .expect("a trigger");
@@ -192,7 +192,7 @@ fn a_child_of_a_parent_without_messages_never_inherits_any() {
 
 /// A command of agent 0 runs until a line is written into the pipe `go`; its command line contains the returned mark.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) -> String {
-    let pipe = app.workspace().join("go");
+    let pipe = app.directory().join("go");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let mark = format!("mark-{}", pipe.display());
     calls(app, peer, 0, &[("bash", &bash(&format!("read line < go; echo went on # {mark}")))]);
@@ -210,7 +210,7 @@ fn a_fork_that_waits_for_tools_happens_behind_their_results_with_all_that_was_as
     app.enter("/fork --name other");
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"\x15");
-    std::fs::write(app.workspace().join("go"), "\n").expect("the command reads");
+    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
     let [parent, child] = accept_by_text(&mut app, &peer, ["do it", "look around"]);
     assert_eq!((app.repl.roster().len(), app.focus()), (2, app.n("scout")));
     let (parent, child) = (parent.request(), child.request());
@@ -229,7 +229,7 @@ fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     app.enter("/fork --name scout look around");
     let id = app.id(0);
     app.repl.apply(id, Change::Name(Some("scout".into()))).expect("the name is free still");
-    std::fs::write(app.workspace().join("go"), "\n").expect("the command reads");
+    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
     answer_next(&mut app, &peer, 0, "done");
     assert_eq!(app.repl.roster().len(), 1);
     assert!(app.screen_text().contains("another running agent is called `scout`"), "{}", app.screen_text());

@@ -206,7 +206,7 @@ fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_o
 #[test]
 fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
     let mut app = app_with_agents(2, Plan::default());
-    std::fs::write(app.workspace().join("notes"), "what was noted\n").expect("a file");
+    std::fs::write(app.directory().join("notes"), "what was noted\n").expect("a file");
     app.enter("!tool read_file {\"path\":\"none\"}");
     app.switch(1);
     let rounds = "!tool read_file {\"path\":\"notes\"}\n!next\n!tool read_file {\"path\":\"notes\"}\n!next\nthe end";
@@ -234,7 +234,7 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
     assert_eq!(app.state(0), State::AwaitingApproval);
     app.switch(0);
     assert!(app.screen_text().contains("echo it ran"));
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
     app.switch(1);
     app.turn_until_idle();
     assert!(app.tool_results(0)[0].content.contains("it ran"));

@@ -362,7 +362,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         app.turn_until_asked(killer);
         app.switch(killer);
         assert!(app.screen_text().contains("kill other and all its descendants"), "{}", app.screen_text());
-        app.type_bytes(if allowed { b"y" } else { b"n" });
+        app.press_at_question(if allowed { b"y" } else { b"n" });
         let results = results_then(&mut app, &peer, killer, "done");
         let refused = "the user denied this call: other is not your descendant";
         assert_eq!(results, [if allowed { "killed other" } else { refused }]);
@@ -421,6 +421,8 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     app.switch(killer);
     app.say(killer, "!tool kill {\"agent\":\"victim\"}");
     app.turn_until_asked(killer);
+    app.turn();
+    app.advance(Duration::from_millis(300));
     let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
     app.say(victim, &format!("!slow 100\nnow\n{calls}"));
     app.turn();

@@ -227,7 +227,7 @@ fn esc_at_a_question_answers_the_call_and_runs_nothing() {
     app.turn_until_asked(0);
     app.escape();
     is_really_idle(&mut app, 0);
-    assert!(!app.workspace().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 #[test]

@@ -9,6 +9,8 @@ const TOPICS: &[&str] = &[
     "commands",
     "keys",
     "tools",
+    "approval",
+    "files",
     "settings",
     "environments",
     "variables",

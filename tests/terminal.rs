@@ -132,7 +132,7 @@ impl Chat {
     fn run_for_ever(&mut self) -> Marked {
         let marker = Marked::new();
         self.say(&format!("!tool bash {{\"command\":\"sleep {} & wait\"}}", marker.seconds));
-        self.sees("Run this?");
+        self.sees("y to run it");
         self.pty.send("y");
         eventually("the command to run", || marker.processes().iter().any(|(_, line)| line.starts_with("sleep")));
         marker

@@ -282,6 +282,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     tiny.type_bytes(&mut app, b"y");
     assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
     tiny.type_bytes(&mut app, b"\x7f");
+    app.turn_until("keys answer", |app| other.text(app).contains("y to run it"));
     other.type_bytes(&mut app, b"y");
     app.turn_until_idle();
     other.assert_does_not_see(&mut app, "Run this?");
@@ -290,22 +291,23 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
 }
 
 #[test]
-fn what_a_small_terminal_has_no_room_for_is_spelled_out_before_any_is_drawn() {
+fn each_terminal_shows_a_long_question_in_its_own_pages() {
     let mut app = app_with_agents(1, Plan { real_time: true, size: Some((100, 60)), ..Plan::default() });
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     let command: Vec<String> = (0..20).map(|n| format!("echo part-{n}")).collect();
     let arguments = serde_json::json!({ "command": command.join("\n") });
     app.say(0, &format!("!tool bash {arguments}"));
     app.turn_until_asked(0);
-    // In the turn in which it was asked: nothing would wake the loop for another frame.
-    let first = app.screen_text();
-    assert!(first.contains("| echo part-0\n"), "spelled out here too:\n{first}");
-    small.assert_sees(&mut app, "more rows: PgUp shows them");
+    app.turn_until("keys answer", |app| app.screen_text().contains("y to run it"));
+    app.turn_until("keys read on", |app| small.text(app).contains("y to read on"));
+    small.assert_sees(&mut app, "more lines: PgDn shows them");
     small.type_bytes(&mut app, b"y");
     assert_eq!(app.state(0), State::AwaitingApproval, "not seen whole here");
+    small.assert_sees(&mut app, "echo part-4");
     assert_all_true(&mut app, &mut [small]);
-    app.type_bytes(b"n");
+    app.type_bytes(b"y");
     app.turn_until_idle();
+    assert!(app.tool_results(0)[0].content.contains("part-19"));
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Tools => "tools",
         WakeReason::Spinner => "spinner",
         WakeReason::Keys => "keys",
+        WakeReason::Question => "question",
         WakeReason::Client => "client",
         WakeReason::Team => "team",
     }
@@ -232,7 +233,9 @@ fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     say(&mut app, 1, "!hang");
     say(&mut app, 2, "waits for a slot");
     app.switch(0);
-    assert_eq!(seen(&mut app), (Some(ms(120_000)), "stall"));
+    assert_eq!(seen(&mut app), (Some(ms(300)), "question"), "it has just appeared on the screen");
+    app.advance(ms(300));
+    assert_eq!(seen(&mut app), (Some(ms(119_700)), "stall"));
 }
 
 #[test]

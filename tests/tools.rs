@@ -13,6 +13,7 @@ use crate::support::internals::{ToolCall, tools};
 mod commands;
 mod editing;
 mod endings;
+mod paths;
 mod reading;
 mod searching;
 mod writing;
@@ -98,6 +99,17 @@ impl Workspace {
 
     fn assert_no_processes(&self) {
         assert_eq!(self.live_processes(), Vec::<String>::new());
+    }
+}
+
+fn refused(workspace: &Workspace, tool: &str, arguments: &Value) -> String {
+    match workspace.prepare(tool, arguments) {
+        Err(message) => message,
+        Ok(_) => {
+            let result = workspace.run(tool, arguments);
+            assert!(result.is_error, "{}", result.content);
+            result.content
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a reply with tool calls to the next request: the question, the run, the results, and every way to interrupt it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use polylogue::config::Settings;
 use polylogue::{Change, Chunk, Decision};
@@ -48,7 +49,7 @@ fn an_approved_call_is_shown_exactly_and_its_result_is_sent_with_the_next_reques
     calls(&mut app, &peer, &[("bash", &bash("echo a-$((20+3))-z; false"))]);
     app.turn_until_asked(0);
     assert!(app.screen_text().contains("echo a-$((20+3))-z; false"), "{}", app.screen_text());
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
     let results = results_in(&answer_last(&mut app, &peer));
     assert_eq!((results.len(), results[0].0.as_str()), (1, "call-0"));
     assert!(results[0].1.contains("a-23-z"), "{results:?}");
@@ -61,10 +62,10 @@ fn a_refused_call_does_not_run_and_the_model_gets_the_refusal() {
     let mut app = app(&peer);
     calls(&mut app, &peer, &[("bash", &bash("touch it-ran"))]);
     app.turn_until_asked(0);
-    app.type_bytes(b"n");
+    app.press_at_question(b"n");
     let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains("denied"), "{results:?}");
-    assert!(!app.workspace().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn esc_at_a_question_ends_the_turn_without_running_anything() {
     app.escape();
     assert_eq!((app.state(0), app.agent(0).question()), (State::Idle, None));
     assert_eq!(app.kinds(0), ["user", "tool_call", "tool_call", "tool_result", "tool_result", "interrupted"]);
-    assert!(!app.workspace().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
     app.enter("something else");
     let request = answer_last(&mut app, &peer);
     assert_eq!(results_in(&request).len(), 2, "every call is answered: {request}");
@@ -91,7 +92,7 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
         format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {mark} & sleep {mark} & wait) & touch up; wait");
     calls(&mut app, &peer, &[("bash", &bash(&stubborn))]);
     app.answer(0, true);
-    let up = app.workspace().join("up");
+    let up = app.directory().join("up");
     app.turn_until("the command runs", |_| up.exists() && is_running(&format!("sleep\0{mark}")));
     app.escape();
     app.turn_until_idle();
@@ -113,7 +114,7 @@ fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
     assert_shows(&mut app, "waiting for a slot to run a tool, 1 may work at once");
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
-    assert!(app.workspace().join("it-ran").exists());
+    assert!(app.directory().join("it-ran").exists());
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn esc_stops_the_wait_of_an_allowed_call_for_a_slot() {
     assert_eq!(app.state(0), State::Idle);
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
-    assert!(!app.workspace().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
 }
 
 fn write(path: &str, content: &str) -> String {
@@ -145,13 +146,13 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     for number in 1..=3 {
         assert_eq!(app.turn_until_asked(0), number);
         assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
-        assert_eq!(app.workspace().join("order").exists(), number > 1);
+        assert_eq!(app.directory().join("order").exists(), number > 1);
         app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
     }
     let results = results_in(&answer_last(&mut app, &peer));
     assert!(results[0].1.contains('1') && !results[0].1.contains('2'), "{results:?}");
     assert!(results[1].1.contains("1\n2"), "{results:?}");
-    assert_eq!(std::fs::read_to_string(app.workspace().join("other")).ok().as_deref(), Some("3"));
+    assert_eq!(std::fs::read_to_string(app.directory().join("other")).ok().as_deref(), Some("3"));
 }
 
 /// A pipe: reading from it blocks until a test writes.
@@ -165,7 +166,7 @@ fn all_results_are_sent_in_one_request_in_the_order_of_the_calls() {
     let peer = Peer::start();
     let mut app = app(&peer);
     for name in ["a", "b", "c"] {
-        std::fs::write(app.workspace().join(name), format!("this is {name}")).expect("a file");
+        std::fs::write(app.directory().join(name), format!("this is {name}")).expect("a file");
     }
     let path = |name: &str| json!({ "file_path": name }).to_string();
     let (a, b, c, command) = (path("a"), path("b"), path("c"), bash("echo from bash"));
@@ -189,7 +190,7 @@ fn a_call_cut_by_the_length_limit_is_not_run() {
     let exchange = app.accept(&peer);
     exchange.stream().tool_call(0, "call-0", "bash", &bash("touch it-ran")).finish("length").done();
     app.turn_until_idle();
-    assert!(!app.workspace().join("it-ran").exists());
+    assert!(!app.directory().join("it-ran").exists());
     assert_eq!((app.agent(0).question(), app.tool_results(0).len()), (None, 0));
     assert!(app.screen_text().contains("within a tool call"), "{}", app.screen_text());
     app.enter("go on");
@@ -267,13 +268,13 @@ fn an_approval_applies_only_to_its_question() {
     answer_last(&mut app, &peer);
     app.ask(0, Change::Answer { question: second, decision: Decision::Allow });
     assert_eq!(app.state(0), State::Idle);
-    let ran = |name: &str| app.workspace().join(name).exists();
+    let ran = |name: &str| app.directory().join(name).exists();
     assert!(!ran("first") && !ran("second"));
 }
 
 /// A command runs until a line is written into the pipe `go`.
 fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
-    pipe_at(&app.workspace().join("go"));
+    pipe_at(&app.directory().join("go"));
     calls(app, peer, &[("bash", &bash("read line < go; echo went on"))]);
     app.answer(0, true);
     assert_eq!(app.state(0), State::ExecutingTool);
@@ -291,7 +292,7 @@ fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_o
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"typed meanwhile");
     assert!(app.screen_text().contains("typed meanwhile"));
-    std::fs::write(app.workspace().join("go"), "\n").expect("the command reads");
+    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
     app.turn_until("the fork", |app| app.repl.roster().len() == 2);
     answer_last(&mut app, &peer);
     assert_eq!(app.repl.roster().len(), 2);
@@ -320,7 +321,7 @@ fn calls_that_only_read_run_concurrently() {
     let mut app = app(&peer);
     let paths: Vec<String> = (0..3).map(|n| format!("file{n}")).collect();
     for path in &paths {
-        std::fs::write(app.workspace().join(path), format!("content of {path}")).expect("a file");
+        std::fs::write(app.directory().join(path), format!("content of {path}")).expect("a file");
     }
     let arguments: Vec<String> = paths.iter().map(|path| json!({ "file_path": path }).to_string()).collect();
     let wanted: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
@@ -344,23 +345,109 @@ fn a_call_that_an_earlier_one_made_impossible_is_shown_with_its_error() {
     assert!(app.screen_text().contains("is a directory"), "{}", app.screen_text());
 }
 
+/// The numbers of the lines `+line N` on the screen.
+fn lines_on(screen: &str) -> Vec<usize> {
+    let number = |row: &str| row.trim().strip_prefix("+line ")?.parse().ok();
+    screen.lines().filter_map(number).collect()
+}
+
+/// A file of 122 lines was approved of which 40 could be seen.
 #[test]
-fn a_command_longer_than_the_screen_can_be_scrolled_and_needs_explicit_approval() {
-    let mut app = Harness::new(Plan { size: Some((60, 14)), real_time: true, ..Plan::default() });
-    let lines: Vec<String> = (1..=40).map(|n| format!("echo line{n}")).collect();
-    app.enter(&format!("!tool bash {}", serde_json::json!({"command": lines.join("\n")})));
+fn a_file_longer_than_the_screen_is_allowed_only_when_all_of_it_was_shown() {
+    let mut app = Harness::new(Plan { size: Some((60, 20)), ..Plan::default() });
+    let content: String = (1..=122).map(|n| format!("line {n}\n")).collect();
+    app.enter(&format!("!tool write_file {}", write("long", &content)));
+    app.turn_until_asked(0);
+    app.press_at_question(b"");
+    assert!(app.screen_text().contains("more lines: PgDn shows them"), "{}", app.screen_text());
+    let mut shown = lines_on(&app.screen_text());
+    while !app.screen_text().contains("y to run it") {
+        assert!(app.screen_text().contains("y to read on, n to refuse it"), "{}", app.screen_text());
+        app.type_bytes(b"y");
+        assert_eq!(app.state(0), State::AwaitingApproval);
+        shown.extend(lines_on(&app.screen_text()));
+        // The key repeats: that is no answer to what has just appeared.
+        if shown.last() == Some(&122) {
+            app.type_bytes(b"y");
+            assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, ""));
+            app.press_at_question(b"");
+        }
+    }
+    assert_eq!(shown, (1..=122).collect::<Vec<_>>());
+    app.type_bytes(b"\x1b[5~");
+    assert!(lines_on(&app.screen_text()).last() < Some(&122), "PgUp shows the page before");
+    app.type_bytes(b"y");
+    app.turn_until_idle();
+    assert_eq!(std::fs::read_to_string(app.directory().join("long")).ok(), Some(content));
+}
+
+#[test]
+fn a_question_that_was_half_seen_starts_anew_on_a_screen_of_another_width() {
+    let mut app = Harness::new(Plan { size: Some((60, 14)), ..Plan::default() });
+    let lines: Vec<String> = (1..=12).map(|n| format!("echo {n}")).collect();
+    app.enter(&format!("!tool bash {}", json!({"command": lines.join("\n")})));
+    app.turn_until_asked(0);
+    app.press_at_question(b"\x1b[6~");
+    assert!(app.screen_text().contains("echo 9"), "{}", app.screen_text());
+    app.terminal().size = (50, 14);
+    app.turn();
+    app.press_at_question(b"y");
+    assert_eq!(app.state(0), State::AwaitingApproval);
+    assert!(!app.screen_text().contains("echo 1\n"), "it read on:\n{}", app.screen_text());
+    app.type_bytes(b"n");
+    app.turn_until_idle();
+    assert!(app.tool_results(0)[0].content.contains("denied"), "half of it may be refused");
+}
+
+/// A `y` in a sentence once allowed a command.
+#[test]
+fn typed_text_never_answers_a_question() {
+    let mut app = Harness::new(Plan::default());
+    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    let question = app.turn_until_asked(0);
+    app.turn();
+    // The question appeared while a sentence was typed.
+    for letter in "yes".chars() {
+        app.type_bytes(letter.to_string().as_bytes());
+        app.advance(Duration::from_millis(100));
+    }
+    assert_eq!(app.agent(0).view.draft.text(), "yes");
+    // Later, with the draft not empty, and with an empty one as a word that comes at once.
+    app.advance(Duration::from_secs(1));
+    app.type_bytes(b"y");
+    app.type_bytes(b"\x15you try");
+    assert_eq!(app.agent(0).view.draft.text(), "you try");
+    app.type_bytes(b"\x15");
+    app.type_bytes(b"\x1b[200~y\x1b[201~");
+    assert_eq!(app.agent(0).view.draft.text(), "y");
+    assert_eq!(app.agent(0).question().map(|asked| asked.number), Some(question));
+    app.type_bytes(b"\x15");
+    app.type_bytes(b"n");
+    app.turn_until_idle();
+    assert!(!app.directory().join("it-ran").exists());
+}
+
+/// A key that was pressed before the question was on the screen, and is read only afterwards.
+#[test]
+fn a_key_within_a_third_of_a_second_of_a_question_is_text_on_each_screen_by_itself() {
+    let mut app = Harness::new(Plan::default());
+    app.fork(0);
+    app.switch(0);
+    app.enter("!tool bash {\"command\":\"echo ran\"}");
     app.turn_until_asked(0);
     app.turn();
-    assert!(app.screen_text().contains("more rows: PgUp shows them"), "{}", app.screen_text());
+    app.clock.advance(Duration::from_millis(299));
     app.type_bytes(b"y");
-    assert_eq!(app.state(0), State::AwaitingApproval, "not all of it was shown");
-    let mut shown = app.screen_text();
-    for _ in 0..60 {
-        app.type_bytes(b"\x1b[5~");
-        shown.push_str(&app.screen_text());
-    }
-    assert!((1..=40).all(|n| shown.contains(&format!("echo line{n}\n"))), "{shown}");
-    app.type_bytes(b"\x1by");
+    assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    app.type_bytes(b"\x7f");
+    app.switch(1);
+    app.advance(Duration::from_secs(5));
+    app.switch(0);
+    app.turn();
+    app.type_bytes(b"y");
+    assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    app.type_bytes(b"\x7f");
+    app.press_at_question(b"y");
     app.turn_until_idle();
-    assert!(app.tool_results(0)[0].content.contains("line40"));
+    assert!(app.tool_results(0)[0].content.contains("ran"));
 }

@@ -72,7 +72,7 @@ fn stream_to_the_end(app: &mut Harness) {
 
 /// A command of agent 0 is allowed and runs until a line is written into the pipe.
 fn start_command_that_waits(app: &mut Harness) {
-    let pipe = app.workspace().join("pipe");
+    let pipe = app.directory().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is installed").success());
     let arguments = json!({"command": "read line < pipe"});
     app.say(0, &format!("!tool bash {arguments}\n!next\ndone"));
@@ -81,7 +81,7 @@ fn start_command_that_waits(app: &mut Harness) {
 }
 
 fn end_command(app: &Harness) {
-    std::fs::write(app.workspace().join("pipe"), "\n").expect("the command reads");
+    std::fs::write(app.directory().join("pipe"), "\n").expect("the command reads");
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn plain_turn() {
 #[test]
 fn tool_with_approval() {
     compare("tool-with-approval", Plan::default(), |app| {
-        std::fs::write(app.workspace().join("file"), "text").expect("a file");
+        std::fs::write(app.directory().join("file"), "text").expect("a file");
         let (read, run) = (json!({"path": "file"}), json!({"command": "true"}));
         app.say(0, &format!("!tool read_file {read}\n!tool bash {run}\n!next\n!tool bash {run}\n!next\ndone"));
         app.turn_until_asked(0);
-        app.type_bytes(b"y");
+        app.press_at_question(b"y");
         app.turn_until("the second question", |app| app.kinds(0).contains(&"tool_result"));
         app.answer(0, false);
     });

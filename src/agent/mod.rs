@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
@@ -29,7 +30,9 @@ use crate::domain::readiness::SocketRequest;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
+use crate::policy::paths::AllowedDirectories;
 use crate::store::{QueueId, QueuedRow, typed_line};
+use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
@@ -132,6 +135,12 @@ pub struct Agent {
     pub view: View,
     /// The newest chunks, for viewers.
     pub output: Output,
+    /// The versions of the files that it has read or written.
+    pub known_files: Arc<KnownFiles>,
+    /// What it may do without a question.
+    pub policy: Policy,
+    /// The directories outside of its workspace that a person allowed it to read.
+    allowed_directories: AllowedDirectories,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
     /// Unread mail.
@@ -168,6 +177,9 @@ impl Agent {
             talk,
             view: View::default(),
             output: Output::default(),
+            known_files: Arc::default(),
+            policy: Policy::default(),
+            allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,

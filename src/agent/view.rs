@@ -21,8 +21,6 @@ pub struct View {
     /// All stored messages are in the scrollback.
     is_whole: bool,
     was_shown: bool,
-    /// The question whose full text is in the scrollback.
-    detailed_question: Option<u64>,
     is_spinning: bool,
     revision: u64,
 }
@@ -40,16 +38,6 @@ impl View {
             self.draft.set(draft);
         }
         self.touch();
-    }
-
-    pub fn shows_question_detail(&self, question: u64) -> bool {
-        self.detailed_question == Some(question)
-    }
-
-    /// Adds the full text of a question to the scrollback.
-    pub fn show_question_detail(&mut self, question: u64, detail: &[String]) {
-        self.detailed_question = Some(question);
-        self.push(LineKind::ToolOutput, &detail.join("\n"));
     }
 
     /// A number that changes with every visible change.

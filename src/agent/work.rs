@@ -1,11 +1,17 @@
 //! The tool calls of one reply, until all have a result.
 //!
-//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
-//! needs approval, and runs alone. The results go to the model together, in the order of the calls.
+//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
+//! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
+//! results go to the model together, in the order of the calls.
+//!
+//! What was shown is what is allowed: at the answer the call is planned anew, and if that gives another question (another
+//! path, another file, another change), it is asked instead.
 //!
 //! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -17,7 +23,8 @@ use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
-use crate::tools::{self, Environment, Prepared, Question, Run, Running, ToolSpec};
+use crate::policy::Verdict;
+use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Question, Run, Running, ToolSpec};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -69,7 +76,7 @@ enum Progress {
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
     /// The loop wants the person to be asked before it carries out the call.
-    Objected(&'static ToolSpec, Prepared, Objection),
+    Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
     Answered(ToolResult),
 }
 
@@ -166,20 +173,41 @@ impl Work {
     }
 }
 
-fn plan(call: &ToolCall, environment: &Environment) -> Progress {
-    let spec = match environment.tool(&call.name) {
+fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
+    let spec = match judge.environment.tool(&call.name) {
         Ok(spec) => spec,
         Err(message) => return Progress::Answered(failed(call, &message)),
     };
-    match spec.prepare(&call.arguments, environment) {
-        Ok(prepared) => {
-            // What the loop carries out it checks itself.
-            let needs_none = spec.reach == Reach::Reads || matches!(spec.run, Run::InEventLoop(_));
-            let permission = if needs_none { Permission::NotNeeded } else { Permission::Wanted };
-            Progress::Waiting(spec, prepared, permission)
-        }
+    let in_loop = matches!(spec.run, Run::InEventLoop(_));
+    match spec.prepare(&call.arguments, judge.environment) {
+        Ok(mut prepared) => match judge.verdict(spec, &prepared) {
+            Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded),
+            // The loop asks itself where another agent is concerned.
+            Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
+                Progress::Waiting(spec, prepared, Permission::NotNeeded)
+            }
+            Verdict::Ask(reason) => {
+                prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
+                Progress::Waiting(spec, prepared, Permission::Wanted)
+            }
+            Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
+        },
         Err(message) => Progress::Answered(failed(call, &message)),
     }
+}
+
+/// The directory outside of the workspace that the call is about.
+fn outside(prepared: &Prepared) -> Option<&Path> {
+    match &prepared.question.file.as_ref()?.verdict {
+        PathVerdict::AskOutside(directory) => Some(directory),
+        _ => None,
+    }
+}
+
+/// A file outside of the workspace that a call wants to read and that does not exist: not worth a question.
+fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
+    let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
+    file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
 }
 
 /// `title` is the call in one line; it may contain a path of any length.
@@ -209,10 +237,26 @@ impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
         (self.work.stopping, self.work.has_slot) = (None, true);
-        let environment = &self.talk.environment;
-        self.work.calls = calls.into_iter().map(|call| Call { progress: plan(&call, environment), call }).collect();
+        let planned = calls.into_iter().map(|call| Call { progress: self.plan(&call), call }).collect();
+        self.work.calls = planned;
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
+    }
+
+    fn plan(&self, call: &ToolCall) -> Progress {
+        let judge = Judge {
+            environment: &self.tool_environment(),
+            policy: self.policy,
+            allowed: &self.allowed_directories,
+            endpoint: &self.talk.endpoint,
+        };
+        plan(call, &judge)
+    }
+
+    /// The environment with what this agent knows of files.
+    fn tool_environment(&self) -> Arc<Environment> {
+        let (known_files, shared) = (Arc::clone(&self.known_files), (*self.talk.environment).clone());
+        Arc::new(Environment { known_files, ..shared })
     }
 
     /// The loop has a slot for the tool thread that this agent wants to start.
@@ -251,10 +295,32 @@ impl Agent {
         matches!(spec.run, Run::OnThread(_)) && !self.work.has_slot
     }
 
+    /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
+    /// a permission that it did not have.
+    fn plan_again(&mut self, at: usize, before: Permission) -> bool {
+        let call = self.work.calls[at].call.clone();
+        let mut progress = self.plan(&call);
+        if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
+            && let Some(message) = missing(prepared, spec.reach)
+        {
+            progress = Progress::Answered(failed(&call, &message));
+        }
+        let is_as_before = matches!(&progress, Progress::Waiting(_, _, permission) if *permission == before);
+        self.work.calls[at].progress = progress;
+        unrunnable(&self.work.calls[at]).iter().for_each(|chunk| self.emit(chunk));
+        is_as_before
+    }
+
     fn start_call(&mut self, at: usize, context: &mut Context) {
+        let Progress::Waiting(spec, _, permission) = &self.work.calls[at].progress else { return };
+        let is_free = *permission == Permission::NotNeeded && matches!(spec.run, Run::OnThread(_));
+        if is_free && !self.plan_again(at, Permission::NotNeeded) {
+            return;
+        }
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
         let chunk = called(&self.work.calls[at].call, &prepared.question.title);
         self.emit(&chunk);
+        let environment = self.tool_environment();
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
         if let Run::InEventLoop(request) = spec.run {
@@ -263,7 +329,6 @@ impl Agent {
             call.progress = Progress::ByLoop(None);
             return;
         }
-        let environment = self.talk.environment.clone();
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), prepared.clone(), environment, wake);
         call.progress = match started {
@@ -277,23 +342,17 @@ impl Agent {
     }
 
     fn ask(&mut self, at: usize, context: &mut Context) {
-        let call = &mut self.work.calls[at];
-        if !matches!(call.progress, Progress::Objected(..)) {
-            // Earlier calls may have changed what the question has to show.
-            call.progress = plan(&call.call, &self.talk.environment);
+        if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
+            return self.start_calls(context);
         }
-        let question = match &call.progress {
+        let question = match &self.work.calls[at].progress {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
-            Progress::Objected(_, _, objection) => objection.question.clone(),
-            _ => {
-                let unrunnable = unrunnable(call);
-                unrunnable.iter().for_each(|chunk| self.emit(chunk));
-                return self.start_calls(context);
-            }
+            Progress::Objected(_, objected) => objected.1.question.clone(),
+            _ => return,
         };
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
-        let tool = call.call.name.clone();
+        let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
         self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
         self.enter(State::AwaitingApproval, context);
@@ -319,37 +378,65 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
-        let call = &mut self.work.calls[pending.call];
-        if let Progress::Objected(spec, prepared, objection) = &call.progress {
-            let id = call.call.id.clone();
-            let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
-            match (decision, spec.run) {
-                (Ok(()), Run::InEventLoop(request)) => {
-                    let request = request(&prepared.arguments);
-                    call.progress = Progress::ByLoop(None);
-                    context.outbox.push(self.identity.id, effect);
-                    context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
-                }
-                (decision, _) => {
-                    let reason = decision.err().unwrap_or_default();
-                    let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
-                    call.progress = Progress::Answered(result.clone());
-                    self.emit(&Chunk::ToolResult(result));
-                    self.emit(&Chunk::Mark("refused".into()));
-                    context.outbox.push(self.identity.id, effect);
-                }
+        match decision {
+            decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
+                self.decide_objection(pending.call, decision, context);
             }
-        } else if let Err(reason) = decision {
-            let chunk = called(&call.call, &pending.question.title);
-            call.progress = Progress::Answered(failed(&call.call, reason));
-            self.emit(&chunk);
-            self.emit(&Chunk::Mark("refused".into()));
-        } else if let Progress::Waiting(_, _, permission) = &mut call.progress {
-            *permission = Permission::Given;
+            Err(reason) => {
+                let call = &mut self.work.calls[pending.call];
+                let chunk = called(&call.call, &pending.question.title);
+                call.progress = Progress::Answered(failed(&call.call, reason));
+                self.emit(&chunk);
+                self.emit(&Chunk::Mark("refused".into()));
+            }
+            Ok(()) => self.allow(&pending),
         }
         self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
+    }
+
+    /// Carries out or answers a call to which the loop objected.
+    fn decide_objection(&mut self, at: usize, decision: Result<(), &str>, context: &mut Context) {
+        let call = &mut self.work.calls[at];
+        let Progress::Objected(spec, objected) = &call.progress else { return };
+        let (prepared, objection) = &**objected;
+        let id = call.call.id.clone();
+        let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
+        match (decision, spec.run) {
+            (Ok(()), Run::InEventLoop(request)) => {
+                let request = request(&prepared.arguments);
+                call.progress = Progress::ByLoop(None);
+                context.outbox.push(self.identity.id, effect);
+                context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
+            }
+            (decision, _) => {
+                let reason = decision.err().unwrap_or_default();
+                let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
+                call.progress = Progress::Answered(result.clone());
+                self.emit(&Chunk::ToolResult(result));
+                self.emit(&Chunk::Mark("refused".into()));
+                context.outbox.push(self.identity.id, effect);
+            }
+        }
+    }
+
+    /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
+    fn allow(&mut self, pending: &PendingQuestion) {
+        if !self.plan_again(pending.call, Permission::Wanted) {
+            return;
+        }
+        let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
+        if prepared.question != pending.question {
+            let note = "what the call would do changed while the question was open: this is a new question";
+            return self.emit(&Chunk::Note(note.into()));
+        }
+        *permission = Permission::Given;
+        if spec.reach == Reach::Reads
+            && let Some(directory) = outside(prepared).map(Path::to_path_buf)
+        {
+            self.allowed_directories.allow(directory);
+        }
     }
 
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
@@ -368,12 +455,12 @@ impl Agent {
 
     /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
     pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
-        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
-        match plan(&call.call, &self.talk.environment) {
-            Progress::Waiting(spec, prepared, _) => call.progress = Progress::Objected(spec, prepared, objection),
-            answered => call.progress = answered,
-        }
+        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let Some(at) = self.work.calls.iter().position(waits) else { return false };
+        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
+            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((prepared, objection))),
+            answered => answered,
+        };
         self.advance_tools(context);
         true
     }

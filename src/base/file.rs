@@ -7,25 +7,14 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
-    Followed,
-    /// The link is refused: its target could be private.
-    Refused,
-}
-
-/// Opens a regular file for reading. Its type is checked before opening, because opening a pipe or a device can block or
+/// Opens a regular file for reading. A symbolic link is refused: its target could be private. Its type is checked before opening, because opening a pipe or a device can block or
 /// have side effects, and afterwards, because the file may have been replaced meanwhile.
 ///
 /// # Errors
 /// The file cannot be opened or is not a regular file.
-pub fn open_regular(path: &Path, links: Links) -> io::Result<File> {
-    let (found, refusal) = match links {
-        Links::Followed => (fs::metadata(path)?, OFlags::empty()),
-        Links::Refused => (fs::symlink_metadata(path)?, OFlags::NOFOLLOW),
-    };
-    require_regular(&found)?;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | refusal;
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    require_regular(&fs::symlink_metadata(path)?)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     require_regular(&file.metadata()?)?;
     Ok(file)
@@ -92,14 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_and_followed_links_are_opened() {
+    fn only_regular_files_are_opened() {
         let top = tempfile::tempdir().unwrap();
         let path = |name: &str| top.path().join(name);
         fs::write(path("file"), "x").unwrap();
         symlink("file", path("link")).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
-        let opens = |name: &str, links| open_regular(&path(name), links).is_ok();
-        assert!(opens("file", Links::Refused) && opens("link", Links::Followed));
-        assert!(!opens("link", Links::Refused) && !opens("pipe", Links::Followed) && !opens("", Links::Followed));
+        let opens = |name: &str| open_regular(&path(name)).is_ok();
+        assert!(opens("file") && !opens("link") && !opens("pipe") && !opens(""));
     }
 }

@@ -53,6 +53,15 @@ pub struct Arguments {
     /// Model of new agents [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
+    /// What new agents may do without a question: ask, auto, plan, never or yolo [env: POLYLOGUE_APPROVAL] [default: ask]
+    #[arg(long, global = true, value_name = "POLICY")]
+    pub approval: Option<String>,
+    /// Run what RULE matches without a question, for example 'bash(cargo test:*)'; can be repeated
+    #[arg(long, global = true, value_name = "RULE")]
+    pub allow: Vec<String>,
+    /// Refuse what RULE matches; can be repeated
+    #[arg(long, global = true, value_name = "RULE")]
+    pub deny: Vec<String>,
     /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -69,6 +69,9 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         // With --print it selects the model of the agent.
         (arguments.model.is_some() && !arguments.print, "--model"),
         (arguments.config.is_some(), "--config"),
+        (arguments.approval.is_some(), "--approval"),
+        (!arguments.allow.is_empty(), "--allow"),
+        (!arguments.deny.is_empty(), "--deny"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),

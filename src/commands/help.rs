@@ -25,6 +25,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Enter on an empty draft", "retry now, or send queued text"),
     ("Tab", "complete a command or a name"),
     ("Esc", "stop this agent, else clear the draft"),
+    ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
+    ("Alt+Y, Alt+N", "the same while the draft is not empty"),
     ("Ctrl+Up", "go to the parent"),
     ("Ctrl+Down", "go to the newest child"),
     ("Ctrl+Left", "go to the previous sibling"),

@@ -2,6 +2,7 @@
 //! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
 
 mod agents;
+mod approval;
 mod complete;
 mod copy;
 mod custom;
@@ -152,6 +153,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &stop::STOP,
     &limit::LIMIT,
     &tools::TOOLS,
+    &approval::APPROVAL,
     &rewind::MARK,
     &rewind::REWIND,
     &rewind::CLEAR,

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::limits::TreeLimits;
+use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
 
@@ -19,6 +21,9 @@ pub const WORKING_LIMIT: usize = 10;
 pub struct Config {
     /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
+    /// Files and directories that tools of models never open, besides the data directory and the fixed list: the
+    /// configuration.
+    pub private_paths: Vec<PathBuf>,
     /// The configured providers.
     pub catalog: Catalog,
     /// The endpoint of agent 0 and of agents whose stored endpoint is not configured any more.
@@ -49,6 +54,10 @@ pub struct Config {
     pub trusted_instructions: BTreeSet<String>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
+    /// What new agents may do without a question.
+    pub policy: Policy,
+    /// Rules that allow, ask for or deny what agents do.
+    pub rules: Rules,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
@@ -126,6 +135,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_directory: None,
+            private_paths: Vec::new(),
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),
             hint: None,
@@ -141,6 +151,8 @@ impl Default for Config {
             environments: Vec::new(),
             trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
+            policy: Policy::default(),
+            rules: Rules::default(),
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::Error;
 use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::domain::approval::Policy;
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
 use crate::domain::slice::SliceSpec;
@@ -128,6 +129,8 @@ pub enum Change {
     Model(String),
     /// Change the thinking level from the next request on.
     Thinking(Thinking),
+    /// Change what the agent may do without a question. Only a person may.
+    Approval(Policy),
     /// Set the system prompt, `None` for the default one, from the next request on.
     System(Option<String>),
     /// Copy text to the clipboard of the terminal.
@@ -194,6 +197,7 @@ impl Change {
                 | Self::Interrupt
                 | Self::Stop(_)
                 | Self::Answer { .. }
+                | Self::Approval(_)
                 | Self::Copy(_)
                 | Self::Export { .. }
         )
@@ -230,6 +234,7 @@ impl Change {
             Self::EditQueue(_) => "edit_queue",
             Self::Model(_) => "model",
             Self::Thinking(_) => "thinking",
+            Self::Approval(_) => "approval",
             Self::System(_) => "system",
             Self::Copy(_) => "copy",
             Self::Export { .. } => "export",

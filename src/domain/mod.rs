@@ -1,5 +1,6 @@
 //! Plain data shared by the layers above. Nothing here does I/O.
 
+pub mod approval;
 pub mod chunk;
 pub mod config;
 pub mod custom;
@@ -24,6 +25,7 @@ pub mod mail;
 pub mod message;
 pub mod places;
 pub mod readiness;
+pub mod rule;
 pub mod sandbox;
 #[allow(missing_docs)]
 pub mod scrollback;

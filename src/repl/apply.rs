@@ -105,6 +105,7 @@ impl Repl {
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
             Change::Model(full_name) => core.set_model(agent_id, &full_name),
             Change::Thinking(thinking) => core.set_thinking(agent_id, thinking),
+            Change::Approval(policy) => core.set_policy(origin, agent_id, policy),
             Change::System(system) => core.set_system(agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Export { path, text } => export(core, agent_id, &path, &text),

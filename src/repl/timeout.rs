@@ -36,6 +36,8 @@ pub enum WakeReason {
     Countdown,
     /// Bytes of a key may be incomplete.
     Keys,
+    /// Keys begin to answer a question.
+    Question,
     /// The time limit of a client's wait for an agent.
     Client,
     /// The time limit or the retry of a member of a run.

@@ -7,10 +7,10 @@ use crate::commands;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::Core;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, agent_gone};
 use crate::repl::objections::Subject;
-use crate::tools::{Answers, Question};
+use crate::tools::Question;
 
 impl Repl {
     /// Executes a call and returns its result, except for a wait, which returns later.
@@ -54,12 +54,8 @@ impl Repl {
     ) -> Result<Option<(Subject, Objection)>> {
         let has_consent = self.objections.has_consent(agent_id, call);
         match request {
-            ToolRequest::Fork { name, model, .. } => {
+            ToolRequest::Fork { name, .. } => {
                 name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
-                let other = self.other_provider(agent_id, model.as_deref())?;
-                if let Some(model) = other.filter(|_| !has_consent) {
-                    return Ok(Some((Subject::Consent, provider_objection(&model))));
-                }
                 let Some(reached) = self.core.creation_limit(agent_id) else { return Ok(None) };
                 if !self.core.trees.begin_to_ask(&reached) {
                     return Err(Error::new(ErrorKind::Limit, self.core.limit_message_for_model(&reached)));
@@ -78,14 +74,6 @@ impl Repl {
             }
             _ => Ok(None),
         }
-    }
-
-    /// The model of a fork, if another provider would get the conversation.
-    fn other_provider(&mut self, agent_id: AgentId, model: Option<&str>) -> Result<Option<String>> {
-        let Some(model) = model else { return Ok(None) };
-        let endpoint = self.core.factory.endpoint(model)?;
-        let own = &self.core.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint.provider;
-        Ok((endpoint.provider != *own).then(|| endpoint.full_name()))
     }
 
     /// The person has answered a question of the loop about a call.
@@ -147,14 +135,6 @@ fn fork(
         ..Spawn::new(agent_id, Origin::Agent(agent_id), Inherit::BeforeTurn)
     };
     core.spawn(spec)
-}
-
-fn provider_objection(model: &str) -> Objection {
-    let title = format!("fork to {model}");
-    let detail = vec![format!("the conversation is sent to another provider: {model}")];
-    let answers = Answers { ask: "Allow this? ", yes: "allow it", no: "refuse it" };
-    let question = Question { answers, ..Question::new(title, detail) };
-    Objection { question, refusal: format!("no agent was created with {model}") }
 }
 
 fn kill_objection(label: &str, cascade: bool) -> Objection {

@@ -207,6 +207,7 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Countdown => "countdown".into(),
         WakeReason::Team => "team".into(),
         WakeReason::Keys => "keys".into(),
+        WakeReason::Question => "question".into(),
         WakeReason::Client => "client".into(),
     }
 }

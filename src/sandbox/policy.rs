@@ -38,6 +38,11 @@ impl Policy {
         Level::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }
 
+    /// Whether the next command runs behind walls, or not at all.
+    pub fn is_active(&self) -> bool {
+        self.level() != Level::None
+    }
+
     /// Remembers that a level cannot be built here. Returns the next one.
     pub fn falls_from(&self, level: Level) -> Level {
         let next = level.next().unwrap_or(Level::None);

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::error::store_error;
 use crate::base::error::{Error, Result, system_message};
-use crate::base::file::{Links, open_private, open_regular};
+use crate::base::file::{open_private, open_regular};
 
 const FILE: &str = "polylogue.lock";
 
@@ -69,14 +69,14 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
 /// The id of the process that holds the store in `dir`. Call it after [`super::Store::open`] failed: it takes the lock
 /// for an instant itself.
 pub fn holder(dir: &Path) -> Option<u32> {
-    let file = open_regular(&dir.join(FILE), Links::Refused).ok()?;
+    let file = open_regular(&dir.join(FILE)).ok()?;
     let is_held = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
     if is_held { read_pid(dir) } else { None }
 }
 
 fn read_pid(dir: &Path) -> Option<u32> {
     let mut text = String::new();
-    open_regular(&dir.join(FILE), Links::Refused).ok()?.read_to_string(&mut text).ok()?;
+    open_regular(&dir.join(FILE)).ok()?.read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 

@@ -48,19 +48,24 @@ pub enum Resolution {
 impl Environments {
     pub fn new(config: &Config) -> Self {
         let data = config.data_directory.as_ref();
-        let working_directory =
-            fs::canonicalize(&config.working_directory).unwrap_or_else(|_| config.working_directory.clone());
+        let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
+        let denied =
+            Arc::new(tools::locate::deny_list(std::env::home_dir(), &own, &tools::locate::moved_directories()));
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let outputs = data.map_or_else(|| real(&std::env::temp_dir()), |data| real(data).join("outputs"));
         let mut sandbox = config.sandbox.clone();
-        sandbox.hidden.extend(data.cloned());
+        sandbox.hidden.extend(own.iter().cloned());
         let template = Environment {
-            output_directory: data.map_or_else(std::env::temp_dir, |data| data.join("outputs")),
+            denied,
+            output_directory: outputs,
+            rules: Arc::new(config.rules.clone()),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
-            ..Environment::at(working_directory)
+            ..Environment::at(real(&config.working_directory))
         };
-        let worktrees = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.clone()).join("worktrees"));
+        let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();
         Self { entries: config.environments.clone(), template, trusted, worktrees, resolved: HashMap::new() }
     }

@@ -1,10 +1,12 @@
 //! Creates agents from their rows in the store, by forking, and for summaries.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::agent::{Agent, Identity, Role, Talk};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::approval::Policy;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
@@ -23,6 +25,8 @@ pub struct AgentFactory {
     /// The default, then those that were requested; agents share them.
     endpoints: Vec<Rc<Endpoint>>,
     thinking: Thinking,
+    /// The policy of agents without a parent, and of restored ones.
+    policy: Policy,
     pub environments: Environments,
 }
 
@@ -32,6 +36,7 @@ impl AgentFactory {
             catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
             thinking: config.thinking,
+            policy: config.policy,
             environments: Environments::new(config),
         }
     }
@@ -67,6 +72,7 @@ impl AgentFactory {
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), talk);
+        agent.policy = self.policy;
         if let Some(message) = warning {
             agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }
@@ -84,7 +90,10 @@ impl AgentFactory {
             has_tools: true,
             history,
         };
-        Agent::new(identity_of(row), talk)
+        let mut child = Agent::new(identity_of(row), talk);
+        child.known_files = Arc::new(parent.known_files.fork());
+        child.policy = parent.policy;
+        child
     }
 
     /// Creates an agent without tools that answers one question with the endpoint of `origin`. It is not stored.
@@ -108,6 +117,7 @@ impl AgentFactory {
         };
         let mut agent = Agent::new(identity, talk);
         agent.role = Role::Summary;
+        agent.policy = origin.policy;
         agent
     }
 }

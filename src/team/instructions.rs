@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::file::{Links, ancestors_in_repository, open_regular};
+use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -106,8 +106,7 @@ fn project(directory: &Path, trusted: &BTreeSet<String>) -> (String, Vec<String>
 fn read(path: &Path) -> Option<Result<Vec<u8>, ()>> {
     path.symlink_metadata().ok()?;
     let mut content = Vec::new();
-    let read =
-        open_regular(path, Links::Refused).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
+    let read = open_regular(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content));
     Some(read.map(|_| content).map_err(|_| ()))
 }
 

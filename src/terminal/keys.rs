@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::domain::key::Key;
+use crate::domain::key::{Key, KeyCode, Modifiers};
 use units::UnitParser;
 
 /// A lone Esc is a key after this time. Terminals send a sequence in one piece; 25 to 30 ms covers a split one.
@@ -116,6 +116,16 @@ impl KeyDecoder {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Key> {
         self.ready.pop_front()
+    }
+
+    /// Whether the next key is text.
+    pub fn next_is_text(&self) -> bool {
+        let is_plain = |modifiers: &Modifiers| !modifiers.ctrl && !modifiers.alt;
+        match self.ready.front() {
+            Some(Key::Press(KeyCode::Char(_), modifiers)) => is_plain(modifiers),
+            Some(Key::Paste(_)) => true,
+            _ => false,
+        }
     }
 
     /// Whether [`KeyDecoder::next`] would return one.

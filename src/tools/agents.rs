@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Question, Run, ToolSpec, visible};
+use super::{Judged, Question, Run, ToolSpec, visible};
 use crate::domain::flow::ToolRequest;
 use crate::domain::mail::MailId;
 use crate::domain::tool::{Reach, ToolDeclaration};
@@ -38,6 +38,7 @@ pub const FORK: ToolSpec = ToolSpec {
     },
     aliases: &[("task", "prompt")],
     reach: Reach::Reads,
+    judged: Judged::Fork,
     check: |arguments, _| {
         let name = arguments["name"].as_str().map(|name| format!(" {}", visible(name))).unwrap_or_default();
         not_empty(arguments, "prompt", format!("fork{name}: {}", text(arguments, "prompt")))
@@ -66,6 +67,7 @@ pub const KILL: ToolSpec = ToolSpec {
     },
     aliases: &[("agent_id", "agent"), ("id", "agent"), ("name", "agent")],
     reach: Reach::Writes,
+    judged: Judged::Change,
     check: |arguments, _| {
         let descendants = if arguments["cascade"] == true { " and all its descendants" } else { "" };
         not_empty(arguments, "agent", format!("kill {}{descendants}", text(arguments, "agent")))
@@ -94,6 +96,7 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
     },
     aliases: &[("message", "body"), ("content", "body"), ("text", "body"), ("agent", "to")],
     reach: Reach::Reads,
+    judged: Judged::Nothing,
     check: |arguments, _| {
         let title = format!("send_mail to {}", text(arguments, "to"));
         not_empty(arguments, "to", title.clone()).and_then(|_| not_empty(arguments, "body", title))
@@ -112,6 +115,7 @@ pub const CHECK_MAIL: ToolSpec = ToolSpec {
     },
     aliases: &[],
     reach: Reach::Reads,
+    judged: Judged::Nothing,
     check: |_, _| title_only("check_mail".into()),
     run: Run::InEventLoop(|_| ToolRequest::CheckMail),
 };
@@ -132,6 +136,7 @@ pub const READ_MAIL: ToolSpec = ToolSpec {
     },
     aliases: &[],
     reach: Reach::Reads,
+    judged: Judged::Nothing,
     check: |_, _| title_only("read_mail".into()),
     run: Run::InEventLoop(|arguments| ToolRequest::ReadMail(arguments["id"].as_i64().map(MailId))),
 };
@@ -154,6 +159,7 @@ pub const WAIT: ToolSpec = ToolSpec {
     },
     aliases: &[],
     reach: Reach::Reads,
+    judged: Judged::Nothing,
     check: |arguments, _| title_only(format!("wait {}", names(arguments).join(", "))),
     run: Run::InEventLoop(|arguments| ToolRequest::Wait {
         timeout: Duration::from_secs(arguments["timeout"].as_u64().unwrap_or(DEFAULT_WAIT).min(MAX_WAIT)),
@@ -170,6 +176,7 @@ pub const AGENTS: ToolSpec = ToolSpec {
     },
     aliases: &[],
     reach: Reach::Reads,
+    judged: Judged::Nothing,
     check: |_, _| title_only("agents".into()),
     run: Run::InEventLoop(|_| ToolRequest::Agents),
 };

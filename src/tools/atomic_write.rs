@@ -1,158 +1,320 @@
 //! Replaces files atomically: a reader sees the old content or the new, never a part.
 //!
-//! The new content is written to a temporary file in the same directory, synced, and renamed over the old file. A
-//! symbolic link is followed and stays a link. The permission bits are kept; other hard links to the old file keep the
-//! old content.
+//! The new content is written to a temporary file in the same directory, synced, and renamed over the old file. A symbolic
+//! link is followed and stays a link. Owner and permission bits are kept. A file with several names (hard links) is written
+//! in place, and so is one that must not be replaced: as an editor would do it.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::Access;
+use rustix::fs::{Access as Permission, AtFlags, Mode, OFlags, Stat};
 
-use super::Environment;
+use super::beneath::{self, FileId, open_directory, open_file};
 use super::file_access::reason;
-use super::file_versions::{FileVersion, KnownFiles};
+use super::file_versions::{self, FileVersion, KnownFiles};
+use super::locate::{Located, Opener};
+use super::{Environment, Prepared};
+use crate::policy::paths::{Access, Verdict};
 
-/// As many as the kernel follows (path_resolution(7)).
-const MAX_LINKS: usize = 40;
+/// A file and its directory at one moment: what a question showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// `None` if it does not exist.
+    directory: Option<FileId>,
+    /// `None` if it does not exist.
+    file: Option<FileId>,
+    pub version: FileVersion,
+}
+
+impl Snapshot {
+    /// The file at a canonical path, and its content if it is not too large to compare.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not a regular file.
+    pub fn take(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
+        let directory =
+            open_directory(directory_of(path)).and_then(|fd| Ok((FileId::of(&rustix::fs::fstat(&fd)?), fd)));
+        let (id, fd) = match directory {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((Self { directory: None, file: None, version: FileVersion::Absent }, None));
+            }
+            Err(error) => return Err(error),
+        };
+        match open_file(&fd, name_of(path), OFlags::RDONLY) {
+            Ok((file, stat)) => {
+                let (version, content) = file_versions::read(file)?;
+                Ok((Self { directory: Some(id), file: Some(FileId::of(&stat)), version }, content))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok((Self { directory: Some(id), file: None, version: FileVersion::Absent }, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How a file was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    Replaced,
+    /// Not atomically; the text says why.
+    InPlace(String),
+}
+
+impl Written {
+    /// What the model is told about it.
+    pub fn note(&self) -> String {
+        match self {
+            Self::Replaced => String::new(),
+            Self::InPlace(why) => format!("; written in place: {why}"),
+        }
+    }
+}
 
 /// A file to be written, symbolic links resolved.
 pub struct Target {
-    pub path: PathBuf,
+    pub file: Located,
     /// Of the file that exists there now.
-    pub old: Option<fs::Metadata>,
+    pub old: Option<Stat>,
 }
 
 impl Target {
     /// # Errors
     /// A message for the model: the path is not that of a file, or the file may not be written.
     pub fn find(path: &str, env: &Environment) -> Result<Self, String> {
-        if path.is_empty() || path.contains('\0') {
-            return Err("`file_path` must not be empty or contain a NUL character".into());
-        }
         if path.ends_with('/') || path.ends_with("/.") || path.ends_with("..") {
             return Err(format!("{path}: names a directory, not a file"));
         }
-        let end = resolve_links(env.resolve(path)).map_err(|error| format!("{path}: {}", reason(&error)))?;
-        match fs::symlink_metadata(&end) {
-            Ok(old) => Self::over(path, end, old),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { path: end, old: None }),
-            Err(error) => Err(format!("{path}: cannot be written: {}", reason(&error))),
-        }
-    }
-
-    fn over(path: &str, end: PathBuf, old: fs::Metadata) -> Result<Self, String> {
-        if old.is_dir() {
-            return Err(format!("{path}: is a directory"));
-        }
-        if !old.is_file() {
-            return Err(format!("{path}: not a regular file"));
-        }
+        let mut file = env.locate(path, Access::Write)?;
+        let old = match rustix::fs::lstat(&file.path).map_err(io::Error::from) {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self { file, old: None }),
+            Err(error) => return Err(format!("{path}: cannot be written: {}", reason(&error))),
+        };
+        beneath::require_regular(&old).map_err(|error| match error.kind() {
+            io::ErrorKind::IsADirectory => format!("{path}: is a directory"),
+            _ => format!("{path}: {}", reason(&error)),
+        })?;
         // The rename needs permission for the directory only and would replace a read-only file.
-        let writable = rustix::fs::access(&end, Access::WRITE_OK).map_err(io::Error::from);
+        let writable = rustix::fs::access(&file.path, Permission::WRITE_OK).map_err(io::Error::from);
         writable.map_err(|error| format!("{path}: cannot be written: {}", reason(&error)))?;
-        Ok(Self { path: end, old: Some(old) })
+        Opener::new(env).check_names(&old).map_err(|message| format!("{path}: {message}"))?;
+        if old.st_nlink > 1 && file.verdict == Verdict::Free {
+            // One of its other names may be protected.
+            file.verdict = Verdict::AskProtected;
+        }
+        Ok(Self { file, old: Some(old) })
     }
 
-    /// Writes the file, if it is still the version that the user was shown, and records the new version.
+    /// # Errors
+    /// A message for the model: the path of the call leads to another file than the one that was shown.
+    pub fn require_same_file(&self, call: &Prepared) -> Result<(), String> {
+        let is_same = call.question.file.as_ref().is_none_or(|shown| shown.path == self.file.path);
+        let now = self.file.path.display();
+        if is_same { Ok(()) } else { Err(format!("{now}: the path leads to another file than when the call was made")) }
+    }
+
+    /// What the person is told beside the change.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let links = self.old.map(|old| old.st_nlink).filter(|links| *links > 1);
+        let links = links.map(|links| format!("the file has {links} names (hard links); all of them will change"));
+        self.file.warning().filter(|_| links.is_none()).into_iter().chain(links)
+    }
+
+    /// Writes the file, if it is still in the state that the user was shown, and records the new version.
     ///
     /// # Errors
     /// A message for the model: the file has changed, or cannot be written. It is unchanged then.
-    pub fn write(&self, content: &str, expected: Option<FileVersion>, known: &KnownFiles) -> Result<(), String> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let message = |what: &str, error: io::Error| format!("{}: {what}: {}", self.path.display(), reason(&error));
-        fs::create_dir_all(directory).map_err(|error| message("cannot create the directory", error))?;
-        let new = NewFile::beside(&self.path).map_err(|error| message("cannot be written", error))?;
-        new.fill(content, self.old.as_ref()).map_err(|error| message("cannot be written", error))?;
-        // As late as possible: a change between this check and the rename is lost.
-        if expected.is_some_and(|expected| FileVersion::of(&self.path).ok() != Some(expected)) {
-            return Err(format!("{}: file changed since the call was made; read it again", self.path.display()));
+    pub fn write(&self, content: &str, shown: Option<Snapshot>, known: &KnownFiles) -> Result<Written, String> {
+        let path = &self.file.path;
+        let message = |what: &str, error: io::Error| format!("{}: {what}: {}", path.display(), reason(&error));
+        let changed = || format!("{}: file changed since the call was made; read it again", path.display());
+        let is_as_shown = || shown.is_none_or(|shown| Snapshot::take(path).is_ok_and(|(now, _)| now == shown));
+        if !is_as_shown() {
+            return Err(changed());
         }
-        new.replace(&self.path).map_err(|error| message("cannot be replaced", error))?;
-        // Only makes the rename survive a power failure, and some file systems cannot; the content is synced already.
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        known.record(&self.path, FileVersion::of_bytes(content.as_bytes()));
-        Ok(())
+        let directory =
+            make_directory(directory_of(path)).map_err(|error| message("cannot create the directory", error))?;
+        let place = Place { directory, name: name_of(path) };
+        if shown.is_some_and(|shown| shown.directory.is_some() && shown.directory != place.id().ok()) {
+            return Err(changed());
+        }
+        // As late as possible: a change between this check and the rename is lost.
+        let is_unchanged = || shown.is_none_or(|shown| place.is_in(&shown));
+        let written = place.write(content, self.old.as_ref(), is_unchanged);
+        let written = written.map_err(|error| message("cannot be written", error))?.ok_or_else(changed)?;
+        known.record(path, FileVersion::of_bytes(content.as_bytes()));
+        Ok(written)
     }
 }
 
-/// The end of a chain of symbolic links, which need not exist.
-fn resolve_links(mut path: PathBuf) -> io::Result<PathBuf> {
-    for _ in 0..MAX_LINKS {
-        match fs::read_link(&path) {
-            Ok(next) => path = path.parent().unwrap_or(Path::new("/")).join(next),
-            // Not a link, or does not exist: the end of the chain.
-            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
-                return Ok(path);
+fn directory_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+/// Opens a directory, which is created with its parents if it does not exist.
+fn make_directory(path: &Path) -> io::Result<OwnedFd> {
+    match (open_directory(path), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            match rustix::fs::mkdirat(make_directory(parent)?, name_of(path), Mode::from_raw_mode(0o777)) {
+                // Someone else created it meanwhile.
+                Ok(()) | Err(rustix::io::Errno::EXIST) => open_directory(path),
+                Err(error) => Err(error.into()),
             }
-            Err(error) => return Err(error),
+        }
+        (result, _) => result,
+    }
+}
+
+/// A name in an open directory.
+struct Place<'a> {
+    directory: OwnedFd,
+    name: &'a OsStr,
+}
+
+impl Place<'_> {
+    fn id(&self) -> io::Result<FileId> {
+        Ok(FileId::of(&rustix::fs::fstat(&self.directory)?))
+    }
+
+    fn is_in(&self, state: &Snapshot) -> bool {
+        match open_file(&self.directory, self.name, OFlags::RDONLY) {
+            Ok((file, stat)) => {
+                Some(FileId::of(&stat)) == state.file
+                    && file_versions::read(file).is_ok_and(|(version, _)| version == state.version)
+            }
+            Err(error) => error.kind() == io::ErrorKind::NotFound && state.file.is_none(),
         }
     }
-    Err(io::Error::other("too many symbolic links"))
+
+    /// `None` if `is_unchanged` says no.
+    fn write(&self, content: &str, old: Option<&Stat>, is_unchanged: impl Fn() -> bool) -> io::Result<Option<Written>> {
+        let Some(old) = old else { return self.replace(content, None, is_unchanged) };
+        if old.st_nlink > 1 {
+            return self.write_in_place(content, old, format!("it has {} hard links", old.st_nlink), is_unchanged);
+        }
+        match self.replace(content, Some(old), &is_unchanged) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let why = "its directory or owner does not allow to replace it".into();
+                self.write_in_place(content, old, why, is_unchanged)
+            }
+            result => result,
+        }
+    }
+
+    fn replace(
+        &self,
+        content: &str,
+        old: Option<&Stat>,
+        is_unchanged: impl Fn() -> bool,
+    ) -> io::Result<Option<Written>> {
+        let new = NewFile::create(self)?;
+        new.fill(content, old)?;
+        if !is_unchanged() {
+            return Ok(None);
+        }
+        new.rename()?;
+        // Only makes the rename survive a power failure, and some file systems cannot; the content is synced already.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let _ = rustix::fs::openat(&self.directory, ".", flags, Mode::empty()).map(rustix::fs::fsync);
+        Ok(Some(Written::Replaced))
+    }
+
+    fn write_in_place(
+        &self,
+        content: &str,
+        old: &Stat,
+        why: String,
+        is_unchanged: impl Fn() -> bool,
+    ) -> io::Result<Option<Written>> {
+        let (mut file, opened) = open_file(&self.directory, self.name, OFlags::WRONLY)?;
+        if FileId::of(&opened) != FileId::of(old) || !is_unchanged() {
+            return Ok(None);
+        }
+        file.write_all(content.as_bytes())?;
+        file.set_len(content.len() as u64)?;
+        file.sync_all()?;
+        Ok(Some(Written::InPlace(why)))
+    }
 }
 
 /// A temporary file, removed on drop unless it has replaced the target.
-struct NewFile {
+struct NewFile<'a> {
     file: File,
-    path: PathBuf,
+    name: OsString,
+    target: &'a Place<'a>,
     is_renamed: std::cell::Cell<bool>,
 }
 
-impl NewFile {
-    fn beside(target: &Path) -> io::Result<Self> {
+impl<'a> NewFile<'a> {
+    fn create(target: &'a Place<'a>) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         // Does not contain the target's name, which may have the maximum length already.
-        let path = target.with_file_name(format!(".polylogue-{}-{count}.new", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&path)?;
-        Ok(Self { file, path, is_renamed: false.into() })
+        let name = OsString::from(format!(".polylogue-{}-{count}.new", std::process::id()));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&target.directory, &name, flags, Mode::from_raw_mode(0o666))?;
+        Ok(Self { file: file.into(), name, target, is_renamed: false.into() })
     }
 
     /// Sets the old file's owner and mode before the content, so that it is never more readable than the old file.
-    fn fill(&self, content: &str, old: Option<&fs::Metadata>) -> io::Result<()> {
+    fn fill(&self, content: &str, old: Option<&Stat>) -> io::Result<()> {
         if let Some(old) = old {
             self.file.set_permissions(Permissions::from_mode(0o600))?;
             let new = self.file.metadata()?;
-            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-                std::os::unix::fs::fchown(&self.file, Some(old.uid()), Some(old.gid()))?;
+            if (old.st_uid, old.st_gid) != (new.uid(), new.gid()) {
+                std::os::unix::fs::fchown(&self.file, Some(old.st_uid), Some(old.st_gid))?;
             }
-            self.file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+            let mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o777);
+            rustix::fs::fchmod(&self.file, mode)?;
         }
         (&self.file).write_all(content.as_bytes())?;
         self.file.sync_all()
     }
 
-    fn replace(&self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
+    fn rename(&self) -> io::Result<()> {
+        let directory = &self.target.directory;
+        rustix::fs::renameat(directory, &self.name, directory, self.target.name)?;
         self.is_renamed.set(true);
         Ok(())
     }
 }
 
-impl Drop for NewFile {
+impl Drop for NewFile<'_> {
     fn drop(&mut self) {
         if !self.is_renamed.get() {
-            let _ = fs::remove_file(&self.path);
+            let _ = rustix::fs::unlinkat(&self.target.directory, &self.name, AtFlags::empty());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn place<'a>(directory: &tempfile::TempDir, name: &'a str) -> Place<'a> {
+        let directory = directory.path().canonicalize().unwrap();
+        Place { directory: open_directory(&directory).unwrap(), name: OsStr::new(name) }
+    }
 
     #[test]
     fn a_temporary_file_that_cannot_be_renamed_is_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let occupied = directory.path().join("d");
-        fs::create_dir(&occupied).unwrap();
-        let new = NewFile::beside(&occupied).unwrap();
-        new.fill("new", None).unwrap();
-        assert!(new.replace(&occupied).is_err());
-        drop(new);
+        fs::create_dir(directory.path().join("d")).unwrap();
+        assert!(place(&directory, "d").replace("new", None, || true).is_err());
+        assert_eq!(place(&directory, "f").replace("new", None, || false).unwrap(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
@@ -160,9 +322,11 @@ mod tests {
     fn a_new_file_is_never_more_readable_than_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
-        let old = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
-        let new = NewFile::beside(&path).unwrap();
-        new.fill("new", Some(&old.metadata().unwrap())).unwrap();
-        assert_eq!(fs::metadata(&new.path).unwrap().mode() & 0o777, 0o600);
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let place = place(&directory, "secret");
+        let new = NewFile::create(&place).unwrap();
+        new.fill("new", Some(&rustix::fs::stat(&path).unwrap())).unwrap();
+        assert_eq!(new.file.metadata().unwrap().mode() & 0o777, 0o600);
     }
 }

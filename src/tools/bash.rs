@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::capture::Capture;
 use super::command::{self, Ending, Program};
 use super::file_access::{not_readable, reason};
-use super::{Environment, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, Job, Judged, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const SPEC: ToolSpec = ToolSpec {
@@ -42,6 +42,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         ("dir_path", "workdir"),
     ],
     reach: Reach::Writes,
+    judged: Judged::Command,
     check,
     run: Run::OnThread(run),
 };
@@ -101,7 +102,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if let Err(message) = check_directory(&directory) {
         return Output::failure(message);
     }
-    let arguments = ["bash", "-c", command];
+    let arguments = ["bash", "--norc", "--noprofile", "-c", command];
     let program =
         Program { arguments: &arguments, directory: &directory, workspace: None, writable: &[], is_git: false };
     match command::run(&program, env, &mut capture, limit, job) {

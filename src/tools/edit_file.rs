@@ -5,12 +5,12 @@
 
 use serde_json::Value;
 
-use super::atomic_write::Target;
+use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
-use super::file_access::{open_readable, reason, suggestion};
-use super::file_versions::{self, FileVersion, MAX_FILE_SIZE};
-use super::write_file::MAX_SHOWN_LINES;
-use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::file_access::reason;
+use super::file_versions::MAX_FILE_SIZE;
+use super::locate::Opener;
+use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -54,23 +54,24 @@ pub const SPEC: ToolSpec = ToolSpec {
         ]
     },
     reach: Reach::Writes,
+    judged: Judged::Write,
     check,
     run: Run::OnThread(run),
 };
 
+/// Of the diff that the model gets.
+const MAX_REPORTED_LINES: usize = 40;
+
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let edit = Edit::plan(arguments, env)?;
     let path = arguments["file_path"].as_str().unwrap_or_default();
-    let diff = edit.diff();
-    let mut detail = vec![format!("{}: {}", visible(&edit.target.path.to_string_lossy()), diff.counts())];
+    // What a person allows is what they could read.
+    let diff = edit.diff(usize::MAX);
+    let mut detail = vec![format!("{}: {}", visible(&edit.target.file.path.to_string_lossy()), diff.counts())];
     let title = format!("edit_file: {} ({})", visible(path), diff.counts());
+    detail.extend(edit.target.warnings());
     detail.extend(diff.lines);
-    Ok(Question {
-        title,
-        detail,
-        file_version: Some(FileVersion::of_bytes(edit.old.as_bytes())),
-        answers: Answers::RUN,
-    })
+    Ok(Question { title, detail, file: Some(edit.target.file), snapshot: Some(edit.snapshot), answers: Answers::RUN })
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -79,9 +80,11 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
     let path = call.arguments["file_path"].as_str().unwrap_or_default();
     let edited = Edit::plan(&call.arguments, env).and_then(|edit| {
-        edit.target.write(&edit.new, call.question.file_version, &env.known_files)?;
-        let mut lines = vec![format!("edited {path} ({})", counted(edit.matches, "replacement", "replacements"))];
-        lines.extend(edit.diff().lines);
+        edit.target.require_same_file(call)?;
+        let written = edit.target.write(&edit.new, call.question.snapshot, &env.known_files)?;
+        let replacements = counted(edit.matches, "replacement", "replacements");
+        let mut lines = vec![format!("edited {path} ({replacements}){}", written.note())];
+        lines.extend(edit.diff(MAX_REPORTED_LINES).lines);
         Ok(lines.join("\n"))
     });
     match edited {
@@ -93,6 +96,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 /// A change to an existing file.
 struct Edit {
     target: Target,
+    snapshot: Snapshot,
     old: String,
     new: String,
     matches: usize,
@@ -106,7 +110,7 @@ impl Edit {
         let (path, from, to) = (text("file_path"), text("old_string"), text("new_string"));
         let target = Target::find(path, env)?;
         if target.old.is_none() {
-            let suggestion = suggestion(&target.path, &std::io::ErrorKind::NotFound.into());
+            let suggestion = Opener::new(env).suggestion(&target.file.path, &std::io::ErrorKind::NotFound.into());
             return Err(format!(
                 "{path}: does not exist{}",
                 if suggestion.is_empty() { "; use write_file to create it" } else { &suggestion }
@@ -118,7 +122,7 @@ impl Edit {
         if from == to {
             return Err("`old_string` and `new_string` are the same".into());
         }
-        let old = known_content(path, &target, env)?;
+        let (snapshot, old) = known_content(path, &target, env)?;
         match (old.matches(from).count(), arguments["replace_all"] == true) {
             (0, _) => Err(format!(
                 "`old_string` not found in {path}; it must match exactly, including whitespace, without line numbers"
@@ -127,30 +131,30 @@ impl Edit {
                 "found {matches} matches of `old_string` in {path}, expected 1; include more surrounding lines or set \
                  `replace_all`"
             )),
-            (matches, _) => Ok(Self { new: old.replace(from, to), target, old, matches }),
+            (matches, _) => Ok(Self { new: old.replace(from, to), target, snapshot, old, matches }),
         }
     }
 
-    fn diff(&self) -> Summary {
-        Summary::new(&self.old, &self.new, MAX_SHOWN_LINES)
+    fn diff(&self, limit: usize) -> Summary {
+        Summary::new(&self.old, &self.new, limit)
     }
 }
 
-/// The content of the file, if it is the version that an agent knows.
-fn known_content(path: &str, target: &Target, env: &Environment) -> Result<String, String> {
-    open_readable(&target.path).map_err(|message| format!("{path}: {message}"))?;
-    let content =
-        file_versions::content(&target.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
+/// The content of the file, if it is the version that the agent knows.
+fn known_content(path: &str, target: &Target, env: &Environment) -> Result<(Snapshot, String), String> {
+    let (snapshot, content) =
+        Snapshot::take(&target.file.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
     let content = content.ok_or_else(|| {
         let limit = MAX_FILE_SIZE >> 20;
         format!("{path}: file is larger than the limit of edit_file ({limit} MiB); use bash to change it")
     })?;
-    match env.known_files.get(&target.path) {
+    match env.known_files.get(&target.file.path) {
         None => return Err(format!("{path}: file has not been read yet; read it with read_file first")),
-        Some(version) if version != FileVersion::of_bytes(&content) => {
+        Some(version) if version != snapshot.version => {
             return Err(format!("{path}: file changed since it was last read; read it again"));
         }
         Some(_) => {}
     }
-    String::from_utf8(content).map_err(|_| format!("{path}: not valid UTF-8; use bash to change it"))
+    let text = String::from_utf8(content).map_err(|_| format!("{path}: not valid UTF-8; use bash to change it"))?;
+    Ok((snapshot, text))
 }

@@ -1,18 +1,18 @@
-//! The content of files when an agent last read or wrote them, shared by all agents: an edit is refused if the file has
-//! changed since.
+//! The content of files when an agent last read or wrote them: an edit is refused if the file has changed since.
 //!
 //! Files are compared by content, not by modification time: `touch` changes nothing, and two writes within one tick of
 //! the clock are distinguished. Files too large for that are compared by their metadata.
 
 use std::collections::HashMap;
-use std::fs;
-use std::hash::{DefaultHasher, Hasher};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::file::{Links, open_regular};
+use sha2::{Digest as _, Sha256};
+
+use super::beneath::open_path;
 
 /// The largest file that is compared by content and can be edited, in bytes. Both happen on the loop's thread.
 pub const MAX_FILE_SIZE: u64 = 1 << 20;
@@ -22,21 +22,20 @@ pub const MAX_FILE_SIZE: u64 = 1 << 20;
 pub enum FileVersion {
     /// The file did not exist.
     Absent,
-    /// A hash of the content.
-    Content(u64),
+    /// SHA-256 of the content.
+    Content([u8; 32]),
     /// Larger than [`MAX_FILE_SIZE`]: device, inode, size, modification and change time (seconds, nanoseconds).
     Large(u64, u64, u64, (i64, i64), (i64, i64)),
 }
 
 impl FileVersion {
-    /// The file as it is now. Symbolic links are followed; only regular files are opened.
+    /// The file at a canonical path as it is now. Only regular files are opened.
     ///
     /// # Errors
     /// It is not a regular file, or cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
-        match content(path) {
-            Ok(Some(content)) => Ok(Self::of_bytes(&content)),
-            Ok(None) => Ok(Self::of_large(&fs::metadata(path)?)),
+        match open_path(path).and_then(|(file, _)| read(file)) {
+            Ok((version, _)) => Ok(version),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
             Err(error) => Err(error),
         }
@@ -44,9 +43,7 @@ impl FileVersion {
 
     /// The version of a file with this content.
     pub fn of_bytes(content: &[u8]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(content);
-        Self::Content(hasher.finish())
+        Self::Content(Sha256::digest(content).into())
     }
 
     fn of_large(file: &fs::Metadata) -> Self {
@@ -55,21 +52,29 @@ impl FileVersion {
     }
 }
 
-/// The content of a regular file, or `None` if it is larger than [`MAX_FILE_SIZE`].
+/// The version of an open file, and its content unless it is larger than [`MAX_FILE_SIZE`].
 ///
 /// # Errors
 /// It cannot be read.
-pub fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub fn read(file: File) -> io::Result<(FileVersion, Option<Vec<u8>>)> {
     let mut content = Vec::new();
-    open_regular(path, Links::Followed)?.take(MAX_FILE_SIZE + 1).read_to_end(&mut content)?;
-    Ok((content.len() as u64 <= MAX_FILE_SIZE).then_some(content))
+    (&file).take(MAX_FILE_SIZE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE_SIZE {
+        return Ok((FileVersion::of_large(&file.metadata()?), None));
+    }
+    Ok((FileVersion::of_bytes(&content), Some(content)))
 }
 
-/// The versions of files that agents have read or written.
+/// The versions of the files that one agent has read or written, by canonical path.
 #[derive(Debug, Default)]
-pub struct KnownFiles(Mutex<HashMap<PathBuf, FileVersion>>);
+pub struct KnownFiles(Mutex<Arc<HashMap<PathBuf, FileVersion>>>);
 
 impl KnownFiles {
+    /// For a child, which knows what its parent knows.
+    pub fn fork(&self) -> Self {
+        Self(Mutex::new(Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+
     /// Records the file as it is now, before it is shown to an agent.
     pub fn record_current(&self, path: &Path) {
         // A file that cannot be read cannot be edited either.
@@ -81,18 +86,13 @@ impl KnownFiles {
     /// Remembers which version of a file the model has seen.
     pub fn record(&self, path: &Path, version: FileVersion) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.insert(key(path), version);
+        Arc::make_mut(&mut files).insert(path.into(), version);
     }
 
-    /// The version that an agent last read or wrote.
+    /// The version that the agent last read or wrote.
     pub fn get(&self, path: &Path) -> Option<FileVersion> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key(path)).copied()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
     }
-}
-
-/// The same for all paths of one file.
-fn key(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.into())
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_file_is_compared_by_content_and_a_large_one_by_metadata() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("f");
+        let path = directory.path().canonicalize().unwrap().join("f");
         assert_eq!(FileVersion::of(&path).unwrap(), FileVersion::Absent);
         fs::write(&path, "a").unwrap();
         let first = FileVersion::of(&path).unwrap();
@@ -118,14 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_entry_whatever_its_path() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("f");
-        fs::write(&path, "a").unwrap();
-        let known = KnownFiles::default();
-        known.record_current(&path);
-        std::os::unix::fs::symlink("f", directory.path().join("link")).unwrap();
-        assert_eq!(known.get(&directory.path().join("link")), Some(FileVersion::of_bytes(b"a")));
-        assert_eq!(known.get(&directory.path().join("none")), None);
+    fn a_child_knows_what_its_parent_knew_and_nothing_that_follows() {
+        let (path, known) = (Path::new("/f"), KnownFiles::default());
+        known.record(path, FileVersion::of_bytes(b"a"));
+        let child = known.fork();
+        known.record(path, FileVersion::of_bytes(b"b"));
+        assert_eq!(child.get(path), Some(FileVersion::of_bytes(b"a")));
+        assert_eq!(known.get(path), Some(FileVersion::of_bytes(b"b")));
+        assert_eq!(child.get(Path::new("/none")), None);
     }
 }

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::walk::{WalkEnd, WalkRoot, is_directory, too_many_entries};
 use super::{
-    Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
+    Environment, INTERRUPTED, Job, Judged, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, one_line, visible,
 };
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::policy::paths::Access;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
@@ -30,6 +31,7 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     aliases: PATH_ALIASES,
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };
@@ -39,11 +41,12 @@ const MAX_LISTED: usize = 500;
 /// In bytes. The memory that a compiled pattern takes grows with it.
 const MAX_PATTERN_LENGTH: usize = 1000;
 
-fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
+fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let (pattern, path) = read(arguments);
     matcher(pattern)?;
+    let directory_to_search = env.locate(path, Access::Read)?;
     let directory = if path == "." { String::new() } else { format!(" in {}", visible(path)) };
-    Ok(Question::new(format!("glob: {}{directory}", one_line(pattern, 100)), Vec::new()))
+    Ok(Question::to_read(format!("glob: {}{directory}", one_line(pattern, 100)), directory_to_search))
 }
 
 fn read(arguments: &Value) -> (&str, &str) {
@@ -71,7 +74,8 @@ pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let (pattern, path) = read(&call.arguments);
-    let (matcher, root) = match matcher(pattern).and_then(|matcher| Ok((matcher, WalkRoot::new(path, env, None)?))) {
+    let root = WalkRoot::new(path, call.question.path(), env, None);
+    let (matcher, root) = match matcher(pattern).and_then(|matcher| Ok((matcher, root?))) {
         Ok(found) => found,
         Err(message) => return Output::failure(message),
     };

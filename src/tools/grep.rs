@@ -12,12 +12,13 @@ use grep_searcher::{
 use ignore::DirEntry;
 use serde_json::Value;
 
-use super::file_access::open_readable;
 use super::glob;
+use super::locate::Opener;
 use super::walk::{WalkEnd, WalkRoot, too_many_entries};
-use super::{Environment, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::policy::paths::Access;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
@@ -67,6 +68,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         ("-n", ""),
     ],
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };
@@ -77,7 +79,7 @@ const MAX_LINE_WIDTH: usize = 300;
 /// In bytes: for one line of a file, and for the compiled pattern.
 const MEMORY_LIMIT: usize = 8 << 20;
 
-fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
+fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let pattern = arguments["pattern"].as_str().unwrap_or_default();
     if pattern.is_empty() {
         return Err("`pattern` must not be empty".into());
@@ -85,13 +87,18 @@ fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
     if let Some(pattern) = arguments["glob"].as_str() {
         glob::matcher(pattern)?;
     }
+    let file = env.locate(path(arguments), Access::Read)?;
     let path = arguments["path"].as_str().map(|path| format!(" in {}", visible(path))).unwrap_or_default();
-    Ok(Question::new(format!("grep: {}{path}", one_line(pattern, 100)), Vec::new()))
+    Ok(Question::to_read(format!("grep: {}{path}", one_line(pattern, 100)), file))
+}
+
+fn path(arguments: &Value) -> &str {
+    arguments["path"].as_str().unwrap_or(".")
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let root = WalkRoot::new(call.arguments["path"].as_str().unwrap_or("."), env, None);
-    let (root, mut search) = match root.and_then(|root| Ok((root, Search::new(&call.arguments, job)?))) {
+    let root = WalkRoot::new(path(&call.arguments), call.question.path(), env, None);
+    let (root, mut search) = match root.and_then(|root| Ok((root, Search::new(&call.arguments, env, job)?))) {
         Ok(found) => found,
         Err(message) => return Output::failure(message),
     };
@@ -123,11 +130,12 @@ struct Search<'a> {
     matcher: RegexMatcher,
     glob: Option<GlobMatcher>,
     searcher: Searcher,
+    opener: Opener<'a>,
     job: &'a Job,
 }
 
 impl<'a> Search<'a> {
-    fn new(arguments: &Value, job: &'a Job) -> Result<Self, String> {
+    fn new(arguments: &Value, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;
         let searcher = SearcherBuilder::new()
@@ -137,7 +145,7 @@ impl<'a> Search<'a> {
             .before_context(context)
             .after_context(context)
             .build();
-        Ok(Self { matcher: compile(arguments)?, glob, searcher, job })
+        Ok(Self { matcher: compile(arguments)?, glob, searcher, opener: Opener::new(env), job })
     }
 
     fn is_wanted(&self, root: &WalkRoot, entry: &DirEntry) -> bool {
@@ -147,7 +155,7 @@ impl<'a> Search<'a> {
 
     /// Skips a file that cannot be read, is binary, or has a line longer than [`MEMORY_LIMIT`].
     fn search_file(&mut self, entry: &DirEntry, results: &mut Results) {
-        let Ok(file) = open_readable(entry.path()) else { return };
+        let Ok((file, _)) = self.opener.open(entry.path()) else { return };
         let before = results.checkpoint();
         let reader = CancellableReader { file, job: self.job };
         let mut sink = FileSink { results, matches: 0, is_binary: false, has_gap: false };

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::file_access::not_readable;
 use super::walk::{WalkEnd, WalkRoot, is_directory};
-use super::{Environment, INTERRUPTED, Job, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, INTERRUPTED, Job, Judged, Output, PATH_ALIASES, Prepared, Question, Run, ToolSpec, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::policy::paths::Access;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
@@ -28,14 +29,16 @@ pub const SPEC: ToolSpec = ToolSpec {
     },
     aliases: PATH_ALIASES,
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };
 
 const MAX_LISTED: usize = 500;
 
-fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
-    Ok(Question::new(format!("list_dir: {}", visible(path(arguments))), Vec::new()))
+fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
+    let directory = env.locate(path(arguments), Access::Read)?;
+    Ok(Question::to_read(format!("list_dir: {}", visible(path(arguments))), directory))
 }
 
 fn path(arguments: &Value) -> &str {
@@ -45,7 +48,7 @@ fn path(arguments: &Value) -> &str {
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let path = path(&call.arguments);
     let depth = usize::try_from(call.arguments["depth"].as_u64().unwrap_or(1)).unwrap_or(1);
-    let root = match WalkRoot::new(path, env, Some(depth)) {
+    let root = match WalkRoot::new(path, call.question.path(), env, Some(depth)) {
         Ok(root) if root.path().is_dir() => root,
         Ok(_) => return Output::failure(format!("{path}: not a directory; use read_file")),
         Err(message) => return Output::failure(message),

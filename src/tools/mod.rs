@@ -8,6 +8,7 @@ mod agents;
 pub mod arguments;
 mod atomic_write;
 mod bash;
+mod beneath;
 mod capture;
 mod command;
 mod diff;
@@ -16,9 +17,11 @@ mod file_access;
 pub mod file_versions;
 mod glob;
 mod grep;
+mod judge;
 pub mod key_command;
 mod linux;
 mod list_dir;
+pub mod locate;
 mod read_file;
 pub mod supervisor;
 pub mod tool_thread;
@@ -35,12 +38,18 @@ use serde_json::Value;
 
 use crate::base::text::is_invisible_format;
 use crate::domain::flow::ToolRequest;
+use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::policy::paths::DenyList;
 use crate::sandbox::Policy;
 
+pub use crate::policy::paths::Verdict as PathVerdict;
+use atomic_write::Snapshot;
 pub use command::find_level;
-use file_versions::{FileVersion, KnownFiles};
+use file_versions::KnownFiles;
+pub use judge::{Judge, Judged};
+use locate::Located;
 pub use tool_thread::{Job, Running};
 
 /// Every built-in tool, in the order in which they are declared to models.
@@ -81,6 +90,8 @@ pub struct ToolSpec {
     pub aliases: &'static [(&'static str, &'static str)],
     /// Whether a call needs approval.
     pub reach: Reach,
+    /// What the policy of the agent judges.
+    pub judged: Judged,
     /// Checks arguments that fit the schema, without changing anything and without blocking. Returns what the user
     /// would be asked, or an error message for the model.
     pub check: fn(&Value, &Environment) -> Result<Question, String>,
@@ -104,8 +115,10 @@ pub struct Question {
     pub title: String,
     /// The exact command, or the path and the change. Control and direction characters are escaped.
     pub detail: Vec<String>,
-    /// The version of the file that the shown change applies to; another version is not changed.
-    pub file_version: Option<FileVersion>,
+    /// The file or directory that the call is about.
+    pub file: Option<Located>,
+    /// The state of the file that the shown change applies to; in another state it is not changed.
+    pub snapshot: Option<Snapshot>,
     /// What stands around it.
     pub answers: Answers,
 }
@@ -129,7 +142,27 @@ impl Answers {
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file_version: None, answers: Answers::RUN }
+        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN }
+    }
+
+    /// A question about reading. Only a path outside of the workspace is shown in full.
+    fn to_read(title: String, file: Located) -> Self {
+        let detail = match &file.verdict {
+            PathVerdict::AskOutside(directory) => {
+                let scope = if *directory == file.path { "" } else { " and everything else below its directory" };
+                vec![
+                    visible(&file.path.to_string_lossy()),
+                    format!("outside of the workspace: allows this agent to read it{scope}"),
+                ]
+            }
+            _ => Vec::new(),
+        };
+        Self { title, detail, file: Some(file), snapshot: None, answers: Answers::RUN }
+    }
+
+    /// The canonical path that the call is about.
+    fn path(&self) -> &Path {
+        self.file.as_ref().map_or(Path::new(""), |file| &file.path)
     }
 }
 
@@ -148,8 +181,13 @@ pub struct Environment {
     pub worktree: Option<PathBuf>,
     /// The versions of files that the model has seen.
     pub known_files: Arc<KnownFiles>,
-    /// Where commands run and relative paths start.
+    /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
+    /// files may be read.
     pub working_directory: PathBuf,
+    /// What tools never open.
+    pub denied: Arc<DenyList>,
+    /// What the agents may do, besides their policies.
+    pub rules: Arc<Rules>,
     /// Where output too long for the model is saved; created when first needed, its files readable by their owner only.
     pub output_directory: PathBuf,
     /// This program's binary, which is run as `polylogue --supervise`.
@@ -173,6 +211,8 @@ impl Environment {
             worktree: None,
             known_files: Arc::default(),
             working_directory,
+            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories())),
+            rules: Arc::default(),
             output_directory: std::env::temp_dir(),
             supervisor: PathBuf::from("/proc/self/exe"),
             bash_timeout: Duration::from_secs(120),
@@ -201,11 +241,6 @@ impl Environment {
     /// The tools as a request declares them.
     pub fn declarations(&self) -> Vec<ToolDeclaration> {
         self.tools.iter().map(|spec| spec.declaration).collect()
-    }
-
-    /// Makes a path from a model absolute.
-    fn resolve(&self, path: &str) -> PathBuf {
-        self.working_directory.join(Path::new(path))
     }
 }
 

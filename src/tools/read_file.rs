@@ -1,8 +1,6 @@
 //! The `read_file` tool: lines of a text file, with their numbers.
 //!
-//! Reading needs no approval. Therefore only regular files are opened, which neither block nor change when read, and
-//! `/proc/PID` is refused, where the environment and memory of processes are. Which other files are secret (keys, the
-//! program's own configuration and data) is for sandbox and policy to decide.
+//! Reading in the workspace needs no approval. Only regular files are opened, which neither block nor change when read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,10 +8,14 @@ use std::io::{self, BufRead, BufReader, Read};
 use serde_json::Value;
 
 use super::capture::without_cut_end;
-use super::file_access::{open_readable, reason};
-use super::{Environment, FILE_PATH_ALIASES, INTERRUPTED, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::file_access::reason;
+use super::locate::Opener;
+use super::{
+    Environment, FILE_PATH_ALIASES, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible,
+};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::policy::paths::Access;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
@@ -38,6 +40,7 @@ pub const SPEC: ToolSpec = ToolSpec {
         [a, b, c, d, ("absolute_path", "file_path"), ("start_line", "offset")]
     },
     reach: Reach::Reads,
+    judged: Judged::Read,
     check,
     run: Run::OnThread(run),
 };
@@ -50,15 +53,13 @@ const MAX_LINE_WIDTH: usize = 2000;
 /// How far a file is read beyond the wanted lines to count all of its lines, in bytes.
 const MAX_COUNTED: usize = 64 << 20;
 
-fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
+fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let (path, offset, limit) = read(arguments);
-    if path.is_empty() || path.contains('\0') {
-        return Err("`file_path` must not be empty or contain a NUL character".into());
-    }
+    let file = env.locate(path, Access::Read)?;
     let lines = format!(", lines {offset} to {}", offset.saturating_add(limit) - 1);
     let is_default = arguments.get("offset").is_none() && arguments.get("limit").is_none();
     let title = format!("read_file: {}{}", visible(path), if is_default { "" } else { &lines });
-    Ok(Question::new(title, Vec::new()))
+    Ok(Question::to_read(title, file))
 }
 
 fn read(arguments: &Value) -> (&str, u64, u64) {
@@ -68,12 +69,12 @@ fn read(arguments: &Value) -> (&str, u64, u64) {
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let (path, offset, limit) = read(&call.arguments);
-    let file = match open_readable(&env.resolve(path)) {
-        Ok(file) => file,
+    let file = match Opener::new(env).open(call.question.path()) {
+        Ok((file, _)) => file,
         Err(message) => return Output::failure(format!("{path}: {message}")),
     };
     // Before reading: if the file changes meanwhile, it counts as changed.
-    env.known_files.record_current(&env.resolve(path));
+    env.known_files.record_current(call.question.path());
     let mut excerpt = Excerpt::new(file, offset, job);
     match excerpt.read(limit, env.output_cap) {
         Ok(()) => Output::success(excerpt.finish()),

@@ -193,6 +193,7 @@ mod tests {
             declaration: ToolDeclaration { name: "probe", description: "", parameters: r#"{"type":"object"}"# },
             aliases: &[],
             reach: Reach::Reads,
+            judged: crate::tools::Judged::Nothing,
             check: |_, _| Ok(Question::new(String::new(), Vec::new())),
             run: Run::OnThread(run),
         }

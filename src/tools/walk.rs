@@ -5,13 +5,17 @@
 //! call has the same result on every machine. An ignored directory can still be listed by naming it as the start.
 
 use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ignore::{DirEntry, Walk, WalkBuilder};
 
-use super::file_access::{PROCESS_FILES, is_process_file, not_readable, suggestion};
+use super::file_access::not_readable;
+use super::locate::Opener;
 use super::{Environment, Job, visible};
+use crate::policy::paths::{DenyList, PathPolicy};
 
 /// How many entries one walk looks at.
 const MAX_ENTRIES: usize = 500_000;
@@ -32,31 +36,53 @@ pub enum WalkEnd {
     Cancelled,
 }
 
-/// Where a walk starts: a directory or a single file. Links to it are resolved.
+/// Where a walk starts: a directory or a single file.
 pub struct WalkRoot {
     path: PathBuf,
     max_depth: Option<usize>,
+    /// What tools never open, if any of it may be below.
+    denied: Option<Denied>,
+}
+
+/// The deny list for entries, which have to be owned by the walk.
+#[derive(Clone)]
+struct Denied {
+    workspace: PathBuf,
+    outputs: PathBuf,
+    list: Arc<DenyList>,
+}
+
+impl Denied {
+    fn contains(&self, path: &Path) -> bool {
+        let policy = PathPolicy { workspace: &self.workspace, outputs: &self.outputs, denied: &self.list };
+        policy.denied(path).is_some()
+    }
 }
 
 impl WalkRoot {
+    /// `root` is the canonical path that `path` leads to.
+    ///
     /// # Errors
     /// A message for the model: the path does not exist, or must not be searched.
-    pub fn new(path: &str, env: &Environment, max_depth: Option<usize>) -> Result<Self, String> {
-        if path.contains('\0') {
-            return Err("`path` contains a NUL character".into());
+    pub fn new(path: &str, root: &Path, env: &Environment, max_depth: Option<usize>) -> Result<Self, String> {
+        let problem =
+            |error: &io::Error| format!("{path}: {}{}", not_readable(error), Opener::new(env).suggestion(root, error));
+        let found = fs::symlink_metadata(root).map_err(|error| problem(&error))?;
+        if found.is_symlink() {
+            return Err(format!("{path}: was replaced by a symbolic link"));
         }
-        let resolved = env.resolve(path);
-        let root = fs::canonicalize(&resolved)
-            .map_err(|error| format!("{path}: {}{}", not_readable(&error), suggestion(&resolved, &error)))?;
-        if is_process_file(&root) {
-            return Err(format!("{path}: {PROCESS_FILES}"));
-        }
+        let policy = env.path_policy();
+        let denied = policy.may_contain_denied(root).then(|| Denied {
+            workspace: policy.workspace.into(),
+            outputs: policy.outputs.into(),
+            list: Arc::clone(&env.denied),
+        });
         match root.ancestors().find(|directory| !has_readable_ignore_files(directory)) {
             Some(directory) => {
                 let problem = ".gitignore or .ignore is not a regular file, or is larger than 1 MiB";
                 Err(format!("{}: {problem}", directory.display()))
             }
-            None => Ok(Self { path: root, max_depth }),
+            None => Ok(Self { path: root.into(), max_depth, denied }),
         }
     }
 
@@ -83,13 +109,17 @@ impl WalkRoot {
     }
 
     fn entries(&self) -> Walk {
+        let denied = self.denied.clone();
         WalkBuilder::new(&self.path)
             .hidden(false)
             .git_global(false)
             .git_exclude(false)
             .max_depth(self.max_depth)
             .sort_by_file_name(Ord::cmp)
-            .filter_entry(|entry| !is_directory(entry) || may_be_entered(entry.path()))
+            .filter_entry(move |entry| {
+                !denied.as_ref().is_some_and(|denied| denied.contains(entry.path()))
+                    && (!is_directory(entry) || may_be_entered(entry.path()))
+            })
             .build()
     }
 

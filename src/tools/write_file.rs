@@ -1,15 +1,12 @@
 //! The `write_file` tool: creates or overwrites a file.
 
-use std::fs;
-use std::path::Path;
-
+use rustix::fs::Stat;
 use serde_json::Value;
 
-use super::atomic_write::Target;
+use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
 use super::file_access::reason;
-use super::file_versions::{self, FileVersion};
-use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -34,30 +31,33 @@ pub const SPEC: ToolSpec = ToolSpec {
         [a, b, c, d, ("text", "content"), ("contents", "content")]
     },
     reach: Reach::Writes,
+    judged: Judged::Write,
     check,
     run: Run::OnThread(run),
 };
 
-pub const MAX_SHOWN_LINES: usize = 40;
+/// Everything is shown: what a person allows is what they could read.
+const ALL_LINES: usize = usize::MAX;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let (path, content) = read(arguments);
     let target = Target::find(path, env)?;
-    let version =
-        FileVersion::of(&target.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
+    let (snapshot, old) =
+        Snapshot::take(&target.file.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
+    let known = env.known_files.get(&target.file.path);
+    if target.old.is_some() && known.is_some_and(|known| known != snapshot.version) {
+        return Err(format!("{path}: file changed since it was last read; read it again"));
+    }
     let size = format!("{}, {}", counted(content.lines().count(), "line", "lines"), byte_count(content));
     let (change, shown) = match &target.old {
-        None => (format!("new, {size}"), Summary::new("", content, MAX_SHOWN_LINES).lines),
-        Some(old) => describe_change(&target.path, old, content, &size),
+        None => (format!("new, {size}"), Summary::new("", content, ALL_LINES).lines),
+        Some(stat) => describe_change(stat, old, content, &size),
     };
-    let mut detail = vec![format!("{}: {change}", visible(&target.path.to_string_lossy()))];
+    let mut detail = vec![format!("{}: {change}", visible(&target.file.path.to_string_lossy()))];
+    detail.extend(target.warnings());
     detail.extend(shown);
-    Ok(Question {
-        title: format!("write_file: {} ({change})", visible(path)),
-        detail,
-        file_version: Some(version),
-        answers: Answers::RUN,
-    })
+    let title = format!("write_file: {} ({change})", visible(path));
+    Ok(Question { title, detail, file: Some(target.file), snapshot: Some(snapshot), answers: Answers::RUN })
 }
 
 fn read(arguments: &Value) -> (&str, &str) {
@@ -69,12 +69,12 @@ fn byte_count(content: &str) -> String {
 }
 
 /// A summary of the change to an existing file, and its diff.
-fn describe_change(path: &Path, old: &fs::Metadata, content: &str, size: &str) -> (String, Vec<String>) {
-    let Some(text) = file_versions::content(path).ok().flatten().and_then(|text| String::from_utf8(text).ok()) else {
-        let shown = Summary::new("", content, MAX_SHOWN_LINES).lines;
-        return (format!("{size}, replaces {} bytes (not text, or too large to show)", old.len()), shown);
+fn describe_change(stat: &Stat, old: Option<Vec<u8>>, content: &str, size: &str) -> (String, Vec<String>) {
+    let Some(text) = old.and_then(|text| String::from_utf8(text).ok()) else {
+        let shown = Summary::new("", content, ALL_LINES).lines;
+        return (format!("{size}, replaces {} bytes (not text, or too large to show)", stat.st_size), shown);
     };
-    let diff = Summary::new(&text, content, MAX_SHOWN_LINES);
+    let diff = Summary::new(&text, content, ALL_LINES);
     (if text == content { "unchanged".into() } else { diff.counts() }, diff.lines)
 }
 
@@ -84,11 +84,12 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         return Output::failure("[interrupted; nothing was written]");
     }
     let written = Target::find(path, env).and_then(|target| {
-        target.write(content, call.question.file_version, &env.known_files)?;
-        Ok(if target.old.is_some() { "overwrote" } else { "created" })
+        target.require_same_file(call)?;
+        let written = target.write(content, call.question.snapshot, &env.known_files)?;
+        Ok((if target.old.is_some() { "overwrote" } else { "created" }, written.note()))
     });
     match written {
-        Ok(verb) => Output::success(format!("{verb} {path} ({})", byte_count(content))),
+        Ok((verb, note)) => Output::success(format!("{verb} {path} ({}){note}", byte_count(content))),
         Err(message) => Output::failure(format!("nothing was written: {message}")),
     }
 }

@@ -25,7 +25,7 @@ fn a_talk() -> Harness {
 fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     let mut app = a_talk();
     app.enter("/export md out.md");
-    let file = app.workspace().join("out.md");
+    let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
     for expected in
         ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
@@ -44,7 +44,7 @@ fn export_writes_json_with_every_kind() {
     let mut app = a_talk();
     app.enter("/export json");
     assert_shows(&mut app, "messages to agent-0-");
-    let mut files = std::fs::read_dir(app.workspace()).expect("a directory").flatten().map(|entry| entry.path());
+    let mut files = std::fs::read_dir(app.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
     let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
     let kinds: Vec<&str> =

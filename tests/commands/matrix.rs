@@ -1,6 +1,6 @@
 //! Every command, typed in every state of an agent: what becomes of it is what the table of commands says.
 
-use polylogue::config::{ProviderEntry, Thinking};
+use polylogue::config::{Policy, ProviderEntry, Thinking};
 use polylogue::{Change, Turn};
 
 use crate::support::harness::{Harness, Plan};
@@ -36,6 +36,7 @@ const ROWS: &[Row] = &[
     row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
+    row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
     row("/interrupt", |app| app.state(0) == State::Idle),
     row("/stop", |app| app.state(0) == State::Idle),
     row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),
@@ -49,7 +50,7 @@ const ROWS: &[Row] = &[
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/copy", |app| shows(app, "copied ")),
-    row("/export md out.md", |app| app.workspace().join("out.md").exists()),
+    row("/export md out.md", |app| app.directory().join("out.md").exists()),
     row("/send other some text", |app| shows(app, "sent to other")),
     row("/check-mail", |app| shows(app, "1 message, 0 unread")),
     row("/read-mail 1", |app| shows(app, "message 1 from other")),

@@ -69,7 +69,7 @@ impl Tour {
         self.line("/switch 0");
         self.line("/fork --name builder");
         self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe build passes.");
-        self.until("Run this?");
+        self.until("y to run it");
         self.pause(LOOK);
         self.picture("approval");
         self.keys("y");

@@ -38,7 +38,7 @@ fn is_there() -> bool {
 fn app() -> Option<Harness> {
     is_there().then(|| {
         let app = echo();
-        make_repository(&app.workspace().join("repo"));
+        make_repository(&app.directory().join("repo"));
         app
     })
 }
@@ -52,12 +52,12 @@ fn make_repository(at: &Path) {
 }
 
 fn branches(app: &Harness) -> String {
-    git(&app.workspace().join("repo"), &["branch", "--list", "polylogue/*"])
+    git(&app.directory().join("repo"), &["branch", "--list", "polylogue/*"])
 }
 
 /// The worktrees that are on the disk.
 fn worktrees(app: &Harness) -> Vec<PathBuf> {
-    let listed = fs::read_dir(app.directory().join("worktrees")).into_iter().flatten();
+    let listed = fs::read_dir(app.data().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()
 }
 
@@ -100,7 +100,7 @@ fn kill_and_wait(app: &mut Harness, n: usize, expected: &str) {
 fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     let Some(mut app) = app() else { return };
     let directory = in_worktree(&mut app);
-    assert!(directory.ends_with("src") && directory.starts_with(app.directory().join("worktrees")));
+    assert!(directory.ends_with("src") && directory.starts_with(app.data().join("worktrees")));
     assert_eq!(directory.parent().and_then(Path::file_name).unwrap().to_str().unwrap(), app.id(1).to_string());
     let branch = git(&directory, &["rev-parse", "--abbrev-ref", "HEAD"]);
     assert_eq!(branch, format!("polylogue/{}", app.id(1).short()));
@@ -110,7 +110,7 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     app.answer(1, true);
     app.turn_until_idle();
     assert_eq!(fs::read_to_string(directory.join("f")).unwrap(), "two\n");
-    assert_eq!(fs::read_to_string(app.workspace().join("repo/src/f")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(app.directory().join("repo/src/f")).unwrap(), "one\n");
 
     let mut app = app.crash_and_restart();
     assert_eq!(app.agent(1).talk.environment.working_directory, directory);
@@ -172,7 +172,7 @@ fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
     git(&merged, &["add", "."]);
     git(&merged, &["commit", "-q", "-m", "third"]);
     let branch = git(&merged, &["rev-parse", "--abbrev-ref", "HEAD"]);
-    git(&app.workspace().join("repo"), &["merge", "-q", &branch]);
+    git(&app.directory().join("repo"), &["merge", "-q", &branch]);
     app.switch(0);
     kill_and_wait(&mut app, 1, "which had no changes");
     assert!(!merged.exists());
@@ -181,7 +181,7 @@ fn a_worktree_with_changes_or_commits_is_kept_and_reported() {
 #[test]
 fn a_failed_worktree_is_reported_and_leaves_nothing() {
     let Some(mut app) = app() else { return };
-    let top = app.workspace().to_owned();
+    let top = app.directory().to_owned();
     git(&top, &["init", "-q", "empty"]);
     git(&top, &["init", "-q", "--bare", "bare"]);
     make_repository(&top.join("outer"));
@@ -202,7 +202,7 @@ fn a_failed_worktree_is_reported_and_leaves_nothing() {
 #[test]
 fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
     let Some(mut app) = app() else { return };
-    let repo = app.workspace().join("repo");
+    let repo = app.directory().join("repo");
     let pipe = pipe_for_attributes(&repo);
     app.enter("/env worktree@repo");
     let _checkout = wait_for_reader(&mut app, &pipe);
@@ -221,7 +221,7 @@ fn an_interrupt_while_git_checks_files_out_leaves_no_child_and_no_worktree() {
 #[test]
 fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     let Some(mut app) = app() else { return };
-    let pipe = pipe_for_attributes(&app.workspace().join("repo"));
+    let pipe = pipe_for_attributes(&app.directory().join("repo"));
     app.enter("/env worktree@repo/src");
     app.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
     app.turn_until_asked(0);
@@ -239,7 +239,7 @@ fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
 fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
     let Some(mut app) = app() else { return };
     let known = in_worktree(&mut app);
-    let (repo, directory) = (app.workspace().join("repo"), app.directory().join("worktrees"));
+    let (repo, directory) = (app.directory().join("repo"), app.data().join("worktrees"));
     let [clean, changed, committed] = [(); 3].map(|()| {
         let id = AgentId::random();
         let root = directory.join(id.to_string());
@@ -268,7 +268,7 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
 fn no_program_that_the_repository_names_is_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let Some(mut app) = app() else { return };
-    let (repo, ran) = (app.workspace().join("repo"), app.workspace().join("ran"));
+    let (repo, ran) = (app.directory().join("repo"), app.directory().join("ran"));
     fs::create_dir(&ran).unwrap();
     fs::write(repo.join(".gitattributes"), "* filter=cased diff=shown\nsrc/f filter=a.b\n").unwrap();
     git(&repo, &["add", "."]);
@@ -303,7 +303,7 @@ fn no_program_that_the_repository_names_is_run() {
 #[test]
 fn a_filter_whose_name_cannot_be_passed_to_git_is_refused() {
     let Some(mut app) = app() else { return };
-    git(&app.workspace().join("repo"), &["config", "filter.a=b.smudge", "cat"]);
+    git(&app.directory().join("repo"), &["config", "filter.a=b.smudge", "cat"]);
     app.enter("/env worktree@repo");
     app.turn_until("it is refused", |app| app.screen_text().contains("cannot create a worktree"));
     assert!(app.screen_text().replace("\n  ", " ").contains("filter with = in its name"), "{}", app.screen_text());

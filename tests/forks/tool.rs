@@ -1,5 +1,6 @@
 //! The `fork` tool: what its children inherit, when they start, and the result of a call that fails.
 
+use polylogue::config::Rules;
 use serde_json::json;
 
 use super::{calls, shared};
@@ -32,7 +33,7 @@ fn a_fork_call_beside_other_calls_starts_the_child_at_once_with_no_open_call() {
     let peer = Peer::start();
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "an old question", "an old reply");
-    std::fs::write(app.workspace().join("file"), "its content").expect("a file");
+    std::fs::write(app.directory().join("file"), "its content").expect("a file");
     let (read, fork) = (json!({"path": "file"}).to_string(), fork_call("scout", "look around"));
     calls(&mut app, &peer, 0, &[("read_file", &read), ("fork", &fork), ("bash", &bash("echo done"))]);
     let child = app.accept(&peer);
@@ -108,7 +109,8 @@ fn a_fork_tool_behind_a_persons_fork_in_the_same_turn_still_inherits_only_what_w
 #[test]
 fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
     let peer = Peer::start();
-    let mut app = app(&peer);
+    let rules = Rules { allow: vec!["fork(nowhere/*)".parse().expect("a rule")], ..Rules::default() };
+    let mut app = Harness::new(Plan { real_time: true, rules, ..Plan::peer(&peer.url()) });
     app.fork_named(0, "scout");
     let no_model = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
     let wanted = [
@@ -126,6 +128,19 @@ fn a_fork_call_that_fails_is_answered_with_the_reason_and_creates_no_agent() {
     }
     assert_eq!((results.len(), app.repl.roster().len()), (wanted.len(), 2));
     assert!(app.tool_results(0).iter().all(|result| result.is_error));
+}
+
+#[test]
+fn a_fork_to_another_provider_asks_before_the_conversation_goes_there() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let elsewhere = json!({"prompt": "go", "model": "nowhere/x"}).to_string();
+    calls(&mut app, &peer, 0, &[("fork", &elsewhere)]);
+    app.turn_until_asked(0);
+    app.answer(0, false);
+    let results = results_then(&mut app, &peer, 0, "a pity");
+    assert!(results[0].contains("denied"), "{results:?}");
+    assert_eq!(app.repl.roster().len(), 1);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     message.end("tool_use");
     app.turn_until_asked(0);
     assert_shows(&mut app, "Let me \"look\".");
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
 
     let request = last_request(&mut app, &peer);
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "echo a-$((20+3))"}});

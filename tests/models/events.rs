@@ -301,7 +301,7 @@ const EVENTS: &[Event] = &[
         happen: |scene| {
             scene.ask("go", Piece::Calls("touch up; sleep 60"));
             scene.allow();
-            let up = scene.app.workspace().join("up");
+            let up = scene.app.directory().join("up");
             scene.app.turn_until("the command runs", |_| up.exists());
             scene.interrupt();
         },
@@ -344,7 +344,7 @@ const EVENTS: &[Event] = &[
         happen: |scene| {
             scene.ask("go", Piece::Calls("touch up; sleep 60"));
             scene.allow();
-            let up = scene.app.workspace().join("up");
+            let up = scene.app.directory().join("up");
             scene.app.turn_until("the command runs", |_| up.exists());
             crash(scene);
         },

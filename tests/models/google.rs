@@ -66,7 +66,7 @@ fn go_on(app: &mut Harness, peer: &Peer) -> Vec<Value> {
 fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    std::fs::write(app.workspace().join("notes"), "buy milk").expect("a file");
+    std::fs::write(app.directory().join("notes"), "buy milk").expect("a file");
     app.enter("what is to do?");
     let first = app.accept(&peer);
     assert_eq!(first.request().path, "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse");
@@ -75,7 +75,7 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     reply(&first, look_and_run("echo ran-$((20+3))"));
     app.turn_until_asked(0);
     assert!(app.screen_text().contains("I look first."), "{}", app.screen_text());
-    app.type_bytes(b"y");
+    app.press_at_question(b"y");
 
     let second = app.accept(&peer);
     let contents = contents(&second);

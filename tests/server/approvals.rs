@@ -30,7 +30,7 @@ fn id_of(approvals: &[Value], command: &str) -> String {
 }
 
 fn files(app: &Harness) -> Vec<String> {
-    let entries = std::fs::read_dir(app.workspace()).expect("a directory");
+    let entries = std::fs::read_dir(app.directory()).expect("a directory");
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
     let mut files: Vec<String> = names.filter(|name| name.starts_with("by-")).collect();
     files.sort();

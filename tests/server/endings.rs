@@ -94,7 +94,7 @@ fn stop_is_answered_first_and_the_other_clients_get_the_reason() {
     assert_eq!(app.turn(), Turn::Exit);
     assert_eq!(stops.try_read(), Some(json!({"ok": null})));
     app.repl.leave().expect("it leaves");
-    assert!(socket::connect(app.directory()).expect("no stranger").is_none(), "the socket is gone");
+    assert!(socket::connect(app.data()).expect("no stranger").is_none(), "the socket is gone");
     assert!(!stops.has_ended, "the store is still held");
     let directory = app.close();
     eventually(|| stops.try_read().is_none() && stops.has_ended);
@@ -125,10 +125,10 @@ fn a_client_that_reads_nothing_does_not_delay_the_end() {
 #[test]
 fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
     let app = serve(Plan::default());
-    let refused = Store::open(app.directory()).err().expect("the store is held").message;
+    let refused = Store::open(app.data()).err().expect("the store is held").message;
     assert!(refused.contains("`polylogue attach`"), "{refused}");
-    let socket = app.directory().join("server/socket");
-    let kept = app.directory().join("kept");
+    let socket = app.data().join("server/socket");
+    let kept = app.data().join("kept");
     std::fs::hard_link(&socket, &kept).expect("a link");
     // What SIGKILL leaves: the file, and no listener.
     let directory = app.close();
@@ -142,5 +142,5 @@ fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
 #[test]
 fn without_serving_there_is_no_socket() {
     let app = Harness::new(Plan::default());
-    assert!(socket::connect(app.directory()).expect("nothing strange").is_none());
+    assert!(socket::connect(app.data()).expect("nothing strange").is_none());
 }

@@ -231,7 +231,7 @@ fn a_tool_process_outlives_the_terminal_but_not_the_server() {
     // The command cannot tell its number: in the sandbox it has another one.
     let mark = mark();
     say(&mut pty, &format!("!tool bash {{\"command\":\"exec sleep {mark}\"}}"));
-    pty.wait_for_text("Run this?");
+    pty.wait_for_text("y to run it");
     pty.send("y");
     let runs = || is_running(&format!("sleep\0{mark}"));
     eventually("the command to run", runs);

@@ -28,7 +28,7 @@ pub fn serve(plan: super::harness::Plan) -> Harness {
 
 /// Starts to serve a socket.
 pub fn open_to_clients(app: &mut Harness) {
-    let listener = socket::Listener::bind(app.directory()).expect("a socket");
+    let listener = socket::Listener::bind(app.data()).expect("a socket");
     app.repl.serve(listener);
 }
 
@@ -42,7 +42,7 @@ pub fn request(what: &str, mut fields: Value) -> String {
 impl Client {
     /// Connects; the server accepts in the next turn of the loop.
     pub fn connect(app: &Harness) -> Self {
-        let stream = socket::connect(app.directory()).expect("a socket of ours").expect("a server");
+        let stream = socket::connect(app.data()).expect("a socket of ours").expect("a server");
         stream.set_nonblocking(true).expect("a socket");
         Self { stream, unread: Vec::new(), has_ended: false }
     }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, Endpoint, EnvironmentEntry, ProviderEntry, Settings, Thinking, TreeLimits,
+    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Policy, ProviderEntry, Rules, SandboxSettings, Settings,
+    Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -19,6 +20,12 @@ use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTermi
 
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
+
+/// How long keys are text after a question appeared.
+const QUESTION_SETTLES: Duration = Duration::from_millis(300);
+
+/// The agents' working directory in the data directory.
+const WORK: &str = "work";
 
 /// How a [`Harness`] is set up.
 pub struct Plan {
@@ -41,8 +48,14 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
+    /// The policy of new agents.
+    pub policy: Policy,
+    /// Rules; by default every command asks, also those that only read.
+    pub rules: Rules,
     /// The digests of trusted `AGENTS.md` files.
     pub trusted_instructions: BTreeSet<String>,
+    /// Whether commands run in a sandbox.
+    pub has_sandbox: bool,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
     /// The limits of each tree of agents.
@@ -62,7 +75,10 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             environments: Vec::new(),
+            policy: Policy::default(),
+            rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
             trusted_instructions: BTreeSet::new(),
+            has_sandbox: true,
             trace: None,
             tree_limits: TreeLimits::default(),
         }
@@ -78,11 +94,12 @@ impl Plan {
 
     /// The configuration for a program with this data directory, in which no command can run.
     pub fn config(&self, directory: &Path) -> Config {
+        std::fs::create_dir_all(directory.join(WORK)).expect("a directory");
         Config {
             data_directory: Some(directory.into()),
             catalog: self.catalog(),
             endpoint: self.endpoint.clone(),
-            working_directory: directory.into(),
+            working_directory: directory.join(WORK),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             thinking: self.thinking,
             settings: self.settings,
@@ -90,7 +107,10 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
+            policy: self.policy,
+            rules: self.rules.clone(),
             trusted_instructions: self.trusted_instructions.clone(),
+            sandbox: SandboxSettings { is_enabled: self.has_sandbox, ..SandboxSettings::default() },
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             tree_limits: self.tree_limits,
@@ -113,7 +133,9 @@ pub fn endpoint(kind: &str, model: &str, url: &str) -> Endpoint {
 pub fn copy_of(prepared: &Path) -> TempDir {
     let copy = TempDir::new().expect("a directory");
     for entry in std::fs::read_dir(prepared).expect("a directory").flatten() {
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        }
     }
     copy
 }
@@ -185,14 +207,14 @@ impl Harness {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// The data directory.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    /// The agents' working directory.
+    pub fn directory(&self) -> PathBuf {
+        self.workspace.path().to_path_buf()
     }
 
-    /// The agents' working directory.
-    pub fn workspace(&self) -> &Path {
-        self.workspace.path()
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        self.directory.path()
     }
 
     /// One turn that waits as long as the loop itself would, but no longer than `limit`. With a manual clock, libcurl's short
@@ -271,6 +293,18 @@ impl Harness {
             turn = self.turn();
         }
         turn
+    }
+
+    /// Presses a key at the question on the screen, as soon as it is an answer.
+    pub fn press_at_question(&mut self, key: &[u8]) -> Turn {
+        self.turn();
+        if !self.plan.real_time {
+            self.advance(QUESTION_SETTLES);
+        }
+        self.turn_until("keys answer", |app| {
+            ["to refuse it", "to stop these agents"].iter().any(|keys| app.screen_text().contains(keys))
+        });
+        self.type_bytes(key)
     }
 
     /// Types a line and Enter.

@@ -159,8 +159,8 @@ pub fn is_running(word: &str) -> bool {
 pub fn interrupt_command(app: &mut Harness, is_running: bool) {
     app.turn_until_asked(0);
     if is_running {
-        app.type_bytes(b"y");
-        let up = app.workspace().join("up");
+        app.press_at_question(b"y");
+        let up = app.directory().join("up");
         app.turn_until("the command runs", |_| up.exists());
     }
     app.escape();

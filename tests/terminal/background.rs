@@ -22,8 +22,8 @@ fn one_streams_one_runs_a_command_and_one_is_talked_to() {
     chat.sees("  a0 a1");
     chat.pty.send("\x1b2");
     chat.sees("── bea ");
-    chat.say("!tool bash {\"command\":\"sleep 1; echo done\"}");
-    chat.sees("Run this?");
+    chat.say("!tool bash {\"command\":\"sleep 1; echo $(echo done)\"}");
+    chat.sees("y to run it");
     chat.pty.send("y\x1b3");
     chat.sees("── cal ");
     for c in "typed while others work".chars() {

@@ -28,7 +28,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.pty.send("hello there, how are you today?\r");
     chat.sees("today?\n");
     chat.sees_draft("");
-    chat.say("!tool bash {\"command\":\"echo ran\"}");
+    chat.say("!tool bash {\"command\":\"echo ran $X\"}");
     chat.sees("enlarge to answer");
     chat.pty.send("y");
     chat.sees_draft("y");

@@ -68,6 +68,7 @@ fn the_command_in_a_question_and_its_output_do_nothing() {
     chat.sees("Run this?");
     chat.sees("eleven");
     is_harmless(&mut chat);
+    chat.sees("y to run it");
     chat.pty.send("y");
     chat.sees("bash: a");
     is_harmless(&mut chat);

@@ -73,7 +73,7 @@ fn secrets_that_a_server_repeats_are_nowhere_and_commands_have_none() {
     let exchange = peer.accept();
     let command = "tr '\\0' ' ' < /proc/self/environ; cat /proc/$PPID/environ; cat /proc/$PPID/cmdline; echo over";
     reply_with_calls(&exchange, &[("bash", &json!({ "command": command }).to_string())]);
-    chat.sees("Run this?");
+    chat.sees("y to run it");
     chat.pty.send("y");
     let exchange = peer.accept();
     let results: Value = exchange.request().json();

@@ -1,5 +1,7 @@
 //! A read-only terminal: it shows any agent, and changes nothing for others.
 
+use std::time::Duration;
+
 use polylogue::Turn;
 
 use super::app_with_lines;
@@ -43,7 +45,7 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
         watcher.assert_sees(&mut app, &format!("> {line}"));
         let after: Vec<String> = (0..app.repl.roster().len()).map(|n| app.fingerprint(n)).collect();
         assert_eq!(after, before, "{line}");
-        assert!(!app.workspace().join("out.md").exists());
+        assert!(!app.directory().join("out.md").exists());
         assert_eq!(app.repl.store().input(0).expect("inputs"), None, "{line} is no input of the person's");
     }
 }
@@ -71,6 +73,8 @@ fn it_neither_stops_nor_answers_nor_takes_the_queue() {
     app.say(0, "queued");
     let (mut watcher, before) = watched(&mut app);
     watcher.assert_sees(&mut app, "answer at another terminal");
+    let appeared = app.clock.now();
+    app.turn_until("keys answer", |app| app.clock.now() > appeared + Duration::from_millis(300));
     for key in [&b"y"[..], b"n", b"\x1by", b"\x1bn", b"\x1b[A"] {
         watcher.type_bytes(&mut app, key);
         watcher.assert_sees(&mut app, REFUSED);

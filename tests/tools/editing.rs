@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use polylogue::ToolResult;
 use serde_json::{Value, json};
@@ -85,15 +86,32 @@ fn a_file_that_an_agent_wrote_or_edited_counts_as_read() {
 }
 
 #[test]
-fn a_file_that_one_agent_has_read_may_be_edited_by_another_in_any_environment() {
+fn what_another_agent_has_read_does_not_count() {
     let workspace = Workspace::new();
     fs::write(workspace.path("f"), "old").unwrap();
     read(&workspace, "f");
-    let other = tools::Environment { spec: "another".into(), ..workspace.env.clone() };
     let arguments = edit("f", "old", "new").to_string();
-    assert!(tools::find("edit_file").unwrap().prepare(&arguments, &other).is_ok());
-    let unrelated = tools::Environment::at(workspace.env.working_directory.clone());
-    assert!(tools::find("edit_file").unwrap().prepare(&arguments, &unrelated).is_err());
+    let prepare = |env: &tools::Environment| tools::find("edit_file").unwrap().prepare(&arguments, env);
+    let child = Arc::new(workspace.env.known_files.fork());
+    assert!(prepare(&tools::Environment { known_files: child, ..workspace.env.clone() }).is_ok());
+    let other = tools::Environment { known_files: Arc::default(), ..workspace.env.clone() };
+    assert!(prepare(&other).unwrap_err().contains("has not been read yet"));
+}
+
+#[test]
+fn a_file_that_another_agent_changed_is_a_conflict_also_for_a_whole_write() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("f"), "old").unwrap();
+    read(&workspace, "f");
+    let mut other = Workspace::new();
+    other.env = tools::Environment { known_files: Arc::default(), ..workspace.env.clone() };
+    read(&other, "f");
+    assert!(!other.run("edit_file", &edit("f", "old", "old and more")).is_error);
+    assert!(refusal(&workspace, &edit("f", "old", "new")).contains("file changed since it was last read"));
+    let whole = json!({"file_path": "f", "content": "new"});
+    assert!(workspace.prepare("write_file", &whole).unwrap_err().contains("file changed since it was last read"));
+    fs::remove_file(workspace.path("f")).unwrap();
+    assert!(!workspace.run("write_file", &whole).is_error, "a file that is gone can be created again");
 }
 
 #[test]
@@ -134,7 +152,7 @@ fn a_file_that_is_not_text_or_too_large_is_refused() {
         ("pipe", "not a regular file"),
         (".", "directory"),
         // Writable by its owner, so that only the check for files of processes refuses it.
-        ("/proc/self/comm", "reading /proc/PID is not allowed"),
+        ("/proc/self/comm", "access denied: environment and memory of processes"),
     ] {
         let message = refusal(&workspace, &edit(path, "a", "b"));
         assert!(message.contains(expected), "{path}: {message}");

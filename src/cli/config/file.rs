@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::{Location, Value};
 use crate::base::error::{Error, system_message};
-use crate::base::file::{Links, ancestors_in_repository, open_regular};
+use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::base::text;
 
 const MAX_BYTES: usize = 1024 * 1024;
@@ -49,12 +49,26 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(File::open(path))
 }
 
-/// The same for a directory that others may write to: a pipe is not opened, since that could block.
+/// The same for a directory that others may write to: a pipe is not opened, since that could block, and neither is a
+/// symbolic link, since what it leads to could be private.
 ///
 /// # Errors
 /// As for [`read`].
 pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    bytes_of(open_regular(path, Links::Followed))
+    bytes_of(open_regular(path))
+}
+
+/// The same for a file that may be a link to another one in its directory.
+fn read_inside(path: &Path, directory: &Path) -> Result<Vec<u8>, String> {
+    let real = path.canonicalize().map_err(|error| unreadable(&error))?;
+    let (Ok(directory), Some(Ok(parent))) = (directory.canonicalize(), directory.parent().map(Path::canonicalize))
+    else {
+        return Err("its directory cannot be read".into());
+    };
+    if !directory.starts_with(parent) || !real.starts_with(directory) {
+        return Err("is a symbolic link that leads out of its directory".into());
+    }
+    read_regular(&real).map(Option::unwrap_or_default)
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +88,7 @@ pub fn files(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
     paths.retain(|path| has_extension(path) && path.is_file());
     paths.sort();
     paths.truncate(MAX_FILES);
-    let read = |path: PathBuf| FoundFile { bytes: read_regular(&path).map(Option::unwrap_or_default), path };
+    let read = |path: PathBuf| FoundFile { bytes: read_inside(&path, directory), path };
     paths.into_iter().map(read).collect()
 }
 

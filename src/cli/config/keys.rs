@@ -9,6 +9,7 @@ use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::rule::{Rule, Rules};
 
 /// The valid part of a file.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct Layer {
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
     pub environments: Vec<EnvironmentEntry>,
+    /// `[rules]`.
+    pub rules: Rules,
     /// The lists of `[sandbox]` and `[tools]`.
     pub opened: Opened,
 }
@@ -31,7 +34,7 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 6] = ["providers", "environments", "limits", "team", "sandbox", "tools"];
+const TABLES: [&str; 7] = ["providers", "environments", "rules", "limits", "team", "sandbox", "tools"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -56,6 +59,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
         match entry.name {
             "providers" => layer.providers = providers::read(reader, &entry),
             "environments" => layer.environments = environments(reader, &entry),
+            "rules" => layer.rules = rules(reader, &entry),
             "limits" | "team" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
@@ -148,6 +152,49 @@ fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> EnvironmentEnt
         }
     }
     environment
+}
+
+/// The keys of `[rules]`.
+pub const RULES: &[(&str, &str)] = &[
+    ("allow", "What runs without a question; not in a project's file"),
+    ("ask", "What asks under every policy"),
+    ("deny", "What is refused under every policy"),
+];
+
+/// A project can only restrict: what it allows is ignored.
+fn rules(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Rules {
+    let mut rules = Rules::default();
+    for inner in reader.table(entry) {
+        match inner.name {
+            "allow" if reader.is_project => {
+                let location = reader.location(&inner.span);
+                let message = "ignored: a project cannot allow anything; set it in your own configuration";
+                reader.diagnostics.warnings.push(format!("{location}: {}: {message}", inner.key));
+            }
+            "allow" => rules.allow = rule_list(reader, &inner),
+            "ask" => rules.ask = rule_list(reader, &inner),
+            "deny" => rules.deny = rule_list(reader, &inner),
+            _ => reader.unknown(&inner, RULES.iter().map(|(key, _)| *key)),
+        }
+    }
+    rules
+}
+
+fn rule_list(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for text in reader.texts(entry) {
+        match text.parse::<Rule>() {
+            Ok(rule) => rules.push(rule),
+            Err(error) => reader.error(entry, &error.message),
+        }
+    }
+    for (rule, caution) in
+        rules.iter().filter_map(|rule| Some((rule, rule.caution()?))).filter(|_| entry.name == "allow")
+    {
+        let location = reader.location(&entry.value.span());
+        reader.diagnostics.warnings.push(format!("{location}: {}: {rule}: {caution}", entry.key));
+    }
+    rules
 }
 
 /// In a project's file, a path can be relative to the project.

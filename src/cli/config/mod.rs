@@ -38,6 +38,7 @@ use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::limits::LimitName;
+use crate::domain::rule::{Rule, Rules};
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
@@ -85,6 +86,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.commands = custom_commands(&files, &mut diagnostics);
+    values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
     values.config.environments = user.environments;
     let sandbox = &mut values.config.sandbox;
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
@@ -96,6 +98,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
         values.config.environments.push(environment);
     }
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
+    values.config.private_paths =
+        files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
     loaded.set_data_directory(env);
     loaded.choose_model();
@@ -313,7 +317,14 @@ fn settle(
                 diagnostics.warnings.push(message);
                 continue;
             }
+            let before = values.config.policy;
             match setting.set(&mut values, &value, home.as_deref()) {
+                Ok(()) if matches!(source, Source::Project(_)) && values.config.policy > before => {
+                    let wanted = std::mem::replace(&mut values.config.policy, before);
+                    let message =
+                        format!("{source}: {}: {wanted} ignored: a project cannot allow more than you", setting.key);
+                    diagnostics.warnings.push(message);
+                }
                 Ok(()) => sources[index] = source,
                 Err(expected) => diagnostics.error(format!("{source}: expected {expected}")),
             }
@@ -340,6 +351,24 @@ fn candidates(
     let flag = setting.flag.and_then(|(name, value)| Some((Value::Untyped(value(arguments)?), Source::Flag(name))));
     candidates.extend(flag);
     candidates
+}
+
+/// The rules of all files and of the command line.
+fn all_rules(layers: [Rules; 2], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
+    let mut parse = |texts: &[String], option: &str| -> Vec<Rule> {
+        let mut parse = |text: &String| {
+            text.parse().map_err(|error: Error| diagnostics.error(format!("{option}: {}", error.message)))
+        };
+        texts.iter().filter_map(|text| parse(text).ok()).collect()
+    };
+    let mut all =
+        Rules { allow: parse(&arguments.allow, "--allow"), ask: Vec::new(), deny: parse(&arguments.deny, "--deny") };
+    for Rules { allow, ask, deny } in layers {
+        all.allow.extend(allow);
+        all.ask.extend(ask);
+        all.deny.extend(deny);
+    }
+    all
 }
 
 /// Warnings about environments that cannot be used.

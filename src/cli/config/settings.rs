@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::source::Value;
 use crate::cli::arguments::Arguments;
+use crate::domain::approval::Policy;
 use crate::domain::config::{Config, TeamSettings};
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
@@ -50,6 +51,7 @@ pub enum Kind {
     Model,
     Ephemeral,
     Thinking(fn(&mut Config) -> &mut Thinking),
+    Policy(fn(&mut Config) -> &mut Policy),
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
     Bool(fn(&mut Config) -> &mut bool),
     Count(fn(&mut Config) -> &mut u32, u32),
@@ -125,6 +127,13 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some(("--stay", |arguments| arguments.stay.then(|| "false".into()))),
         files: Files::All,
         kind: Kind::Bool(|config| &mut config.follows_forks),
+    },
+    Setting {
+        key: "approval",
+        about: "What new agents may do without a question; a project can only set less than you",
+        flag: Some(("--approval", |arguments| arguments.approval.clone().map(Into::into))),
+        files: Files::All,
+        kind: Kind::Policy(|config| &mut config.policy),
     },
     Setting {
         key: "sandbox.enabled",
@@ -278,6 +287,7 @@ impl Setting {
             Kind::Model => values.model = Some(model(value)?),
             Kind::Ephemeral => values.ephemeral = value.boolean()?,
             Kind::Thinking(field) => *field(config) = thinking(value)?,
+            Kind::Policy(field) => *field(config) = value.text()?.parse().ok()?,
             Kind::Path(field) => *field(config) = Some(value.path(home)?),
             Kind::Bool(field) => *field(config) = value.boolean()?,
             Kind::Count(field, min) => *field(config) = whole(value, *min)?,
@@ -315,6 +325,7 @@ impl Setting {
             Kind::Model => format!("{:?}", values.model.as_ref()?),
             Kind::Ephemeral => values.ephemeral.to_string(),
             Kind::Thinking(field) => format!("{:?}", field(config).to_string()),
+            Kind::Policy(field) => format!("{:?}", field(config).name()),
             Kind::Path(field) => format!("{:?}", field(config).as_ref()?),
             Kind::Bool(field) => field(config).to_string(),
             Kind::Count(field, _) => field(config).to_string(),
@@ -336,6 +347,7 @@ impl Kind {
         match self {
             Self::Model => "\"provider/model\"".into(),
             Self::Thinking(_) => "off, low, medium, high, default or a number of tokens".into(),
+            Self::Policy(_) => "ask, auto, plan, never or yolo".into(),
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),
             Self::Bool(_) | Self::Ephemeral => "true or false".into(),
             Self::Count(_, min) | Self::Size(_, min) => format!("a whole number from {min} to {MAX_COUNT}"),

@@ -14,6 +14,7 @@ use crate::base::text::sanitise;
 use crate::cli::arguments::{Arguments, ConfigCommand};
 use crate::domain::endpoint::ModelFacts;
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::rule::Rules;
 
 /// Runs the subcommand. Returns whether the configuration is valid.
 ///
@@ -104,6 +105,7 @@ pub(super) fn shown(loaded: &Loaded) -> String {
         }
     }
     loaded.providers.iter().for_each(|known| provider(&mut out, known));
+    rules(&mut out, &loaded.config().rules);
     loaded.config().environments.iter().for_each(|entry| environment(&mut out, entry));
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
@@ -146,6 +148,15 @@ fn model(name: &str, facts: &ModelFacts) -> String {
         parts.push(format!("output_price = {}", dollars(prices.output)));
     }
     if parts.len() == 1 { format!("{name:?}") } else { format!("{{ {} }}", parts.join(", ")) }
+}
+
+fn rules(out: &mut String, rules: &Rules) {
+    let lists = [("allow", &rules.allow), ("ask", &rules.ask), ("deny", &rules.deny)];
+    for (at, (name, list)) in lists.into_iter().filter(|(_, list)| !list.is_empty()).enumerate() {
+        let table = if at == 0 { "\n[rules]\n" } else { "" };
+        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "{table}{name} = {texts:?}");
+    }
 }
 
 fn environment(out: &mut String, entry: &EnvironmentEntry) {

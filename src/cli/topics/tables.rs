@@ -6,8 +6,10 @@ use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{keys, providers};
 use crate::commands::{COMMANDS, KEYS};
+use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
 use crate::domain::tool::Reach;
+use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
 use crate::tools::TOOLS;
 
@@ -36,8 +38,10 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n. An \
-         environment (polylogue help environments) chooses which tools an agent has; /tools lists those of an agent.",
+        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n; \
+         the others ask outside of the workspace (polylogue help files). Policy and rules can decide otherwise (polylogue \
+         help approval). An environment (polylogue help environments) chooses which tools an agent has; /tools lists \
+         those of an agent.",
     );
     out.push('\n');
     for tool in TOOLS {
@@ -49,6 +53,18 @@ pub fn tools() -> String {
     out
 }
 
+pub fn files() -> String {
+    let mut out = include_str!("files.txt").to_owned();
+    item(&mut out, "polylogue", "its data and configuration, with its socket");
+    for (path, about) in paths::DENIED {
+        item(&mut out, &format!("~/{path}"), about);
+    }
+    paths::DENIED_SYSTEM.iter().for_each(|(path, about)| item(&mut out, path, about));
+    out += "\nProtected, wherever they are in a workspace, with everything below them:\n\n";
+    paths::PROTECTED.iter().for_each(|(name, about)| item(&mut out, name, about));
+    out
+}
+
 pub fn settings() -> String {
     let mut out = include_str!("settings.txt").to_owned();
     let defaults = Values::default();
@@ -57,6 +73,8 @@ pub fn settings() -> String {
         let about = format!("{}: {}{default}. {}.", setting.about, setting.kind.expected(), set_by(setting));
         described(&mut out, setting.key, &about);
     }
+    out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
+    keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
     providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\nAn entry of models is a name, or a table with these keys:\n\n";
@@ -65,6 +83,13 @@ pub fn settings() -> String {
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
         item(&mut out, spec.kind, spec.about);
     }
+    out
+}
+
+pub fn approval() -> String {
+    let mut out = include_str!("approval.txt").to_owned();
+    out += "\nPolicies:\n\n";
+    Policy::ALL.iter().for_each(|policy| item(&mut out, policy.name(), policy.about()));
     out
 }
 

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::domain::approval::Policy;
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
@@ -53,6 +55,25 @@ impl Core {
         })?;
         self.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
         self.remember(agent_id, messages);
+        Ok(())
+    }
+
+    /// Sets what the agent may do without a question, which forks inherit. Not stored: the next start begins with the
+    /// configured policy.
+    ///
+    /// # Errors
+    /// Only a person at a terminal or the program that hosts the loop may allow more than before.
+    pub(in crate::repl) fn set_policy(&mut self, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
+        let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
+        let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
+        if !is_person && policy > before {
+            let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
+            return Err(Error::usage(message));
+        }
+        self.roster.with(agent_id, |agent| {
+            agent.policy = policy;
+            agent.view.touch();
+        });
         Ok(())
     }
 

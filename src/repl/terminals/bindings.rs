@@ -1,16 +1,22 @@
 //! What a key means, as a pure function of the key and the situation.
 
+use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::repl::terminals::question::QuestionKeys;
 
 /// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Situation {
-    /// A question of the agent is shown.
-    pub has_question: bool,
-    /// The question is shown whole.
-    pub is_question_whole: bool,
+    /// What the agent may do without a question.
+    pub policy: Policy,
+    /// What keys mean for the question that is shown.
+    pub question: QuestionKeys,
+    /// The question has several pages.
+    pub is_question_paged: bool,
+    /// The key is followed by text that was typed or pasted with it.
+    pub is_followed: bool,
     /// The agent is not idle.
     pub is_busy: bool,
     /// The agent waits for a retry or for the end of a pause.
@@ -31,6 +37,8 @@ pub enum Action {
     Paste(String),
     Send,
     Answer(bool),
+    /// Shows the next page of the question, or the one before.
+    TurnPage(bool),
     Change(Change),
     Scroll(Scroll),
     Recall(bool),
@@ -44,7 +52,16 @@ pub enum Action {
 impl Action {
     /// Whether it may change more than the draft and the scroll position.
     pub const fn is_act(&self) -> bool {
-        !matches!(self, Self::Nothing | Self::Edit(_) | Self::Type(_) | Self::Paste(_) | Self::Scroll(_) | Self::Redraw)
+        !matches!(
+            self,
+            Self::Nothing
+                | Self::Edit(_)
+                | Self::Type(_)
+                | Self::Paste(_)
+                | Self::Scroll(_)
+                | Self::TurnPage(_)
+                | Self::Redraw
+        )
     }
 }
 
@@ -84,10 +101,7 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
 
 fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
     match code {
-        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if situation.has_question && situation.is_draft_empty => {
-            // A question that is not shown whole needs Alt+Y or Alt+N.
-            if situation.is_question_whole { Action::Answer(matches!(c, 'y' | 'Y')) } else { Action::Nothing }
-        }
+        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if may_answer(situation) => answer(c, situation),
         KeyCode::Char(c) => Action::Type(c.to_string()),
         KeyCode::Enter if modifiers.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
@@ -98,6 +112,7 @@ fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
         KeyCode::Backspace => Action::Edit(Draft::backspace),
         KeyCode::Delete => Action::Edit(Draft::delete),
         KeyCode::Tab => Action::Complete,
+        KeyCode::BackTab => Action::Change(Change::Approval(next_policy(situation.policy))),
         KeyCode::Left => Action::Edit(Draft::left),
         KeyCode::Right => Action::Edit(Draft::right),
         KeyCode::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
@@ -105,9 +120,20 @@ fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
         KeyCode::Down => Action::Recall(false),
         KeyCode::Home => Action::Edit(Draft::home),
         KeyCode::End => Action::Edit(Draft::end),
+        KeyCode::PageUp if situation.is_question_paged => Action::TurnPage(false),
+        KeyCode::PageDown if situation.is_question_paged => Action::TurnPage(true),
         KeyCode::PageUp => Action::Scroll(Scroll::Pages(-1)),
         KeyCode::PageDown => Action::Scroll(Scroll::Pages(1)),
         _ => Action::Nothing,
+    }
+}
+
+/// Shift+Tab goes through the policies that are safe to reach by mistake.
+fn next_policy(policy: Policy) -> Policy {
+    match policy {
+        Policy::Plan => Policy::Ask,
+        Policy::Ask => Policy::Auto,
+        Policy::Auto | Policy::Yolo | Policy::Never => Policy::Plan,
     }
 }
 
@@ -144,8 +170,7 @@ fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
 fn with_alt(code: KeyCode, situation: &Situation) -> Action {
     match code {
         KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
-        KeyCode::Char('y') if situation.has_question => Action::Answer(true),
-        KeyCode::Char('n') if situation.has_question => Action::Answer(false),
+        KeyCode::Char(c @ ('y' | 'n')) => answer(c, situation),
         KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
         KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
         KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
@@ -154,6 +179,19 @@ fn with_alt(code: KeyCode, situation: &Situation) -> Action {
         KeyCode::Up => Action::Edit(Draft::up),
         KeyCode::Down => Action::Edit(Draft::down),
         _ => Action::Nothing,
+    }
+}
+
+/// A letter within a text is never an answer.
+fn may_answer(situation: &Situation) -> bool {
+    situation.question != QuestionKeys::Text && situation.is_draft_empty && !situation.is_followed
+}
+
+fn answer(letter: char, situation: &Situation) -> Action {
+    match (situation.question, letter.eq_ignore_ascii_case(&'y')) {
+        (QuestionKeys::Text, _) | (QuestionKeys::Settling, true) => Action::Nothing,
+        (QuestionKeys::ReadOn, true) => Action::TurnPage(true),
+        (_, is_allowed) => Action::Answer(is_allowed),
     }
 }
 
@@ -171,24 +209,33 @@ fn clear(draft: &mut Draft) -> bool {
 mod tests {
     use super::*;
 
+    fn asked() -> Situation {
+        Situation { question: QuestionKeys::Answer, is_busy: true, is_draft_empty: true, ..Situation::default() }
+    }
+
     fn press(code: KeyCode) -> Key {
         Key::Press(code, Modifiers::default())
     }
 
     #[test]
-    fn y_answers_only_if_a_question_is_shown_and_the_draft_is_empty() {
-        let asked = Situation {
-            has_question: true,
-            is_question_whole: true,
-            is_busy: true,
-            is_draft_empty: true,
-            ..Situation::default()
-        };
-        assert!(matches!(action_of(&press(KeyCode::Char('y')), &asked), Action::Answer(true)));
+    fn y_answers_only_what_was_shown_and_only_as_a_letter_by_itself() {
+        let asked = asked();
+        let y = |situation: Situation| action_of(&press(KeyCode::Char('y')), &situation);
+        assert!(matches!(y(asked), Action::Answer(true)));
+        assert!(matches!(y(Situation { is_draft_empty: false, ..asked }), Action::Type(_)));
+        assert!(matches!(y(Situation { is_followed: true, ..asked }), Action::Type(_)));
+        assert!(matches!(y(Situation { question: QuestionKeys::Text, ..asked }), Action::Type(_)));
+        assert!(matches!(y(Situation { question: QuestionKeys::ReadOn, ..asked }), Action::TurnPage(true)));
+        assert!(matches!(y(Situation { question: QuestionKeys::Settling, ..asked }), Action::Nothing));
+        let alt_y = Key::Press(KeyCode::Char('y'), Modifiers { alt: true, ..Modifiers::default() });
         let typing = Situation { is_draft_empty: false, ..asked };
-        assert!(matches!(action_of(&press(KeyCode::Char('y')), &typing), Action::Type(_)));
-        let unasked = Situation { has_question: false, ..asked };
-        assert!(matches!(action_of(&press(KeyCode::Char('y')), &unasked), Action::Type(_)));
+        assert!(matches!(action_of(&alt_y, &typing), Action::Answer(true)));
+        assert!(matches!(
+            action_of(&alt_y, &Situation { question: QuestionKeys::ReadOn, ..typing }),
+            Action::TurnPage(true)
+        ));
+        let n = press(KeyCode::Char('n'));
+        assert!(matches!(action_of(&n, &Situation { question: QuestionKeys::ReadOn, ..asked }), Action::Answer(false)));
     }
 
     #[test]
@@ -206,14 +253,7 @@ mod tests {
 
     #[test]
     fn a_paste_never_answers_and_never_sends() {
-        let asked = Situation {
-            has_question: true,
-            is_question_whole: true,
-            is_busy: true,
-            is_draft_empty: true,
-            has_queue: true,
-            ..Situation::default()
-        };
+        let asked = Situation { has_queue: true, ..asked() };
         assert!(matches!(action_of(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
     }
 }

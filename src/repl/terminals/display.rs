@@ -4,6 +4,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::frame::Frame;
 use crate::repl::terminals::draw::VisibleState;
+use crate::repl::terminals::question::QuestionView;
 use crate::terminal::screen::{Palette, Screen};
 
 pub(super) struct Display {
@@ -17,8 +18,8 @@ pub(super) struct Display {
     pub(super) is_behind: bool,
     /// Rows of the scrolling part in the last frame.
     pub(super) text_rows: u16,
-    /// The last frame showed the whole question.
-    pub(super) shows_whole_question: bool,
+    /// The question that it shows or showed last.
+    pub(super) question: Option<QuestionView>,
 }
 
 impl Display {
@@ -30,7 +31,7 @@ impl Display {
             drawn_at: Moment::default(),
             is_behind: false,
             text_rows: 0,
-            shows_whole_question: true,
+            question: None,
         }
     }
 
@@ -50,6 +51,11 @@ impl Display {
     /// Whether a frame is to be drawn although nothing has changed.
     pub(super) fn is_stale(&self) -> bool {
         self.is_behind || self.shown.is_none()
+    }
+
+    /// What was shown of this question in rows of this width.
+    pub(super) fn question_view(&self, agent_id: AgentId, number: u64, columns: u16) -> Option<&QuestionView> {
+        self.question.as_ref().filter(|view| view.is_of(agent_id, number, columns))
     }
 
     /// Whether the last frame showed this question of this agent.

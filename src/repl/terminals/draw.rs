@@ -15,7 +15,8 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::core::activity;
 use crate::repl::terminals::painter::{Painter, ScreenInfo};
-use crate::repl::terminals::{Terminals, leave_view};
+use crate::repl::terminals::question::{QuestionKeys, QuestionView};
+use crate::repl::terminals::{Terminal, Terminals, leave_view};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -46,11 +47,17 @@ pub(in crate::repl) struct VisibleState {
     position: Option<usize>,
     gate: Option<Gate>,
     question: Option<u64>,
+    question_keys: QuestionKeys,
 }
 
 impl VisibleState {
     pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
         self.focus == agent_id && self.question == Some(question)
+    }
+
+    /// What the frame says about keys, if it shows a question.
+    pub(in crate::repl) fn question_keys(&self) -> Option<QuestionKeys> {
+        self.question.map(|_| self.question_keys)
     }
 }
 
@@ -68,28 +75,7 @@ impl Terminals {
     /// Draws the terminals whose visible state has changed.
     pub(in crate::repl) fn render(&mut self, core: &mut Core) {
         let terminals = self.ids();
-        // Adds to the text that all terminals of an agent share, so before any of them is drawn.
-        terminals.iter().for_each(|at| self.show_question_detail(core, *at));
         terminals.iter().for_each(|at| self.draw(core, *at));
-    }
-
-    /// Adds a question that does not fit this terminal to the agent's text, once, where it can be scrolled.
-    fn show_question_detail(&mut self, core: &mut Core, at: TerminalId) {
-        let question = |terminals: &Self, core: &Core| {
-            let agent = core.roster.get(terminals.get(at)?.focus)?;
-            agent.question().filter(|asked| !agent.view.shows_question_detail(asked.number)).cloned()
-        };
-        let Some((asked, state)) = question(self, core).and_then(|asked| Some((asked, self.changed_state(core, at)?)))
-        else {
-            return;
-        };
-        let is_whole = self
-            .painter(core, at, &state)
-            .is_none_or(|painter| core.roster.get(state.focus).is_none_or(|agent| painter.paint(agent).is_whole));
-        if !is_whole {
-            core.roster
-                .with(state.focus, |agent| agent.view.show_question_detail(asked.number, &asked.question.detail));
-        }
     }
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
@@ -99,11 +85,11 @@ impl Terminals {
             .zip(core.roster.get(state.focus))
             .map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
-        let focus = state.focus;
+        let (focus, now) = (state.focus, core.clock.now());
+        terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
-        terminal.display.shows_whole_question = painted.is_whole;
         terminal.display.shown = Some(state);
-        terminal.display.drawn_at = core.clock.now();
+        terminal.display.drawn_at = now;
         terminal.show(&painted.frame);
         self.settle_view(core, at, focus);
     }
@@ -130,7 +116,15 @@ impl Terminals {
             reader: self.reader(at),
             screen_info: Self::screen_info(core, state.focus, terminal.mode.is_read_only),
             activity: core.activity(state.focus, true),
+            question: self.question_view(terminal, state),
+            question_keys: state.question_keys,
         })
+    }
+
+    /// What this terminal has shown of the question already.
+    fn question_view<'a>(&self, terminal: &'a Terminal, state: &VisibleState) -> Option<&'a QuestionView> {
+        let number = state.question?;
+        terminal.display.question_view(state.focus, number, state.size.0)
     }
 
     /// The visible state of a terminal if it has changed and the terminal accepts output.
@@ -158,6 +152,8 @@ impl Terminals {
         let is_moved =
             |state: &&VisibleState| countdown.is_none() && state.focus == terminal.focus && state.revision != revision;
         let moved = terminal.display.shown.as_ref().filter(is_moved);
+        let question = agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size));
+        let view = question.and_then(|number| terminal.display.question_view(terminal.focus, number, terminal.size.0));
         Some(VisibleState {
             focus: terminal.focus,
             size: terminal.size,
@@ -170,7 +166,8 @@ impl Terminals {
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
             position: core.roster.send_queue_position(worker),
             gate: gate.cloned(),
-            question: agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size)),
+            question,
+            question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),
         })
     }
 

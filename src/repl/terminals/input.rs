@@ -12,6 +12,7 @@ use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// What the loop does because of a key.
 pub(in crate::repl) enum Act {
@@ -57,6 +58,11 @@ impl Terminals {
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
+            Action::TurnPage(is_forward) => {
+                let terminal = self.get_mut(id)?;
+                terminal.display.question.as_mut()?.turn_page(is_forward);
+                terminal.input.revision += 1;
+            }
             Action::Recall(older) => self.recall(core, id, older),
             Action::Complete => self.complete(core, id, agent),
             Action::Redraw => self.get_mut(id)?.redraw(),
@@ -80,10 +86,15 @@ impl Terminals {
         let terminal = self.get(at)?;
         let agent_id = terminal.focus;
         let agent = core.roster.get(agent_id)?;
+        // Only a question that was shown can be answered.
+        let question = agent.question().map(|pending| terminal.question_keys(agent_id, pending.number));
+        let question = question.unwrap_or_default();
         Some(Situation {
-            // Only a question that was shown can be answered.
-            has_question: agent.question().is_some_and(|pending| terminal.display.has_shown(agent_id, pending.number)),
-            is_question_whole: terminal.display.shows_whole_question,
+            policy: agent.policy,
+            question,
+            is_question_paged: question != QuestionKeys::Text
+                && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
+            is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
             has_background_work: agent.has_background_work(),

@@ -15,6 +15,8 @@ const ACTS_PER_TURN: usize = 16;
 pub(super) struct Keyboard {
     decoder: KeyDecoder,
     buffer: Vec<u8>,
+    /// When the keys that are handled now were received.
+    read_at: Moment,
     /// How many keys caused an act in this turn.
     acts: usize,
     /// The device has more bytes than were read, and the poll will not report them again.
@@ -37,9 +39,14 @@ impl Keyboard {
             return Ok(ReadOutcome::More);
         }
         self.buffer.clear();
+        let was_left = self.has_more;
         let outcome = device.read(&mut self.buffer, BYTES_PER_TURN)?;
         self.has_more = outcome == ReadOutcome::More;
         if !self.buffer.is_empty() {
+            // Bytes that were left by the last turn had been typed before it.
+            if !was_left {
+                self.read_at = now;
+            }
             self.decoder.feed(&self.buffer, now);
         }
         self.decoder.expire(now);
@@ -49,6 +56,15 @@ impl Keyboard {
     /// The next key, unless the limit of this turn is reached.
     pub(super) fn next_key(&mut self) -> Option<Key> {
         if self.acts < ACTS_PER_TURN { self.decoder.next() } else { None }
+    }
+
+    pub(super) fn read_at(&self) -> Moment {
+        self.read_at
+    }
+
+    /// Whether the next key is text that was received with this one.
+    pub(super) fn is_followed_by_text(&self) -> bool {
+        self.decoder.next_is_text()
     }
 
     pub(super) fn has_keys(&self) -> bool {

@@ -11,6 +11,7 @@ mod input;
 mod keyboard;
 mod leaving;
 mod painter;
+mod question;
 mod terminal;
 
 use std::collections::BTreeMap;
@@ -211,7 +212,9 @@ impl Component for Terminals {
         let now = core.clock.now();
         let keys = self.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let steps = self.iter().filter_map(|terminal| Self::next_step(terminal, core, now));
-        keys.chain(steps).min_by_key(|(at, _)| *at)
+        let questions = self.iter().filter_map(Terminal::question_deadline);
+        let questions = questions.map(|at| (at.max(now), WakeReason::Question));
+        keys.chain(steps).chain(questions).min_by_key(|(at, _)| *at)
     }
 }
 

@@ -2,14 +2,16 @@
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
+use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
+use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
 use crate::tools::Answers;
 
-/// Rows that the text keeps while a question does not fit, so that all of it can be scrolled through.
+/// Rows that the text keeps while a question does not fit.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
@@ -25,8 +27,8 @@ pub(super) struct ScreenInfo {
 
 pub(super) struct Painted {
     pub frame: Frame,
-    /// The whole question is shown.
-    pub is_whole: bool,
+    /// The part of the question that is shown.
+    pub page: Option<Page>,
 }
 
 /// What a frame depends on besides the agent.
@@ -39,6 +41,9 @@ pub(super) struct Painter<'a> {
     pub reader: Reader,
     pub screen_info: ScreenInfo,
     pub activity: String,
+    /// What the terminal has shown of the question before.
+    pub question: Option<&'a QuestionView>,
+    pub question_keys: QuestionKeys,
 }
 
 impl Painter<'_> {
@@ -55,7 +60,7 @@ impl Painter<'_> {
         };
         let status = take(1).then(|| self.status(agent));
         let separator = take(1).then(|| self.separator(agent));
-        let (notices, is_whole) = self.notice_rows(agent, room);
+        let (notices, page) = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
@@ -65,7 +70,7 @@ impl Painter<'_> {
         rows.extend(input.into_iter().chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
-        Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, is_whole }
+        Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, page }
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
@@ -119,12 +124,12 @@ impl Painter<'_> {
         self.row(row)
     }
 
-    /// The rows above the input: the question, then the notice of the terminal, then the queue. Returns also whether the
-    /// question is shown whole.
-    fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, bool) {
-        let (mut rows, is_whole) = match agent.question() {
+    /// The rows above the input: the question, then the notice of the terminal, then the queue. Returns also the part of the
+    /// question that is shown.
+    fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, Option<Page>) {
+        let (mut rows, page) = match agent.question() {
             Some(pending) => self.question_rows(pending, room, !agent.view.draft.is_empty()),
-            None => (Vec::new(), true),
+            None => (Vec::new(), None),
         };
         let columns = usize::from(self.size.0).max(1);
         for line in self.notice.iter().flat_map(|notice| notice.lines()) {
@@ -142,43 +147,53 @@ impl Painter<'_> {
             rows.push(Row::of("  the queue is paused: Enter sends the first entry, Up edits the last", Style::DIM));
         }
         rows.truncate(room);
-        (rows.into_iter().map(|row| self.row(row)).collect(), is_whole)
+        (rows.into_iter().map(|row| self.row(row)).collect(), page)
     }
 
-    /// The question with the exact command or change. If it does not fit, a row says so, and the text above has all of it;
-    /// on a screen without room for that it cannot be answered.
-    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, bool) {
+    /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
+    /// that it cannot be answered.
+    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, Option<Page>) {
         let yellow = Style::color(Color::Yellow);
         if !is_large_enough_to_ask(self.size) {
-            return (vec![Row::of("enlarge to answer", yellow)], true);
+            return (vec![Row::of("enlarge to answer", yellow)], None);
         }
+        let page = self.question_page(&pending.question.detail, room);
+        let answers = pending.question.answers;
+        let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), yellow)];
+        rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
+        if !page.is_whole() {
+            rows.push(Row::of(place_of(&page), Style::color(Color::Red)));
+        }
+        rows.push(Row::of(self.question_hint(answers, &page, is_typing), yellow));
+        (rows, Some(page))
+    }
+
+    fn question_page(&self, detail: &[String], room: usize) -> Page {
         let columns = usize::from(self.size.0).saturating_sub(2).max(1);
-        let mut rows = Vec::new();
-        for line in &pending.question.detail {
-            let line = text::expand_tabs(line).into_owned();
-            let line = text::sanitise(&line).replace('\n', "␊");
-            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
+        let whole = Page::new(detail, RowPosition::default(), columns, room.saturating_sub(2).max(1));
+        if whole.is_whole() {
+            return whole;
         }
-        let is_whole = rows.len() + 2 <= room;
-        if !is_whole {
-            // Room for the title, the keys, the row about hidden rows, and some rows of text.
-            let shown = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION);
-            let hidden = rows.len() - shown.min(rows.len());
-            rows.truncate(shown);
-            rows.push(Row::of(format!("  … {hidden} more rows: PgUp shows them"), Style::color(Color::Red)));
+        // Room for the title, the keys, the row about hidden lines, and some rows of text.
+        let height = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION).max(1);
+        Page::new(detail, self.question.map(QuestionView::start).unwrap_or_default(), columns, height)
+    }
+
+    /// What the keys do.
+    fn question_hint(&self, answers: Answers, page: &Page, is_typing: bool) -> String {
+        let Answers { yes, no, .. } = answers;
+        let seen = self.question.map(QuestionView::seen).unwrap_or_default();
+        let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
+        match (self.question_keys, is_typing) {
+            _ if self.screen_info.is_read_only => "  answer at another terminal".into(),
+            (QuestionKeys::Text | QuestionKeys::Settling, _) => "  …".into(),
+            (_, false) if !is_seen => format!("  y to read on, n to {no}"),
+            (_, true) if !is_seen => format!("  Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
+            // It ends with this frame.
+            (QuestionKeys::ReadOn, _) => "  …".into(),
+            (QuestionKeys::Answer, false) => format!("  y to {yes}, n to {no}"),
+            (QuestionKeys::Answer, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
         }
-        let Answers { ask, yes, no } = pending.question.answers;
-        rows.insert(0, Row::of(format!("{ask}{}", one_line(&pending.question.title)), yellow));
-        rows.push(Row::of(
-            match (is_whole, is_typing) {
-                _ if self.screen_info.is_read_only => "  answer at another terminal".into(),
-                (true, false) => format!("  y to {yes}, n to {no}"),
-                (true, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
-                (false, _) => format!("  Alt+Y to {yes}, Alt+N to {no} (read all of it first)"),
-            },
-            yellow,
-        ));
-        (rows, is_whole)
     }
 
     fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {
@@ -201,6 +216,9 @@ impl Painter<'_> {
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
         }
+        if agent.policy != Policy::default() {
+            left.push_str(&format!("  approval {}", agent.policy));
+        }
         if self.screen_info.is_read_only {
             left.push_str("  read-only");
         }
@@ -221,6 +239,14 @@ impl Painter<'_> {
             cut.push(part, span.style);
         }
         cut
+    }
+}
+
+/// Which part of a question a page is.
+fn place_of(page: &Page) -> String {
+    match page.lines_after() {
+        0 => format!("  the end of {}; PgUp shows those above", text::counted(page.lines, "line", "lines")),
+        more => format!("  … {}: PgDn shows them", text::counted(more, "more line", "more lines")),
     }
 }
 

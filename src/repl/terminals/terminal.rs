@@ -13,6 +13,7 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
+use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
 
@@ -164,6 +165,29 @@ impl Terminal {
     fn read_keys(&mut self, now: Moment) -> Result<()> {
         self.is_gone |= self.keyboard.read(&mut self.device, now)? == ReadOutcome::Closed;
         Ok(())
+    }
+
+    /// What a key that was received with the last ones means for this question.
+    pub(super) fn question_keys(&self, agent_id: AgentId, question: u64) -> QuestionKeys {
+        let view = self.display.question.as_ref().filter(|_| self.display.has_shown(agent_id, question));
+        view.map(|view| view.keys(self.keyboard.read_at())).unwrap_or_default()
+    }
+
+    /// When the frame has to say that keys answer the question.
+    pub(super) fn question_deadline(&self) -> Option<Moment> {
+        let drawn = self.display.shown.as_ref()?.question_keys()?;
+        self.display.question.as_ref().filter(|_| self.is_ready())?.next_change(drawn)
+    }
+
+    /// Notes what the frame showed of a question.
+    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+        let question = &mut self.display.question;
+        let Some((agent_id, number, page)) = asked else {
+            return question.iter_mut().for_each(QuestionView::on_hidden);
+        };
+        let columns = self.size.0;
+        let known = question.take().filter(|view| view.is_of(agent_id, number, columns));
+        question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now))).on_drawn(page, now);
     }
 
     /// Whether the terminal of this process has hung up.

@@ -8,6 +8,8 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Model => ["\"echo/a\"", "\"echo/b\"", "\"echo/c\"", "\"echo/d\"", "\"echo/e\""],
         Kind::Ephemeral | Kind::Bool(_) => ["true", "false", "true", "false", "true"],
         Kind::Thinking(_) => ["\"low\"", "\"high\"", "\"off\"", "77", "\"medium\""],
+        // A project cannot set more than the user.
+        Kind::Policy(_) => ["\"never\"", "\"plan\"", "\"never\"", "\"plan\"", "\"never\""],
         Kind::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
         Kind::Count(..) | Kind::Size(..) => ["2001", "2002", "2003", "2004", "2005"],
         Kind::Seconds(..) => ["2.5", "3", "4", "5", "6"],

@@ -1,6 +1,9 @@
 //! Projects: what they can set, and when they are read.
 
+use std::os::unix::fs::symlink;
+
 use super::*;
+use crate::domain::approval::Policy;
 use crate::domain::sandbox::Network;
 
 #[test]
@@ -82,6 +85,47 @@ fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
 }
 
 #[test]
+fn a_project_can_restrict_what_agents_do_and_never_allow_more() {
+    let users = "approval = \"ask\"\n[rules]\nallow = [\"bash(cargo test:*)\"]\ndeny = [\"net(*)\"]\n";
+    let theirs =
+        "approval = \"auto\"\n[rules]\nallow = [\"bash(*)\"]\nask = [\"bash(cargo *)\"]\ndeny = [\"edit(a)\"]\n";
+    let scene =
+        Scene::new().user(users).project(theirs).arguments(&["--allow", "edit(src/**)", "--deny", "bash(rm *)"]);
+    let config = scene.config();
+    let shown = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(config.policy, Policy::Ask);
+    assert_eq!(shown(&config.rules.allow), ["edit(src/**)", "bash(cargo test:*)"]);
+    assert_eq!(shown(&config.rules.ask), ["bash(cargo *)"]);
+    assert_eq!(shown(&config.rules.deny), ["bash(rm *)", "net(*)", "edit(a)"]);
+    assert_eq!(config.notes.len(), 2, "{:?}", config.notes);
+    assert!(
+        config.notes[0].contains("config.toml:3: rules.allow: ignored: a project cannot allow"),
+        "{:?}",
+        config.notes
+    );
+    assert!(config.notes[1].contains("config.toml:1: approval: auto ignored: a project cannot"), "{:?}", config.notes);
+    let config = Scene::new().project("approval = \"plan\"").config();
+    assert_eq!((config.policy, config.notes.len()), (Policy::Plan, 0));
+}
+
+#[test]
+fn invalid_rules_and_policies_are_errors_that_name_the_line() {
+    for (text, expected) in [
+        ("approval = \"all\"", ":1: approval: expected ask, auto, plan, never or yolo"),
+        ("[rules]\nallow = [\"ls\"]", ":2: rules.allow: invalid rule \"ls\": expected SUBJECT(PATTERN)"),
+        ("[rules]\ndeny = \"bash(ls)\"", ":2: rules.deny: expected a list of strings"),
+    ] {
+        let message = Scene::new().user(text).error().message;
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = Scene::new().arguments(&["--deny", "bsh(x)"]).error().message;
+    assert!(message.starts_with("--deny: invalid rule \"bsh(x)\": unknown subject"), "{message}");
+    let notes = Scene::new().user("[rules]\nallow = [\"bash(git * main)\"]\nalow = []").config().notes;
+    assert!(notes[0].contains("rules.allow: bash(git * main): a * that is not at the end"), "{notes:?}");
+    assert!(notes[1].contains("unknown key rules.alow: ignored; did you mean allow?"), "{notes:?}");
+}
+
+#[test]
 fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
     let scene = Scene::new().untrusted("");
     let write = |owner: &str, name: &str, text: &[u8]| {
@@ -142,4 +186,31 @@ fn the_user_opens_paths_and_variables_but_no_key() {
     assert_eq!(sandbox.write, [PathBuf::from("/srv")]);
     assert_eq!(sandbox.variables, ["WORK_KEY"]);
     assert!(sandbox.withheld.contains(&"WORK_KEY".to_owned()));
+}
+
+/// A command that was a link once sent `/etc/shadow` to the model.
+#[test]
+fn files_of_a_project_that_are_links_out_of_their_directory_are_refused() {
+    let scene = Scene::new().untrusted("");
+    let project = scene.home.path().join("work/.polylogue");
+    fs::write(scene.home.path().join("secret.md"), "the secret").unwrap();
+    symlink("../../../secret.md", project.join("commands/leak.md")).unwrap();
+    symlink("/proc/self/root/etc/hostname", project.join("commands/magic.md")).unwrap();
+    fs::write(project.join("commands/real.md"), "Real.").unwrap();
+    symlink("real.md", project.join("commands/alias.md")).unwrap();
+    fs::create_dir(scene.home.path().join("elsewhere")).unwrap();
+    fs::write(scene.home.path().join("elsewhere/t.toml"), "the = \"secret\"").unwrap();
+    symlink("../../elsewhere", project.join("templates")).unwrap();
+    scene.trust();
+    let config = scene.config();
+    let commands: Vec<_> = config.commands.iter().map(|command| (&*command.name, &*command.body)).collect();
+    assert_eq!(commands, [("alias", "Real."), ("real", "Real.")]);
+    assert!(config.notes.iter().any(|note| note.contains("leak.md: ignored: is a symbolic link that leads out")));
+    let found = Project::of(&scene.env().directory).unwrap();
+    assert!(found.teams.iter().all(|file| file.bytes.is_err()), "{:?}", found.teams);
+
+    fs::rename(project.join("config.toml"), scene.home.path().join("config.toml")).unwrap();
+    symlink("../../config.toml", project.join("config.toml")).unwrap();
+    scene.trust();
+    assert!(scene.error().message.contains("not a regular file"));
 }

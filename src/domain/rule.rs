@@ -1,0 +1,233 @@
+//! Rules that allow, ask for or deny what agents do. `policy` decides what they match.
+//!
+//! ```text
+//!   bash(git status*)     commands; * stands for any text, at the end after a space or colon for any arguments
+//!   edit(src/**)          files that are written; relative to the workspace, or with ~/ or / in front
+//!   read(~/docs/**)       files that are read
+//!   net(example.org)      hosts; *.example.org for all hosts below
+//!   mcp(server.tool)      tools of MCP servers
+//!   fork(provider/*)      models of new agents
+//! ```
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::text;
+
+/// A longer rule is a mistake, in bytes.
+const MAX_LENGTH: usize = 4096;
+
+/// What a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// Commands.
+    Bash,
+    /// Files that are written.
+    Edit,
+    /// Files that are read.
+    Read,
+    /// Hosts.
+    Net,
+    /// Tools of MCP servers.
+    Mcp,
+    /// Models of new agents.
+    Fork,
+}
+
+impl Subject {
+    const ALL: [Self; 6] = [Self::Bash, Self::Edit, Self::Read, Self::Net, Self::Mcp, Self::Fork];
+
+    /// The word before the parenthesis.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Edit => "edit",
+            Self::Read => "read",
+            Self::Net => "net",
+            Self::Mcp => "mcp",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+/// A subject with a pattern: `bash(cargo test:*)`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rule {
+    subject: Subject,
+    pattern: String,
+}
+
+/// The rules of an agent; `deny` wins over `ask`, and `ask` over `allow`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What runs without a question.
+    pub allow: Vec<Rule>,
+    /// What asks under every policy.
+    pub ask: Vec<Rule>,
+    /// What is refused under every policy.
+    pub deny: Vec<Rule>,
+}
+
+impl Rule {
+    /// # Errors
+    /// The pattern is invalid for this subject.
+    pub fn new(subject: Subject, pattern: &str) -> Result<Self, Error> {
+        let pattern = pattern.trim();
+        let fault = fault(subject, pattern);
+        match fault {
+            None => Ok(Self { subject, pattern: pattern.to_owned() }),
+            Some(fault) => Err(invalid(&format!("{}({pattern})", subject.name()), &fault)),
+        }
+    }
+
+    /// What it is about.
+    pub fn subject(&self) -> Subject {
+        self.subject
+    }
+
+    /// The text in the parentheses.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// What a person should know before the rule allows anything.
+    pub fn caution(&self) -> Option<&'static str> {
+        let inner = self.pattern.trim_end_matches('*').contains('*');
+        (self.subject == Subject::Bash && inner)
+            .then_some("a * that is not at the end also stands for options that run other programs")
+    }
+
+    /// The pattern of a path rule as a matcher of absolute paths; `None` if it begins with `~/` and there is no home.
+    pub fn path_matcher(&self, workspace: &Path, home: Option<&Path>) -> Option<GlobMatcher> {
+        let below = |directory: &Path, rest: &str| format!("{}/{rest}", globset::escape(&directory.to_string_lossy()));
+        let pattern = match self.pattern.strip_prefix("~/") {
+            Some(rest) => below(home?, rest),
+            None if self.pattern.starts_with('/') => self.pattern.clone(),
+            None => below(workspace, &self.pattern),
+        };
+        path_glob(&pattern).ok()
+    }
+}
+
+/// `*` stands within one name, `**` for any directories.
+fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
+}
+
+fn fault(subject: Subject, pattern: &str) -> Option<String> {
+    if pattern.is_empty() {
+        return Some("the pattern is empty".into());
+    }
+    if pattern.len() > MAX_LENGTH || pattern.contains(char::is_control) {
+        return Some("the pattern must be one line of at most 4096 bytes".into());
+    }
+    match subject {
+        Subject::Bash => None,
+        Subject::Edit | Subject::Read => path_fault(pattern),
+        Subject::Net => host_fault(pattern),
+        Subject::Mcp if pattern.contains(char::is_whitespace) => Some("expected SERVER.TOOL".into()),
+        Subject::Fork if pattern.contains(char::is_whitespace) => Some("expected PROVIDER/MODEL".into()),
+        Subject::Mcp | Subject::Fork => None,
+    }
+}
+
+fn path_fault(pattern: &str) -> Option<String> {
+    if pattern.split('/').any(|name| name == ".." || name == ".") {
+        return Some("a path pattern must not contain . or ..".into());
+    }
+    path_glob(pattern).err()
+}
+
+fn host_fault(pattern: &str) -> Option<String> {
+    let name = pattern.strip_prefix("*.").unwrap_or(pattern);
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    let is_valid = pattern == "*" || (!name.is_empty() && name.chars().all(is_host));
+    (!is_valid).then(|| "expected a host such as example.org or *.example.org, without scheme and path".into())
+}
+
+fn invalid(rule: &str, fault: &str) -> Error {
+    Error::new(ErrorKind::Usage, format!("invalid rule {rule:?}: {fault}"))
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.subject.name(), self.pattern)
+    }
+}
+
+impl FromStr for Rule {
+    type Err = Error;
+
+    /// # Errors
+    /// The subject is unknown or the pattern is invalid; the error says what is expected.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let expected = "expected SUBJECT(PATTERN), for example bash(git status*) or edit(src/**)";
+        let (name, rest) = text.split_once('(').ok_or_else(|| invalid(text, expected))?;
+        let pattern = rest.strip_suffix(')').ok_or_else(|| invalid(text, expected))?;
+        let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.name() == name) else {
+            let nearest = text::nearest(name, Subject::ALL.iter().map(|subject| subject.name()));
+            let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
+            let names = Subject::ALL.map(Subject::name).join(", ");
+            return Err(invalid(text, &format!("unknown subject {name:?}, expected one of {names}{nearest}")));
+        };
+        Self::new(subject, pattern)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_read_as_it_is_written() {
+        for text in [
+            "bash(git status*)",
+            "bash(cargo test:*)",
+            "bash(echo (a))",
+            "edit(src/**)",
+            "read(~/docs/**)",
+            "read(/usr/include/**/*.h)",
+            "net(example.org)",
+            "net(*.example.org)",
+            "mcp(server.tool)",
+            "fork(provider/*)",
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+        }
+        assert_eq!(" bash( ls ) ".parse::<Rule>().unwrap().to_string(), "bash(ls)");
+    }
+
+    #[test]
+    fn an_invalid_rule_is_explained() {
+        for (text, part) in [
+            ("git status", "expected SUBJECT(PATTERN)"),
+            ("bash(ls", "expected SUBJECT(PATTERN)"),
+            ("bash()", "the pattern is empty"),
+            (
+                "bsh(ls)",
+                "unknown subject \"bsh\", expected one of bash, edit, read, net, mcp, fork; did you mean bash?",
+            ),
+            ("edit(../x)", "must not contain . or .."),
+            ("edit([)", "unclosed character class"),
+            ("net(https://example.org/)", "without scheme and path"),
+            ("mcp(a b)", "expected SERVER.TOOL"),
+            ("bash(a\nb)", "one line"),
+        ] {
+            let message = text.parse::<Rule>().unwrap_err().message;
+            assert!(message.contains(part) && message.starts_with("invalid rule"), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_a_star_within_a_command_needs_a_caution() {
+        assert!("bash(git * main)".parse::<Rule>().unwrap().caution().is_some());
+        assert!("bash(git log*)".parse::<Rule>().unwrap().caution().is_none());
+        assert!("edit(src/*/x)".parse::<Rule>().unwrap().caution().is_none());
+    }
+}

@@ -1,0 +1,230 @@
+//! Decides whether a request of an agent may be carried out, needs a question, or is refused.
+//!
+//! Pure verdicts: this module opens no file and starts nothing. The caller passes what a verdict depends on, and resolves
+//! paths. The order is the same for everything:
+//!
+//! ```text
+//!   files that are never open, deny rules   -> refused
+//!   protected files, ask rules              -> asks      (refused under `never`)
+//!   allow rules, what is known to only read -> free      (changes are refused under `plan`)
+//!   everything else                         -> the policy decides
+//! ```
+
+mod commands;
+mod matching;
+pub mod paths;
+mod protected;
+pub mod readonly;
+pub mod shell;
+#[cfg_attr(not(test), expect(dead_code, reason = "saved rules come with the questions of all agents"))]
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use crate::domain::approval::Policy;
+use crate::domain::rule::{Rule, Rules, Subject};
+use paths::Verdict as Place;
+use readonly::Read;
+#[cfg_attr(not(test), expect(unused_imports, reason = "saved rules come with the questions of all agents"))]
+pub use suggest::suggest_rules;
+
+/// What a request is judged by.
+#[derive(Clone, Copy)]
+pub struct Permissions<'a> {
+    pub policy: Policy,
+    pub rules: &'a Rules,
+    /// Commands run in a sandbox.
+    pub sandboxed: bool,
+    /// Where relative patterns of rules begin.
+    pub workspace: &'a Path,
+    pub home: Option<&'a Path>,
+}
+
+/// What an agent wants to do.
+#[cfg_attr(not(test), expect(dead_code, reason = "web_fetch and MCP ask for hosts and tools"))]
+pub enum Request<'a> {
+    /// Reads the file or directory at this resolved path.
+    Read {
+        path: &'a Path,
+        place: &'a Place,
+    },
+    /// Writes the file at this resolved path.
+    Write {
+        path: &'a Path,
+        place: &'a Place,
+    },
+    Command(CommandRequest<'a>),
+    /// Connects to a host.
+    Network {
+        host: &'a str,
+    },
+    /// Calls a tool of an MCP server.
+    Mcp {
+        server: &'a str,
+        tool: &'a str,
+    },
+    /// Starts an agent with this model (`provider/model`).
+    Fork {
+        model: &'a str,
+        is_other_provider: bool,
+    },
+    /// Changes something that no rule can name.
+    Change,
+}
+
+/// A shell command.
+pub struct CommandRequest<'a> {
+    pub text: &'a str,
+    /// Where it runs, if that is not the directory of the agent.
+    pub directory: Option<&'a str>,
+    /// Programs may come from a directory that an agent can write to: no command is known to only read.
+    pub has_unsafe_path: bool,
+    /// Resolves what a command reads, relative to the directory of the agent.
+    pub resolve: &'a dyn Fn(&Read) -> (PathBuf, Place),
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs without a question.
+    Free,
+    /// A person has to be asked; the reason is for them.
+    Ask(String),
+    /// It does not run; the reason is for the model.
+    Refuse(String),
+}
+
+/// Judges a request.
+pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
+    match request {
+        Request::Read { path, place } => permissions.read(path, place),
+        Request::Write { path, place } => permissions.write(path, place),
+        Request::Command(command) => permissions.command(command),
+        Request::Network { host } => permissions.named(Subject::Net, &host.trim_end_matches('.').to_ascii_lowercase()),
+        Request::Mcp { server, tool } => permissions.named(Subject::Mcp, &format!("{server}.{tool}")),
+        Request::Fork { model, is_other_provider } => permissions.fork(model, *is_other_provider),
+        Request::Change => permissions.change("it changes something".into()),
+    }
+}
+
+impl Permissions<'_> {
+    fn read(&self, path: &Path, place: &Place) -> Verdict {
+        let matches = |rule: &&Rule| self.matches_path(rule, Subject::Read, path);
+        if let Place::Denied(what) = place {
+            return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
+        }
+        if let Some(rule) = self.rules.deny.iter().find(matches) {
+            return denied(rule);
+        }
+        if let Some(rule) = self.rules.ask.iter().find(matches) {
+            return self.ask(format!("the rule ask {rule}"));
+        }
+        let is_free = !matches!(place, Place::AskOutside(_))
+            || self.policy == Policy::Yolo
+            || self.rules.allow.iter().any(|rule| matches(&rule));
+        if is_free { Verdict::Free } else { self.ask(format!("{} is outside the workspace", path.display())) }
+    }
+
+    fn write(&self, path: &Path, place: &Place) -> Verdict {
+        let matches = |rule: &&Rule| self.matches_path(rule, Subject::Edit, path);
+        if let Place::Denied(what) = place {
+            return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
+        }
+        if let Some(rule) = self.rules.deny.iter().find(matches) {
+            return denied(rule);
+        }
+        let ask = |reason| self.ask_for_change(reason);
+        if *place == Place::AskProtected {
+            return ask(format!("{} is protected", path.display()));
+        }
+        if let Some(rule) = self.rules.ask.iter().find(matches) {
+            return ask(format!("the rule ask {rule}"));
+        }
+        if self.policy > Policy::Plan && self.rules.allow.iter().any(|rule| matches(&rule)) {
+            return Verdict::Free;
+        }
+        match place {
+            Place::Free => self.change("it writes a file".into()),
+            _ if self.policy == Policy::Auto => self.ask(format!("{} is outside the workspace", path.display())),
+            _ => self.change(format!("{} is outside the workspace", path.display())),
+        }
+    }
+
+    /// Hosts and tools of MCP servers.
+    fn named(&self, subject: Subject, name: &str) -> Verdict {
+        let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
+        if let Some(rule) = self.rules.deny.iter().find(matches) {
+            return denied(rule);
+        }
+        let is_change = subject == Subject::Mcp;
+        if is_change && self.policy == Policy::Plan {
+            return self.change(String::new());
+        }
+        if let Some(rule) = self.rules.ask.iter().find(matches) {
+            return self.ask(format!("the rule ask {rule}"));
+        }
+        let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
+        if is_free { Verdict::Free } else { self.ask(format!("no rule allows {}({name})", subject.name())) }
+    }
+
+    fn fork(&self, model: &str, is_other_provider: bool) -> Verdict {
+        let matches = |rule: &&Rule| rule.subject() == Subject::Fork && matches_name(rule, model);
+        if let Some(rule) = self.rules.deny.iter().find(matches) {
+            return denied(rule);
+        }
+        if let Some(rule) = self.rules.ask.iter().find(matches) {
+            return self.ask(format!("the rule ask {rule}"));
+        }
+        let is_allowed = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
+        if is_allowed || !is_other_provider {
+            return Verdict::Free;
+        }
+        self.ask(format!("it sends the conversation to another provider ({model})"))
+    }
+
+    fn matches_path(&self, rule: &Rule, subject: Subject, path: &Path) -> bool {
+        let matcher = || rule.path_matcher(self.workspace, self.home);
+        rule.subject() == subject && matcher().is_some_and(|matcher| matcher.is_match(path))
+    }
+
+    /// Asks, where questions are asked.
+    fn ask(&self, reason: String) -> Verdict {
+        match self.policy {
+            Policy::Never => Verdict::Refuse(format!("refused without a question (policy never): {reason}")),
+            _ => Verdict::Ask(reason),
+        }
+    }
+
+    /// A change that asks under every policy that allows changes.
+    fn ask_for_change(&self, reason: String) -> Verdict {
+        if self.policy == Policy::Plan { self.change(reason) } else { self.ask(reason) }
+    }
+
+    /// What the policy says to a change that no rule matches; `reason` says why it would ask.
+    fn change(&self, reason: String) -> Verdict {
+        match self.policy {
+            Policy::Plan => Verdict::Refuse("refused: this agent may only read (policy plan)".into()),
+            Policy::Auto if self.sandboxed => Verdict::Free,
+            Policy::Yolo => Verdict::Free,
+            Policy::Never | Policy::Ask | Policy::Auto => self.ask(reason),
+        }
+    }
+}
+
+fn denied(rule: &Rule) -> Verdict {
+    Verdict::Refuse(format!("refused by the rule deny {rule}"))
+}
+
+/// Names of hosts, tools and models; a server stands for all its tools.
+fn matches_name(rule: &Rule, name: &str) -> bool {
+    let pattern = rule.pattern();
+    match rule.subject() {
+        Subject::Net => matching::is_wildcard(&pattern.to_ascii_lowercase(), name),
+        Subject::Mcp if !pattern.contains('.') => {
+            name.split_once('.').is_some_and(|(server, _)| matching::is_wildcard(pattern, server))
+        }
+        _ => matching::is_wildcard(pattern, name),
+    }
+}

@@ -1,0 +1,119 @@
+//! Proves that a shell command is plain: what bash will run can be told from its text alone.
+//!
+//! A plain command is a list or pipeline of simple commands whose words are literal. Everything else is not plain, with a
+//! reason: substitutions, variables, assignments, redirects to files, background jobs, compound commands, comments. Two
+//! readers that share nothing have to agree on every word: the lexer here, which knows only the plain subset, and a bash
+//! grammar (feature `shell-grammar`). Without the grammar no command is plain.
+//!
+//! The proof holds for `bash --norc --noprofile -c` without variables that change the meaning of a command, such as
+//! `BASH_ENV`, `BASH_FUNC_*`, `IFS`, `CDPATH` and `SHELLOPTS`.
+
+#[cfg(feature = "shell-grammar")]
+mod grammar;
+#[cfg(feature = "shell-grammar")]
+mod lexer;
+
+/// A longer command is not parsed, in bytes.
+#[cfg(any(test, feature = "shell-grammar"))]
+pub const MAX_LENGTH: usize = 16 * 1024;
+/// More simple commands are not parsed: the grammar calls itself for each.
+#[cfg(feature = "shell-grammar")]
+const MAX_COMMANDS: usize = 64;
+
+/// A simple command as bash runs it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// The program and its arguments; at least one.
+    pub words: Vec<Word>,
+    /// The file that standard input is read from (`< FILE`).
+    pub input: Option<String>,
+}
+
+/// A word after the shell has removed its quotes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Word {
+    pub text: String,
+    /// It holds an unquoted `*`, `?` or `[`: bash may replace it by names of files, which may begin with `-`.
+    pub is_glob: bool,
+}
+
+impl SimpleCommand {
+    pub fn program(&self) -> &str {
+        self.words.first().map_or("", |word| word.text.as_str())
+    }
+
+    pub fn arguments(&self) -> &[Word] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    /// The command on one line, quoted where needed, so that two different commands never look alike.
+    pub fn canonical(&self) -> String {
+        self.words.iter().map(Word::canonical).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Word {
+    fn canonical(&self) -> String {
+        let is_safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-^~{}".contains(c);
+        if matches!(self.text.as_str(), "[" | "]") {
+            return self.text.clone();
+        }
+        if !self.text.is_empty() && self.text.chars().all(|c| is_safe(c) || (self.is_glob && "*?[]".contains(c))) {
+            return self.text.clone();
+        }
+        format!("'{}'", self.text.replace('\'', r"'\''"))
+    }
+}
+
+/// The simple commands of a plain command, in the order of the text.
+///
+/// # Errors
+/// The command is not plain; the message says what it contains.
+#[cfg(feature = "shell-grammar")]
+pub fn parse(command: &str) -> Result<Vec<SimpleCommand>, &'static str> {
+    if command.len() > MAX_LENGTH {
+        return Err("more than 16 KiB");
+    }
+    let lexed = lexer::lex(command)?;
+    grammar::confirm(command, &lexed)?;
+    Ok(lexed.into_iter().map(|command| command.simple).collect())
+}
+
+/// No command is plain, since there is no grammar to prove it.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "shell-grammar"))]
+pub fn parse(_: &str) -> Result<Vec<SimpleCommand>, &'static str> {
+    Err("this build cannot parse commands")
+}
+
+#[cfg(all(test, feature = "shell-grammar"))]
+mod tests {
+    use super::*;
+
+    fn canonical(command: &str) -> Result<Vec<String>, &'static str> {
+        parse(command).map(|commands| commands.iter().map(SimpleCommand::canonical).collect())
+    }
+
+    #[test]
+    fn a_plain_command_is_taken_apart_and_quotes_are_removed() {
+        for (command, expected) in [
+            ("ls -la", &["ls -la"] as &[&str]),
+            ("cd src && grep -rn 'a b' . | head -5; pwd", &["cd src", "grep -rn 'a b' .", "head -5", "pwd"]),
+            ("a |\n\nb\n\n c;", &["a", "b", "c"]),
+            (r#"r\m 'a'"b"c "x\"y" "\n""#, &[r#"rm abc 'x"y' '\n'"#]),
+            ("echo 'it'\\''s'", &[r"echo 'it'\''s'"]),
+            ("ls *.rs 'a*'", &["ls *.rs 'a*'"]),
+            ("find . ! -name x -o -size +1", &["find . '!' -name x -o -size +1"]),
+            ("ls 2>&1 >/dev/null 2> /dev/null | wc", &["ls", "wc"]),
+            ("[ -f x ] && git show HEAD~1 HEAD@{1} HEAD^ {}", &["[ -f x ]", "git show HEAD~1 HEAD@{1} HEAD^ {}"]),
+            ("grep foo\\$ 'ü' a#b", &["grep 'foo$' 'ü' 'a#b'"]),
+        ] {
+            let expected: Vec<String> = expected.iter().map(|&text| text.to_owned()).collect();
+            assert_eq!(canonical(command).as_ref(), Ok(&expected), "{command}");
+        }
+        assert_eq!(parse("sort <in -u").unwrap()[0].input.as_deref(), Some("in"));
+        assert!(parse("ls *").unwrap()[0].words[1].is_glob && !parse("ls '*'").unwrap()[0].words[1].is_glob);
+    }
+}

@@ -1,0 +1,46 @@
+//! The second reader: a bash grammar has to find the same simple commands, word by word.
+
+use rable::{ListOperator, Node, NodeKind, PipeSep};
+
+use super::lexer::Lexed;
+
+const DISAGREE: &str = "something that cannot be read without doubt";
+
+/// Checks that the grammar reads the command as the lexer did.
+///
+/// # Errors
+/// It does not.
+pub fn confirm(command: &str, lexed: &[Lexed]) -> Result<(), &'static str> {
+    // Extended patterns are off in `bash -c`.
+    let nodes = rable::parse(command, false).map_err(|_| "a syntax error")?;
+    let mut commands = Vec::new();
+    nodes.iter().try_for_each(|node| collect(node, &mut commands))?;
+    let is_same = |(node, lexed): (&(&[Node], usize), &Lexed)| {
+        node.1 == lexed.redirects
+            && node.0.len() == lexed.written.len()
+            && node.0.iter().zip(&lexed.written).all(|(word, written)| is_word(word, written))
+    };
+    let agrees = commands.len() == lexed.len() && commands.iter().zip(lexed).all(is_same);
+    if agrees { Ok(()) } else { Err(DISAGREE) }
+}
+
+fn is_word(node: &Node, written: &str) -> bool {
+    matches!(&node.kind, NodeKind::Word { value, .. } if value == written)
+}
+
+fn collect<'n>(node: &'n Node, commands: &mut Vec<(&'n [Node], usize)>) -> Result<(), &'static str> {
+    match &node.kind {
+        NodeKind::Command { assignments, words, redirects } if assignments.is_empty() && !words.is_empty() => {
+            commands.push((words, redirects.len()));
+            Ok(())
+        }
+        NodeKind::Pipeline { commands: parts, separators } if separators.iter().all(|it| *it == PipeSep::Pipe) => {
+            parts.iter().try_for_each(|part| collect(part, commands))
+        }
+        NodeKind::List { items } => items.iter().try_for_each(|item| match item.operator {
+            Some(ListOperator::Background) => Err(DISAGREE),
+            _ => collect(&item.command, commands),
+        }),
+        _ => Err(DISAGREE),
+    }
+}

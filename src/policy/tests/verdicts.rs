@@ -1,0 +1,192 @@
+//! Policies and rules on every kind of request.
+
+use super::*;
+
+struct Case {
+    policy: Policy,
+    rules: Rules,
+    sandboxed: bool,
+}
+
+fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+    let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    Rules { allow: parse(allow), ask: parse(ask), deny: parse(deny) }
+}
+
+impl Case {
+    fn new(policy: Policy, rules: Rules) -> Self {
+        Self { policy, rules, sandboxed: false }
+    }
+
+    /// `f`ree, `a`sks or `r`efused.
+    fn of(&self, request: &Request<'_>) -> char {
+        let permissions = Permissions {
+            policy: self.policy,
+            rules: &self.rules,
+            sandboxed: self.sandboxed,
+            workspace: Path::new("/w"),
+            home: Some(Path::new("/home/me")),
+        };
+        match decide(&permissions, request) {
+            Verdict::Free => 'f',
+            Verdict::Ask(_) => 'a',
+            Verdict::Refuse(_) => 'r',
+        }
+    }
+
+    fn read(&self, path: &str) -> char {
+        self.of(&Request::Read { path: Path::new(path), place: &place(path) })
+    }
+
+    fn write(&self, path: &str) -> char {
+        let protected = path.contains("AGENTS.md");
+        let place = if protected { Place::AskProtected } else { place(path) };
+        self.of(&Request::Write { path: Path::new(path), place: &place })
+    }
+
+    fn command(&self, text: &str) -> char {
+        let resolve = |read: &Read| {
+            let path = Path::new("/w").join(&read.path);
+            let place = place(&path.to_string_lossy());
+            (path, place)
+        };
+        let request = CommandRequest { text, directory: None, has_unsafe_path: false, resolve: &resolve };
+        self.of(&Request::Command(request))
+    }
+}
+
+fn place(path: &str) -> Place {
+    match path {
+        _ if path.contains(".ssh") => Place::Denied("SSH keys"),
+        _ if path.contains("/../") => Place::AskOutside(path.into()),
+        _ if path.starts_with("/w/") || path == "/w" => Place::Free,
+        _ => Place::AskOutside(path.into()),
+    }
+}
+
+/// The verdicts under plan, never, ask, auto (without and with a sandbox) and yolo.
+fn under_all(judge: impl Fn(&Case) -> char, rules: &Rules) -> String {
+    let mut verdicts = String::new();
+    for policy in Policy::ALL {
+        let mut case = Case::new(policy, rules.clone());
+        verdicts.push(judge(&case));
+        if policy == Policy::Auto {
+            case.sandboxed = true;
+            verdicts.push(judge(&case));
+        }
+    }
+    verdicts
+}
+
+#[test]
+fn every_policy_has_its_verdict_on_every_request() {
+    let none = Rules::default();
+    let verdicts = |judge: &dyn Fn(&Case) -> char| under_all(judge, &none);
+    assert_eq!(verdicts(&|case| case.read("/w/a")), "ffffff");
+    assert_eq!(verdicts(&|case| case.read("/etc/hosts")), "araaaf");
+    assert_eq!(verdicts(&|case| case.read("/home/me/.ssh/id")), "rrrrrr");
+    assert_eq!(verdicts(&|case| case.write("/w/a")), "rraaff");
+    assert_eq!(verdicts(&|case| case.write("/w/AGENTS.md")), "rraaaa");
+    assert_eq!(verdicts(&|case| case.write("/etc/hosts")), "rraaaf");
+    assert_eq!(verdicts(&|case| case.write("/home/me/.ssh/id")), "rrrrrr");
+    assert_eq!(verdicts(&|case| case.command("make; rm x")), "rraaff");
+    assert_eq!(verdicts(&|case| case.command("echo x > .git/config")), "rraaaa");
+    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org" })), "araaaf");
+    assert_eq!(verdicts(&|case| case.of(&Request::Mcp { server: "s", tool: "t" })), "rraaaf");
+    let fork = |is_other_provider| Request::Fork { model: "p/m", is_other_provider };
+    assert_eq!(verdicts(&|case| case.of(&fork(false))), "ffffff");
+    assert_eq!(verdicts(&|case| case.of(&fork(true))), "araaaf");
+    assert_eq!(verdicts(&|case| case.of(&Request::Change)), "rraaff");
+}
+
+#[test]
+fn what_a_lesser_policy_allows_a_greater_one_allows_too() {
+    let rules = rules(&["bash(make*)", "edit(src/**)", "mcp(s)"], &["bash(git push*)"], &["bash(rm *)"]);
+    for command in ["ls", "make x", "git push", "rm x", "ls /etc", "make && ls", "echo x > AGENTS.md", "touch a"] {
+        let verdicts = under_all(|case| case.command(command), &rules);
+        assert!(!verdicts.trim_start_matches(['a', 'r']).contains(['a', 'r']), "{command}: {verdicts}");
+    }
+}
+
+#[cfg(feature = "shell-grammar")]
+#[test]
+fn every_simple_command_needs_a_rule_of_its_own_or_only_reads() {
+    let rules = rules(&["bash(cargo test:*)", "bash(git status*)", "read(/usr/share/**)"], &[], &[]);
+    let case = Case::new(Policy::Ask, rules);
+    for (command, expected) in [
+        ("cargo test --all", 'f'),
+        ("cargo test && git status -s | head", 'f'),
+        ("cd src && cargo test", 'f'),
+        ("cargo test; cargo build", 'a'),
+        ("cargo test > log", 'a'),
+        ("X=1 cargo test", 'a'),
+        ("cargo test $(x)", 'a'),
+        ("git 'status; rm x'", 'a'),
+        ("./cargo test", 'a'),
+        ("cargo test .git/hooks", 'a'),
+        ("ls", 'f'),
+        ("cat /usr/share/doc/a", 'f'),
+        ("cat /etc/hosts", 'a'),
+        ("cat < /etc/hosts", 'a'),
+        ("cd /etc && cat hosts", 'a'),
+        ("cat ../x", 'a'),
+        ("cat /home/me/.ssh/id", 'r'),
+    ] {
+        assert_eq!(case.command(command), expected, "{command}");
+    }
+    let plan = Case::new(Policy::Plan, case.rules);
+    assert_eq!((plan.command("cargo test"), plan.command("ls | wc"), plan.command("cat /etc/hosts")), ('r', 'f', 'a'));
+}
+
+#[cfg(feature = "shell-grammar")]
+#[test]
+fn a_command_that_changes_the_shell_leaves_nothing_free_behind_it() {
+    let case = Case::new(Policy::Ask, rules(&["bash(export *)", "bash(cd *)", "bash(touch *)"], &[], &[]));
+    assert_eq!(case.command("touch a && ls"), 'f');
+    assert_eq!(case.command("export PATH=x && ls"), 'a');
+    assert_eq!(case.command("cd .. && cat a"), 'a');
+}
+
+#[test]
+fn deny_wins_over_ask_and_ask_over_allow() {
+    let all = ["bash(*)", "edit(**)", "read(**)", "net(*)", "mcp(*)", "fork(*)"];
+    let requests = |case: &Case| {
+        let network = case.of(&Request::Network { host: "Example.ORG." });
+        let tool = case.of(&Request::Mcp { server: "s", tool: "t" });
+        let fork = case.of(&Request::Fork { model: "p/m", is_other_provider: false });
+        [case.command("ls"), case.write("/w/a"), case.read("/w/a"), network, tool, fork].iter().collect::<String>()
+    };
+    let ask = ["bash(ls*)", "edit(a)", "read(a)", "net(*.org)", "mcp(s.*)", "fork(p/*)"];
+    let deny = ["bash(l*)", "edit(/w/*)", "read(a)", "net(example.org)", "mcp(s)", "fork(*/m)"];
+    let only_allowed = if cfg!(feature = "shell-grammar") { "ffffff" } else { "afffff" };
+    assert_eq!(requests(&Case::new(Policy::Ask, rules(&all, &[], &[]))), only_allowed);
+    assert_eq!(requests(&Case::new(Policy::Ask, rules(&all, &ask, &[]))), "aaaaaa");
+    assert_eq!(requests(&Case::new(Policy::Yolo, rules(&all, &ask, &deny))), "rrrrrr");
+    assert_eq!(requests(&Case::new(Policy::Never, rules(&all, &ask, &[]))), "rrrrrr");
+}
+
+#[test]
+fn patterns_of_paths_begin_in_the_workspace_the_home_or_the_root() {
+    let case = Case::new(Policy::Ask, rules(&["edit(src/**)", "read(~/docs/**)", "read(/usr/*.h)"], &[], &[]));
+    assert_eq!((case.write("/w/src/a/b"), case.write("/w/other"), case.write("/x/src/a")), ('f', 'a', 'a'));
+    assert_eq!((case.read("/home/me/docs/a"), case.read("/home/you/docs/a")), ('f', 'a'));
+    assert_eq!((case.read("/usr/a.h"), case.read("/usr/x/a.h")), ('f', 'a'));
+}
+
+#[cfg(feature = "shell-grammar")]
+#[test]
+fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
+    let suggested = |command| suggest_rules(command).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(suggested("cargo test --all && git add ."), ["bash(cargo test:*)", "bash(git add:*)"]);
+    assert_eq!(suggested("ls | python3 'a b.py'"), ["bash(python3 'a b.py')"]);
+    assert_eq!(suggested("npm run build -- --x"), ["bash(npm run build:*)"]);
+    for none in ["ls", "echo $(x)", "rm *", "rm '*'", "a; b; c; d; e; f"] {
+        assert_eq!(suggested(none), [""; 0], "{none}");
+    }
+    for (_, command) in corpus() {
+        let allow = suggest_rules(&command);
+        let case = Case::new(Policy::Ask, Rules { allow: allow.clone(), ..Rules::default() });
+        let is_elsewhere = ["/", "..", ".git", "AGENTS"].iter().any(|part| command.contains(part));
+        assert!(allow.is_empty() || is_elsewhere || case.command(&command) == 'f', "{command:?} {allow:?}");
+    }
+}

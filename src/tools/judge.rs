@@ -1,0 +1,179 @@
+//! Whether a prepared call needs approval: it becomes a request to `policy`, with the paths resolved.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::locate::{MAX_LINKS, Opener, canonical};
+use super::{Environment, PathVerdict, Prepared, ToolSpec};
+use crate::domain::approval::Policy;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::tool::Reach;
+use crate::policy::paths::{Access, AllowedDirectories};
+use crate::policy::readonly::{Extent, Read};
+use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide};
+
+/// A directory with more entries is not searched for symbolic links.
+const MAX_ENTRIES: usize = 10_000;
+
+/// What the policy judges of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// Nothing: the call is free.
+    Nothing,
+    /// The path of the question is read.
+    Read,
+    /// The path of the question is written.
+    Write,
+    /// `command` runs in `workdir`.
+    Command,
+    /// An agent with `model` is started.
+    Fork,
+    /// Something else changes.
+    Change,
+}
+
+/// What the calls of one agent are judged by.
+pub struct Judge<'a> {
+    /// Where they run, with the rules of the user.
+    pub environment: &'a Environment,
+    /// What the agent may do without a question.
+    pub policy: Policy,
+    /// The directories that a person allowed this agent to read.
+    pub allowed: &'a AllowedDirectories,
+    /// Where the agent's conversation is sent.
+    pub endpoint: &'a Endpoint,
+}
+
+impl Judge<'_> {
+    /// Judges a call of this tool.
+    pub fn verdict(&self, spec: &ToolSpec, prepared: &Prepared) -> Verdict {
+        let text = |name: &str| prepared.arguments[name].as_str();
+        match spec.judged {
+            Judged::Nothing => Verdict::Free,
+            Judged::Change => self.decide(&Request::Change),
+            Judged::Read | Judged::Write => self.file(spec.reach, prepared),
+            Judged::Command => self.command(text("command").unwrap_or_default(), text("workdir")),
+            Judged::Fork => text("model").map_or(Verdict::Free, |model| {
+                let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
+                self.decide(&Request::Fork { model, is_other_provider })
+            }),
+        }
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Verdict {
+        let env = self.environment;
+        let permissions = Permissions {
+            policy: self.policy,
+            rules: &env.rules,
+            sandboxed: env.sandbox.is_active(),
+            workspace: env.path_policy().workspace,
+            home: env.denied.home.as_deref(),
+        };
+        decide(&permissions, request)
+    }
+
+    fn file(&self, reach: Reach, prepared: &Prepared) -> Verdict {
+        let Some(file) = &prepared.question.file else { return self.decide(&Request::Change) };
+        let (path, place) = (file.path.as_path(), self.after_answers(&file.verdict));
+        match reach {
+            Reach::Reads => self.decide(&Request::Read { path, place: &place }),
+            Reach::Writes => self.decide(&Request::Write { path, place: &file.verdict }),
+        }
+    }
+
+    /// A directory that a person allowed is as the workspace.
+    fn after_answers(&self, verdict: &PathVerdict) -> PathVerdict {
+        match verdict {
+            PathVerdict::AskOutside(directory) if self.allowed.covers(directory, &self.environment.denied) => {
+                PathVerdict::Free
+            }
+            verdict => verdict.clone(),
+        }
+    }
+
+    fn command(&self, text: &str, directory: Option<&str>) -> Verdict {
+        let resolve = |read: &Read| {
+            let (path, verdict) = self.environment.place(read);
+            (path, self.after_answers(&verdict))
+        };
+        // Written in another way, it may still be the directory of the agent.
+        let directory = directory.map(|written| self.environment.resolve(written));
+        let directory = directory.filter(|directory| *directory != self.environment.working_directory);
+        let directory = directory.as_deref().map(|directory| directory.to_string_lossy());
+        let has_unsafe_path = self.environment.has_unsafe_path();
+        self.decide(&Request::Command(CommandRequest {
+            text,
+            directory: directory.as_deref(),
+            has_unsafe_path,
+            resolve: &resolve,
+        }))
+    }
+}
+
+impl Environment {
+    /// Where something is that a command reads. In doubt it asks.
+    fn place(&self, read: &Read) -> (PathBuf, PathVerdict) {
+        let written = self.working_directory.join(&read.path);
+        let (path, verdict) = self.place_of_one(&written);
+        let is_free = verdict == PathVerdict::Free;
+        match read.extent {
+            Extent::Tree if is_free && self.path_policy().may_contain_denied(&path) => ask(path),
+            Extent::Entries if is_free && path.is_dir() => self.place_of_entries(&path),
+            Extent::Entries if path.symlink_metadata().is_err() => self.place_of_pattern(&written),
+            _ => (path, verdict),
+        }
+    }
+
+    fn place_of_one(&self, written: &Path) -> (PathBuf, PathVerdict) {
+        let Ok(path) = canonical(written, MAX_LINKS) else { return ask(written.to_path_buf()) };
+        let access = if path.is_dir() { Access::List } else { Access::Read };
+        let has_denied_name = rustix::fs::stat(&path)
+            .is_ok_and(|stat| access == Access::Read && Opener::new(self).check_names(&stat).is_err());
+        let verdict = match self.path_policy().verdict(&path, access) {
+            _ if has_denied_name => PathVerdict::Denied("another name of a file"),
+            verdict => verdict,
+        };
+        (path, verdict)
+    }
+
+    /// A pattern in the last part of a path.
+    fn place_of_pattern(&self, written: &Path) -> (PathBuf, PathVerdict) {
+        let parent = written.parent().unwrap_or(Path::new("/"));
+        let (path, verdict) = self.place_of_one(parent);
+        if verdict == PathVerdict::Free && path.is_dir() { self.place_of_entries(&path) } else { ask(path) }
+    }
+
+    /// All files of a directory: symbolic links may lead elsewhere.
+    fn place_of_entries(&self, directory: &Path) -> (PathBuf, PathVerdict) {
+        let may_be_denied = self.path_policy().may_contain_denied(directory);
+        let Ok(entries) = fs::read_dir(directory) else { return ask(directory.into()) };
+        for (count, entry) in entries.enumerate() {
+            let Ok(entry) = entry else { return ask(directory.into()) };
+            if count >= MAX_ENTRIES {
+                return ask(directory.into());
+            }
+            if may_be_denied || entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                let (path, verdict) = self.place_of_one(&entry.path());
+                if verdict != PathVerdict::Free {
+                    return (path, verdict);
+                }
+            }
+        }
+        (directory.into(), PathVerdict::Free)
+    }
+
+    /// Whether a command can run a program that an agent wrote.
+    fn has_unsafe_path(&self) -> bool {
+        let workspace = self.path_policy().workspace;
+        let is_unsafe = |directory: PathBuf| {
+            let real = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
+            !directory.is_absolute() || real.starts_with(workspace)
+        };
+        env::var_os("PATH").is_none_or(|path| env::split_paths(&path).any(is_unsafe))
+    }
+}
+
+fn ask(path: PathBuf) -> (PathBuf, PathVerdict) {
+    (path.clone(), PathVerdict::AskOutside(path))
+}
