@@ -45,53 +45,82 @@ pub const TOOL_CHAINS: &[(&str, Use)] = &[
     ("go", Use::Cache),
 ];
 
-/// Below the home directory: secrets. No rule and no setting opens them. A `*` at the end stands for any ending.
-pub const DENIED: &[&str] = &[
-    ".anthropic",
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".cargo/credentials*",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/polylogue",
-    ".docker/config.json",
-    ".fish_history",
-    ".gem/credentials",
-    ".gemini",
-    ".git-credentials",
-    ".gnupg",
-    ".gradle/gradle.properties",
-    ".histfile",
-    ".kube",
-    ".local/share/fish/fish_history",
-    ".local/share/keyrings",
-    ".local/share/opencode",
-    ".local/share/polylogue",
-    ".m2/settings-security.xml",
-    ".m2/settings.xml",
-    ".mysql_history",
-    ".netrc",
-    ".node_repl_history",
-    ".npmrc",
-    ".nuget/NuGet/NuGet.Config",
-    ".pgpass",
-    ".psql_history",
-    ".pypirc",
-    ".python_history",
-    ".sh_history",
-    ".sqlite_history",
-    ".ssh",
-    ".zhistory",
-    ".zsh_history",
+/// Files that are never opened for a model, below every home directory. A `*` matches any text in a name.
+pub const DENIED: &[(&str, &str)] = &[
+    (".ssh", "SSH keys"),
+    (".gnupg", "GnuPG keys"),
+    (".aws", "the login of the AWS command line"),
+    (".azure", "the login of the Azure command line"),
+    (".kube", "the login of kubectl"),
+    (".config/gcloud", "the login of the Google Cloud command line"),
+    (".config/gh", "the login of the GitHub command line"),
+    (".config/glab-cli", "the login of the GitLab command line"),
+    (".netrc", "passwords of servers"),
+    (".git-credentials", "passwords of git"),
+    (".config/git/credentials", "passwords of git"),
+    (".npmrc", "the login of npm"),
+    (".pypirc", "the login of PyPI"),
+    (".cargo/credentials*", "the login of cargo"),
+    (".docker/config.json", "the login of docker"),
+    (".config/containers/auth.json", "the login of podman"),
+    (".pgpass", "passwords of PostgreSQL"),
+    (".my.cnf", "passwords of MySQL"),
+    (".password-store", "passwords"),
+    (".local/share/keyrings", "passwords"),
+    (".gem/credentials", "the login of RubyGems"),
+    (".gradle/gradle.properties", "passwords of Gradle"),
+    (".m2/settings-security.xml", "passwords of Maven"),
+    (".m2/settings.xml", "passwords of Maven"),
+    (".nuget/NuGet/NuGet.Config", "the login of NuGet"),
+    (".claude/.credentials*", "the login of another agent"),
+    (".claude.json*", "the login of another agent"),
+    (".codex/auth.json", "the login of another agent"),
+    (".gemini/oauth_creds.json", "the login of another agent"),
+    (".gemini/google_accounts.json", "the login of another agent"),
+    (".qwen/oauth_creds.json", "the login of another agent"),
+    (".config/github-copilot", "the login of another agent"),
+    (".copilot/config.json", "the login of another agent"),
+    (".local/share/opencode/auth.json", "the login of another agent"),
+    (".local/share/amp/secrets.json", "the login of another agent"),
+    (".config/goose/secrets.yaml", "the login of another agent"),
+    (".aider.conf.yml", "the login of another agent"),
+    (".*_history", "the history of a shell"),
+    (".*_history.*", "the history of a shell"),
+    (".*-history", "the history of a shell"),
+    (".histfile", "the history of a shell"),
+    (".zhistory", "the history of a shell"),
+    (".zsh_sessions", "the history of a shell"),
+    (".local/share/fish/fish_history*", "the history of a shell"),
+    (".config/nushell/history*", "the history of a shell"),
 ];
 
-/// In every workspace: files that later programs or agents of the person obey. Commands cannot write them.
-pub const PROTECTED: &[&str] = &[".polylogue", "AGENTS.md", "CLAUDE.md", ".mcp.json"];
+/// Below the home directory: our own data and configuration, also where this process uses other directories.
+pub const OWN: &[&str] = &[".config/polylogue", ".local/share/polylogue"];
+
+/// Names that are protected everywhere in a workspace, with everything below them.
+pub const PROTECTED: &[(&str, &str)] = &[
+    (".git", "git runs its hooks and what its configuration names"),
+    (".polylogue", "settings, commands, skills and hooks of polylogue"),
+    (".claude", "settings, commands, skills and hooks of other agents"),
+    (".agents", "skills of agents"),
+    ("AGENTS.md", "instructions of agents"),
+    ("CLAUDE.md", "instructions of agents"),
+    (".mcp.json", "programs that agents start"),
+];
 
 /// In every git directory: what makes git run programs, and what leads it to another configuration (gitrepository-layout(5)).
 pub const PROTECTED_IN_GIT: &[&str] = &["config", "hooks", "config.worktree", "commondir", "gitdir"];
+
+/// Whether a name fits a pattern, in which `*` matches any text. Upper and lower case are the same.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return name.eq_ignore_ascii_case(pattern) };
+    let name = name.to_ascii_lowercase();
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = rest.split('*').collect();
+    let last = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        let Some(at) = name.find(piece) else { return false };
+        name = &name[at + piece.len()..];
+    }
+    name.ends_with(last)
+}

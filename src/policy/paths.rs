@@ -1,11 +1,13 @@
-//! Which files the tools of a model may open: the one table of what is denied and of what is protected, and the verdict
-//! about a path.
+//! Which files the tools of a model may open: the verdict about a path, by the tables of `domain::places`.
 //!
 //! A verdict is about a canonical path: absolute, without `.`, `..` and symbolic links. Finding it, and opening exactly
 //! that file, is the business of the caller. Nothing here looks at the file system.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use crate::domain::places::matches;
+pub use crate::domain::places::{DENIED, PROTECTED};
 
 /// What a tool wants with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,50 +33,6 @@ pub enum Verdict {
     Denied(&'static str),
 }
 
-/// Files that are never opened for a model, below every home directory. A `*` matches any text in a name.
-pub const DENIED: &[(&str, &str)] = &[
-    (".ssh", "SSH keys"),
-    (".gnupg", "GnuPG keys"),
-    (".aws", "the login of the AWS command line"),
-    (".azure", "the login of the Azure command line"),
-    (".kube", "the login of kubectl"),
-    (".config/gcloud", "the login of the Google Cloud command line"),
-    (".config/gh", "the login of the GitHub command line"),
-    (".config/glab-cli", "the login of the GitLab command line"),
-    (".netrc", "passwords of servers"),
-    (".git-credentials", "passwords of git"),
-    (".config/git/credentials", "passwords of git"),
-    (".npmrc", "the login of npm"),
-    (".pypirc", "the login of PyPI"),
-    (".cargo/credentials*", "the login of cargo"),
-    (".docker/config.json", "the login of docker"),
-    (".config/containers/auth.json", "the login of podman"),
-    (".pgpass", "passwords of PostgreSQL"),
-    (".my.cnf", "passwords of MySQL"),
-    (".password-store", "passwords"),
-    (".local/share/keyrings", "passwords"),
-    (".claude/.credentials*", "the login of another agent"),
-    (".claude.json*", "the login of another agent"),
-    (".codex/auth.json", "the login of another agent"),
-    (".gemini/oauth_creds.json", "the login of another agent"),
-    (".gemini/google_accounts.json", "the login of another agent"),
-    (".qwen/oauth_creds.json", "the login of another agent"),
-    (".config/github-copilot", "the login of another agent"),
-    (".copilot/config.json", "the login of another agent"),
-    (".local/share/opencode/auth.json", "the login of another agent"),
-    (".local/share/amp/secrets.json", "the login of another agent"),
-    (".config/goose/secrets.yaml", "the login of another agent"),
-    (".aider.conf.yml", "the login of another agent"),
-    (".*_history", "the history of a shell"),
-    (".*_history.*", "the history of a shell"),
-    (".*-history", "the history of a shell"),
-    (".histfile", "the history of a shell"),
-    (".zhistory", "the history of a shell"),
-    (".zsh_sessions", "the history of a shell"),
-    (".local/share/fish/fish_history*", "the history of a shell"),
-    (".config/nushell/history*", "the history of a shell"),
-];
-
 /// Variables that move a part of [`DENIED`] to another directory.
 pub const MOVED: &[(&str, &str)] = &[
     ("XDG_CONFIG_HOME", ".config"),
@@ -95,17 +53,6 @@ pub const DENIED_SYSTEM: &[(&str, &str)] = &[
 
 /// What our own data, configuration and socket are called in messages and in the manual.
 pub const OWN: &str = "data and configuration of polylogue";
-
-/// Names that are protected everywhere in a workspace, with everything below them.
-pub const PROTECTED: &[(&str, &str)] = &[
-    (".git", "git runs its hooks and what its configuration names"),
-    (".polylogue", "settings, commands, skills and hooks of polylogue"),
-    (".claude", "settings, commands, skills and hooks of other agents"),
-    (".agents", "skills of agents"),
-    ("AGENTS.md", "instructions of agents"),
-    ("CLAUDE.md", "instructions of agents"),
-    (".mcp.json", "programs that agents start"),
-];
 
 /// Below these every directory is the home of a user.
 const HOMES: [&str; 2] = ["/home", "/Users"];
@@ -256,27 +203,13 @@ fn denied_of_system(path: &Path) -> Option<&'static str> {
 /// Whether a path below a home is that of a row, or below it.
 pub fn is_at_or_below(row: &str, path: &Path) -> bool {
     let mut parts = path.components();
-    row.split('/').all(|name| parts.next().is_some_and(|part| matches_name(name, part)))
+    row.split('/').all(|name| parts.next().is_some_and(|part| matches(name, &part.as_os_str().to_string_lossy())))
 }
 
 /// Whether a path below a home is that of a row, or above it.
 fn is_above_row(row: &str, path: &Path) -> bool {
     let mut names = row.split('/');
-    path.components().all(|part| names.next().is_some_and(|name| matches_name(name, part)))
-}
-
-/// Whether a name fits a pattern, in which `*` stands for any text.
-fn matches_name(pattern: &str, name: Component<'_>) -> bool {
-    let name = name.as_os_str().to_string_lossy().to_ascii_lowercase();
-    let Some((first, rest)) = pattern.split_once('*') else { return name == pattern };
-    let Some(mut name) = name.strip_prefix(first) else { return false };
-    let mut pieces: Vec<&str> = rest.split('*').collect();
-    let last = pieces.pop().unwrap_or_default();
-    for piece in pieces {
-        let Some(at) = name.find(piece) else { return false };
-        name = &name[at + piece.len()..];
-    }
-    name.ends_with(last)
+    path.components().all(|part| names.next().is_some_and(|name| matches(name, &part.as_os_str().to_string_lossy())))
 }
 
 #[cfg(test)]

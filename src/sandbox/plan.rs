@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Level;
-use crate::domain::places::{DENIED, PROTECTED, PROTECTED_IN_GIT, TOOL_CHAINS, Use};
+use crate::domain::places::{DENIED, OWN, PROTECTED, PROTECTED_IN_GIT, TOOL_CHAINS, Use, matches};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +152,9 @@ impl Plan {
     /// Finds the git directories of all writable places, opens those outside of them, and lists what is protected.
     fn protect(&mut self) {
         for root in self.writable.clone() {
-            self.protected.extend(PROTECTED.iter().map(|name| root.join(name)));
+            // Parts of a git directory have to be written; the others follow below.
+            let names = PROTECTED.iter().map(|(name, _)| *name).filter(|name| *name != ".git");
+            self.protected.extend(names.map(|name| root.join(name)));
             let children = std::fs::read_dir(&root).into_iter().flatten().flatten().take(MAX_CHILDREN);
             let nested = children.map(|child| child.path().join(".git")).filter(|git| git.is_dir());
             nested.for_each(|git| self.protect_git(&git));
@@ -250,7 +252,8 @@ fn real(path: &Path) -> PathBuf {
 /// Everything on the deny list that exists.
 fn denied(home: Option<&Path>, settings: &SandboxSettings) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> = settings.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    for below in DENIED.iter().flat_map(|below| home.map(|home| home.join(below))) {
+    let rows = DENIED.iter().map(|(below, _)| below).chain(OWN);
+    for below in rows.flat_map(|below| home.map(|home| home.join(below))) {
         denied.extend(matching(&below).iter().filter_map(|path| path.canonicalize().ok()));
     }
     denied.sort();
@@ -258,13 +261,15 @@ fn denied(home: Option<&Path>, settings: &SandboxSettings) -> Vec<PathBuf> {
     denied
 }
 
-/// The path itself, or all that a `*` at its end stands for.
+/// The path itself, or all that match if its last part is a pattern.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy();
-    let Some(beginning) = name.strip_suffix('*') else { return vec![pattern.to_owned()] };
+    if !name.contains('*') {
+        return vec![pattern.to_owned()];
+    }
     let siblings = pattern.parent().and_then(|parent| parent.read_dir().ok()).into_iter().flatten().flatten();
     siblings
-        .filter(|sibling| sibling.file_name().to_string_lossy().starts_with(beginning))
+        .filter(|sibling| matches(&name, &sibling.file_name().to_string_lossy()))
         .map(|sibling| sibling.path())
         .collect()
 }
