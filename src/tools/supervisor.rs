@@ -15,7 +15,7 @@
 //! `setsid`, so that "no child is left" means "no descendant is left". This mode starts no threads.
 //!
 //! A command that stops its supervisor gains nothing: the parent resumes it, and so does the kernel when the parent dies. If
-//! it kills its supervisor, the parent ends what is left ([`super::linux::strays`]).
+//! it kills its supervisor, the parent ends what is left (`linux::strays`).
 //!
 //! Not covered: a process that we may not signal (setuid), and a command that kills its supervisor and the parent.
 
