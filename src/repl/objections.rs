@@ -1,7 +1,7 @@
 //! Questions that the loop itself has about a call of a model: a limit that was reached, an agent that is not below the
 //! caller, another provider. The agent shows the question as it shows those of tools; here stands what it is about.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::base::id::AgentId;
 use crate::repl::component::Component;
@@ -13,8 +13,8 @@ use crate::team::Reached;
 pub(super) enum Subject {
     /// Yes raises the limit, no stops the tree.
     Limit(Reached),
-    /// Yes carries out the call.
-    Consent,
+    /// Yes carries out the call, which concerns this agent.
+    Consent(AgentId),
 }
 
 type Call = (AgentId, String);
@@ -22,8 +22,8 @@ type Call = (AgentId, String);
 #[derive(Debug, Default)]
 pub(super) struct Objections {
     open: BTreeMap<Call, Subject>,
-    /// Calls to which the person consented and that are carried out next.
-    granted: BTreeSet<Call>,
+    /// Calls to which the person consented and that are carried out next, each for one agent.
+    granted: BTreeMap<Call, AgentId>,
 }
 
 impl Objections {
@@ -31,23 +31,24 @@ impl Objections {
         self.open.insert((agent, call.to_owned()), subject);
     }
 
-    pub(super) fn has_consent(&self, agent: AgentId, call: &str) -> bool {
-        self.granted.contains(&(agent, call.to_owned()))
+    /// The agent that a call may concern. It holds once: servers use ids of calls again.
+    pub(super) fn take_consent(&mut self, agent: AgentId, call: &str) -> Option<AgentId> {
+        self.granted.remove(&(agent, call.to_owned()))
     }
 
     /// The person has answered.
     pub(super) fn close(&mut self, agent: AgentId, call: String, is_allowed: bool) -> Option<Subject> {
         let call = (agent, call);
         let subject = self.open.remove(&call)?;
-        if is_allowed && subject == Subject::Consent {
-            self.granted.insert(call);
+        if let (true, Subject::Consent(about)) = (is_allowed, subject) {
+            self.granted.insert(call, about);
         }
         Some(subject)
     }
 
     /// Forgets the questions about an agent's calls, which are over.
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
-        self.granted.retain(|(of, _)| *of != agent);
+        self.granted.retain(|(of, _), _| *of != agent);
         let of_agent: Vec<Call> = self.open.keys().filter(|(of, _)| *of == agent).cloned().collect();
         for call in of_agent {
             if let Some(Subject::Limit(reached)) = self.open.remove(&call) {
@@ -62,5 +63,24 @@ impl Component for Objections {
         if let Event::TurnEnded { agent, .. } | Event::Removed { agent, .. } = event {
             self.forget(core, *agent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consent_holds_once_and_for_one_agent() {
+        let (caller, victim) = (AgentId::random(), AgentId::random());
+        let mut objections = Objections::default();
+        objections.open(caller, "call_0", Subject::Consent(victim));
+        objections.close(caller, "call_0".into(), true);
+        assert_eq!(objections.take_consent(caller, "call_0"), Some(victim));
+        // Servers may number the calls of each reply from 0 again.
+        assert_eq!(objections.take_consent(caller, "call_0"), None);
+        objections.open(caller, "call_0", Subject::Consent(victim));
+        objections.close(caller, "call_0".into(), false);
+        assert_eq!(objections.take_consent(caller, "call_0"), None);
     }
 }

@@ -52,7 +52,7 @@ impl Repl {
         call: &str,
         request: &ToolRequest,
     ) -> Result<Option<(Subject, Objection)>> {
-        let has_consent = self.objections.has_consent(agent_id, call);
+        let consent = self.objections.take_consent(agent_id, call);
         match request {
             ToolRequest::Fork { name, .. } => {
                 name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
@@ -62,15 +62,18 @@ impl Repl {
                 }
                 Ok(Some((Subject::Limit(reached), self.core.limit_objection(&reached))))
             }
-            ToolRequest::Kill { agent_id: victim, cascade } if !has_consent => {
+            ToolRequest::Kill { agent_id: victim, cascade } => {
                 let victim = self.core.agent_named(agent_id, victim)?;
+                if consent == Some(victim) {
+                    return Ok(None);
+                }
                 let roster = &self.core.roster;
                 let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
                 if is_refused || roster.is_ancestor(agent_id, victim) {
                     return Ok(None);
                 }
                 let label = self.core.label_of(victim);
-                Ok(Some((Subject::Consent, kill_objection(&label, *cascade))))
+                Ok(Some((Subject::Consent(victim), kill_objection(&label, *cascade))))
             }
             _ => Ok(None),
         }

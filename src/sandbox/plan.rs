@@ -155,17 +155,20 @@ impl Plan {
             // Parts of a git directory have to be written; the others follow below.
             let names = PROTECTED.iter().map(|(name, _)| *name).filter(|name| *name != ".git");
             self.protected.extend(names.map(|name| root.join(name)));
-            let children = std::fs::read_dir(&root).into_iter().flatten().flatten().take(MAX_CHILDREN);
-            let nested = children.map(|child| child.path().join(".git")).filter(|git| git.is_dir());
-            nested.for_each(|git| self.protect_git(&git));
+            let found = git_directories_below(&root);
+            let found = found.iter().filter(|git| self.writable.iter().any(|root| git.starts_with(root)));
+            found.for_each(|git| self.protected.extend(protected_in(git)));
         }
         let workspace = self.workspace().to_owned();
         let around = workspace.ancestors().map(|above| above.join(".git"));
         let around: Vec<PathBuf> = around.filter(|git| git.symlink_metadata().is_ok()).collect();
         // The repository, and those that it is a submodule of.
         around.iter().for_each(|git| self.show_working_tree(git));
-        let Some(git) = around.first() else { return };
-        self.open_git(git);
+        if let Some(git) = around.first() {
+            self.open_git(git);
+        }
+        self.protected.sort();
+        self.protected.dedup();
     }
 
     /// Opens the git directory of the workspace, but for what is protected in it.
@@ -197,14 +200,48 @@ impl Plan {
     }
 
     fn protect_git(&mut self, git: &Path) {
-        self.protected.extend(PROTECTED_IN_GIT.iter().map(|name| git.join(name)));
-        // Those of submodules and worktrees have the same files.
-        for parent in ["modules", "worktrees"] {
-            let inner = std::fs::read_dir(git.join(parent)).into_iter().flatten().flatten().take(MAX_CHILDREN);
-            let paths = inner.flat_map(|inner| PROTECTED_IN_GIT.iter().map(move |name| inner.path().join(name)));
-            self.protected.extend(paths.filter(|path| path.symlink_metadata().is_ok()));
+        self.protected.extend(protected_in(git));
+    }
+}
+
+/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes.
+fn protected_in(git: &Path) -> Vec<PathBuf> {
+    let mut protected: Vec<PathBuf> = PROTECTED_IN_GIT.iter().map(|name| git.join(name)).collect();
+    for parent in ["modules", "worktrees"] {
+        let inner = directories_below(&git.join(parent));
+        let inner = inner.iter().filter(|inner| inner.join("HEAD").exists());
+        let paths = inner.flat_map(|inner| PROTECTED_IN_GIT.iter().map(move |name| inner.join(name)));
+        protected.extend(paths.filter(|path| path.symlink_metadata().is_ok()));
+    }
+    protected
+}
+
+/// The git directories in a tree, and those that symbolic links of that name lead to.
+fn git_directories_below(root: &Path) -> Vec<PathBuf> {
+    let below = directories_below(root);
+    let all = std::iter::once(root).chain(below.iter().map(PathBuf::as_path));
+    all.map(|directory| directory.join(".git"))
+        .filter(|git| git.is_dir())
+        .filter_map(|git| git.canonicalize().ok())
+        .collect()
+}
+
+/// The directories below one, the nearest first, without those in git directories. Not all of a large tree.
+fn directories_below(root: &Path) -> Vec<PathBuf> {
+    let (mut found, mut next, mut entries) = (vec![root.to_owned()], 0, 0);
+    while let Some(directory) = found.get(next).cloned() {
+        next += 1;
+        for child in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            entries += 1;
+            if child.file_type().is_ok_and(|kind| kind.is_dir()) && child.file_name() != ".git" {
+                found.push(child.path());
+            }
+            if entries == MAX_ENTRIES {
+                return found.split_off(1);
+            }
         }
     }
+    found.split_off(1)
 }
 
 /// The git directory of the repository that a working tree belongs to.
@@ -214,8 +251,8 @@ pub fn git_directory(root: &Path) -> Option<PathBuf> {
     }
 }
 
-/// How many entries of a directory are looked at for git directories.
-const MAX_CHILDREN: usize = 256;
+/// How many entries of a tree are looked at for repositories.
+const MAX_ENTRIES: usize = 4_096;
 
 enum GitDirectory {
     Main(PathBuf),

@@ -41,8 +41,10 @@ const GIVEN: [&str; 33] = [
     "PIP_CERT",
 ];
 
-/// Keep programs from using a pager or asking for input.
-const SETTINGS: [(&str, &str); 3] = [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
+/// Keep programs from using a pager or asking for input, and git from fetching what a partial clone lacks through a program
+/// that the repository names.
+const SETTINGS: [(&str, &str); 4] =
+    [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_NO_LAZY_FETCH", "1")];
 
 /// Reaches the person's keys.
 const AGENT_SOCKET: &str = "SSH_AUTH_SOCK";

@@ -4,9 +4,11 @@
 //! never waits for the end of the pipe, which another process may hold open. After a cancellation or the deadline the
 //! control socket is closed, and the supervisor ends all processes.
 
+use std::fs;
 use std::io::{self, PipeReader, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +21,7 @@ use super::capture::Capture;
 use super::linux::child_exit::ChildExit;
 use super::linux::strays;
 use super::{Environment, Job, supervisor};
+use crate::base::id::AgentId;
 use crate::sandbox::{Level, Places, Plan, Refusal, Report};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
@@ -97,12 +100,30 @@ pub fn run(
         match (unavailable, ending) {
             (None, ending) => return Ok((ending, changed)),
             (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok((ending, changed)),
+            // What a command can change in the workspace must not take walls away from the next one.
+            (Some(why), _) if works_elsewhere(env, plan.level) => {
+                return Ok((Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")), changed));
+            }
             (Some(why), _) if env.sandbox.falls_from(plan.level) == Level::None => {
                 return Ok((Ending::NoSandbox(why), changed));
             }
             (Some(_), _) => {}
         }
     }
+}
+
+/// Whether this level can be built for an empty directory that no command has seen.
+fn works_elsewhere(env: &Environment, level: Level) -> bool {
+    let directory = std::env::temp_dir().join(format!("polylogue-{}", AgentId::random()));
+    if fs::DirBuilder::new().mode(0o700).create(&directory).is_err() {
+        return false;
+    }
+    let sandbox = env.sandbox.clone().at_level(level);
+    let trial = Environment { sandbox, worktree: None, working_directory: directory.clone(), ..env.clone() };
+    let works = try_level(&trial).is_ok();
+    // It is empty: commands have not been told of it.
+    let _ = fs::remove_dir(&directory);
+    works
 }
 
 /// The level that works on this system, and why each stronger one does not. Tries them all with a real command.

@@ -106,16 +106,26 @@ const PROTECTED: &[(&str, &str, Gap)] = &[
     ("write .polylogue", "echo x > .polylogue/config.toml", Gap::Landlock),
     ("move .polylogue", "mv .polylogue p && mkdir .polylogue", Gap::Landlock),
     ("write the hooks of a nested repository", "echo x > nested/.git/hooks/pre-commit", Gap::Landlock),
+    ("configure a repository further down", "echo x >> some/where/below/.git/config", Gap::Landlock),
+    ("configure a submodule with a slash in its name", "echo x >> .git/modules/libs/one/config", Gap::Landlock),
     ("move .git", "mv .git g && mkdir -p .git/hooks && echo x > .git/hooks/pre-commit", Gap::Landlock),
 ];
 
 #[test]
 fn protected_files_are_not_written_or_the_user_is_told() {
     everywhere(|place, level| {
-        for directory in [".git/hooks", "nested/.git/hooks", ".polylogue"] {
+        for directory in
+            [".git/hooks", "nested/.git/hooks", "some/where/below/.git", ".git/modules/libs/one", ".polylogue"]
+        {
             fs::create_dir_all(place.path("home/work").join(directory)).expect("a directory");
         }
-        for file in [".git/config", ".git/HEAD", "AGENTS.md", "nested/.git/HEAD"] {
+        let further = [
+            "some/where/below/.git/HEAD",
+            "some/where/below/.git/config",
+            ".git/modules/libs/one/HEAD",
+            ".git/modules/libs/one/config",
+        ];
+        for file in [".git/config", ".git/HEAD", "AGENTS.md", "nested/.git/HEAD"].into_iter().chain(further) {
             fs::write(place.path("home/work").join(file), "before\n").expect("a file");
         }
         place.own();
