@@ -10,47 +10,25 @@
 //! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
+mod questions;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-use sha2::{Digest as _, Sha256};
 
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::chunk::{Chunk, short_title, title_of};
-use crate::domain::flow::Decision;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
-use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Question, Run, Running, ToolSpec};
+use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec};
+
+pub use questions::{Objection, PendingQuestion};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// A tool call that needs approval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PendingQuestion {
-    /// Identifies the question; an answer is bound to it.
-    pub number: u64,
-    pub question: Question,
-    pub tool: String,
-    pub since: Moment,
-    call: usize,
-}
-
-impl PendingQuestion {
-    /// SHA-256 of what a person was shown, in hexadecimal, shortened to 16 digits.
-    pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for line in [&self.tool, &self.question.title].into_iter().chain(&self.question.detail) {
-            hash.update(line.len().to_le_bytes());
-            hash.update(line);
-        }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-    }
-}
 
 #[derive(Default)]
 pub struct Work {
@@ -78,14 +56,6 @@ enum Progress {
     /// The loop wants the person to be asked before it carries out the call.
     Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
     Answered(ToolResult),
-}
-
-/// Why the loop does not carry out a call at once.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Objection {
-    pub question: Question,
-    /// What the model is told if the person says no.
-    pub refusal: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -341,104 +311,6 @@ impl Agent {
         };
     }
 
-    fn ask(&mut self, at: usize, context: &mut Context) {
-        if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
-            return self.start_calls(context);
-        }
-        let question = match &self.work.calls[at].progress {
-            Progress::Waiting(_, prepared, _) => prepared.question.clone(),
-            Progress::Objected(_, objected) => objected.1.question.clone(),
-            _ => return,
-        };
-        self.work.questions += 1;
-        let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
-        let tool = self.work.calls[at].call.name.clone();
-        self.emit(&Chunk::Question { number, title, detail });
-        self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
-        self.enter(State::AwaitingApproval, context);
-        context.outbox.push(self.id(), Effect::Question);
-    }
-
-    /// The user's answer. False if the question is no longer open.
-    pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
-        match decision {
-            Decision::Allow => self.decide(number, Ok(()), context),
-            Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
-            Decision::Deny(Some(reason)) => {
-                self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
-            }
-        }
-    }
-
-    /// Allows the call that the question is about, or answers it with the reason for the refusal.
-    pub fn decide(&mut self, number: u64, decision: Result<(), &str>, context: &mut Context) -> bool {
-        if self.state != State::AwaitingApproval
-            || self.work.question.as_ref().is_none_or(|question| question.number != number)
-        {
-            return false;
-        }
-        let pending = self.work.question.take().expect("there is a question");
-        match decision {
-            decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
-                self.decide_objection(pending.call, decision, context);
-            }
-            Err(reason) => {
-                let call = &mut self.work.calls[pending.call];
-                let chunk = called(&call.call, &pending.question.title);
-                call.progress = Progress::Answered(failed(&call.call, reason));
-                self.emit(&chunk);
-                self.emit(&Chunk::Mark("refused".into()));
-            }
-            Ok(()) => self.allow(&pending),
-        }
-        self.enter(State::ExecutingTool, context);
-        self.advance_tools(context);
-        true
-    }
-
-    /// Carries out or answers a call to which the loop objected.
-    fn decide_objection(&mut self, at: usize, decision: Result<(), &str>, context: &mut Context) {
-        let call = &mut self.work.calls[at];
-        let Progress::Objected(spec, objected) = &call.progress else { return };
-        let (prepared, objection) = &**objected;
-        let id = call.call.id.clone();
-        let effect = Effect::Decided { call: id.clone(), allowed: decision.is_ok() };
-        match (decision, spec.run) {
-            (Ok(()), Run::InEventLoop(request)) => {
-                let request = request(&prepared.arguments);
-                call.progress = Progress::ByLoop(None);
-                context.outbox.push(self.identity.id, effect);
-                context.outbox.push(self.identity.id, Effect::ToolRequest(id, request));
-            }
-            (decision, _) => {
-                let reason = decision.err().unwrap_or_default();
-                let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
-                call.progress = Progress::Answered(result.clone());
-                self.emit(&Chunk::ToolResult(result));
-                self.emit(&Chunk::Mark("refused".into()));
-                context.outbox.push(self.identity.id, effect);
-            }
-        }
-    }
-
-    /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
-    fn allow(&mut self, pending: &PendingQuestion) {
-        if !self.plan_again(pending.call, Permission::Wanted) {
-            return;
-        }
-        let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
-        if prepared.question != pending.question {
-            let note = "what the call would do changed while the question was open: this is a new question";
-            return self.emit(&Chunk::Note(note.into()));
-        }
-        *permission = Permission::Given;
-        if spec.reach == Reach::Reads
-            && let Some(directory) = outside(prepared).map(Path::to_path_buf)
-        {
-            self.allowed_directories.allow(directory);
-        }
-    }
-
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
@@ -449,18 +321,6 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
-        self.advance_tools(context);
-        true
-    }
-
-    /// Has the person asked before the loop carries out a call. False if the call no longer waits for it.
-    pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
-        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(at) = self.work.calls.iter().position(waits) else { return false };
-        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
-            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((prepared, objection))),
-            answered => answered,
-        };
         self.advance_tools(context);
         true
     }
