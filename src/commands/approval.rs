@@ -30,12 +30,13 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         return Err(usage_error(format!("/approval takes one policy (got {arguments})")));
     }
     if policy == Policy::Yolo && agent.policy != policy && !is_confirmed {
-        let danger = "yolo runs every command and change of this agent without a question, outside of a sandbox";
-        return Ok(InputResult::Continue(Some(format!("{danger}: to set it, type /approval yolo {CONFIRM}"))));
+        let danger = "yolo: commands and changes run without a question, in the sandbox unless it is off; protected \
+                      files still ask";
+        return Ok(InputResult::Continue(Some(format!("{danger}; to set it, type /approval yolo {CONFIRM}"))));
     }
     let note = match policy {
-        Policy::Auto if !agent.talk.environment.sandbox.is_active() => {
-            "; there is no sandbox, so auto asks as ask does"
+        Policy::Auto if !agent.talk.environment.is_sandboxed() => {
+            "; without a sandbox, auto asks for every command and change"
         }
         _ => "",
     };

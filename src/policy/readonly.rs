@@ -27,8 +27,9 @@ pub struct Read {
 pub enum Extent {
     /// The file, or the names in the directory.
     One,
-    /// The path may be a pattern, and every file that it matches is read, or every file in the directory; symbolic links
-    /// are followed.
+    /// The path is a pattern, also if a file has this name: what bash puts in its place is read.
+    Pattern,
+    /// The file, or every file in the directory; symbolic links are followed.
     Entries,
     /// The file or everything below the directory; symbolic links below it are not followed.
     Tree,
@@ -123,8 +124,8 @@ pub fn reads(
 fn reads_of(command: &SimpleCommand, sandboxed: bool, in_own_directory: bool) -> Result<Vec<Read>, Reason> {
     let name = options::program_name(command.program())?;
     match name {
-        "git" if in_own_directory || sandboxed => git::reads(command.arguments(), sandboxed),
-        // A directory below may contain a repository with a configuration that runs programs.
+        "git" if in_own_directory => git::reads(command.arguments(), sandboxed),
+        // Another directory may contain a repository that an agent wrote, with a configuration that runs programs.
         "git" => Err("the repository may run programs"),
         _ => programs::reads(name, command.arguments()),
     }

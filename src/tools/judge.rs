@@ -66,7 +66,7 @@ impl Judge<'_> {
         let permissions = Permissions {
             policy: self.policy,
             rules: &env.rules,
-            sandboxed: env.sandbox.is_active(),
+            sandboxed: env.is_sandboxed(),
             workspace: env.path_policy().workspace,
             home: env.denied.home.as_deref(),
         };
@@ -115,12 +115,14 @@ impl Environment {
     /// Where something is that a command reads. In doubt it asks.
     fn place(&self, read: &Read) -> (PathBuf, PathVerdict) {
         let written = self.working_directory.join(&read.path);
+        if read.extent == Extent::Pattern {
+            return self.place_of_pattern(&written, &read.path);
+        }
         let (path, verdict) = self.place_of_one(&written);
         let is_free = verdict == PathVerdict::Free;
         match read.extent {
             Extent::Tree if is_free && self.path_policy().may_contain_denied(&path) => ask(path),
             Extent::Entries if is_free && path.is_dir() => self.place_of_entries(&path),
-            Extent::Entries if path.symlink_metadata().is_err() => self.place_of_pattern(&written),
             _ => (path, verdict),
         }
     }
@@ -137,8 +139,12 @@ impl Environment {
         (path, verdict)
     }
 
-    /// A pattern in the last part of a path.
-    fn place_of_pattern(&self, written: &Path) -> (PathBuf, PathVerdict) {
+    /// A pattern in the last part of a path; in another part, it may stand for any directory.
+    fn place_of_pattern(&self, written: &Path, pattern: &str) -> (PathBuf, PathVerdict) {
+        let above = Path::new(pattern).parent().unwrap_or(Path::new("/"));
+        if above.to_string_lossy().contains(['*', '?', '[']) {
+            return ask(written.into());
+        }
         let parent = written.parent().unwrap_or(Path::new("/"));
         let (path, verdict) = self.place_of_one(parent);
         if verdict == PathVerdict::Free && path.is_dir() { self.place_of_entries(&path) } else { ask(path) }
@@ -176,4 +182,71 @@ impl Environment {
 
 fn ask(path: PathBuf) -> (PathBuf, PathVerdict) {
     (path.clone(), PathVerdict::AskOutside(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn is_free(environment: &Environment, path: &str, extent: Extent) -> bool {
+        environment.place(&Read { path: path.into(), extent }).1 == PathVerdict::Free
+    }
+
+    #[test]
+    fn a_pattern_is_judged_as_a_pattern_also_if_a_file_has_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = fs::canonicalize(directory.path()).unwrap();
+        let environment = Environment::at(workspace.clone());
+        for name in ["plain", "d*/deep", "deep/below"] {
+            fs::create_dir_all(workspace.join(name)).unwrap();
+        }
+        for name in ["x*", "plain/a*", "d*/deep/a"] {
+            fs::write(workspace.join(name), "text").unwrap();
+        }
+        symlink("/etc/passwd", workspace.join("xlink")).unwrap();
+        symlink("/etc", workspace.join("deep/link")).unwrap();
+
+        assert!(is_free(&environment, "x*", Extent::One), "without a pattern, it is the file");
+        assert!(is_free(&environment, "plain/a*", Extent::Pattern));
+        for pattern in ["x*", "./x*", "deep/*", "deep/*/", "d*/*", "d*/deep/a*", "deep/[l]ink/passwd", "gone/*"] {
+            assert!(!is_free(&environment, pattern, Extent::Pattern), "{pattern}");
+        }
+        assert!(is_free(&environment, "plain", Extent::Entries));
+        assert!(!is_free(&environment, "deep", Extent::Entries));
+    }
+
+    #[cfg(feature = "shell-grammar")]
+    #[test]
+    fn a_command_asks_if_its_pattern_or_its_directory_leads_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = fs::canonicalize(directory.path()).unwrap();
+        fs::create_dir(workspace.join("d")).unwrap();
+        for name in ["x*", "d/a"] {
+            fs::write(workspace.join(name), "text").unwrap();
+        }
+        symlink("/etc/passwd", workspace.join("xlink")).unwrap();
+        let environment = Environment::at(workspace);
+        let permissions = Permissions {
+            policy: Policy::Ask,
+            rules: &environment.rules,
+            sandboxed: true,
+            workspace: &environment.working_directory,
+            home: None,
+        };
+        let is_free = |text: &str, directory: Option<&str>| {
+            let resolve = |read: &Read| environment.place(read);
+            let request = CommandRequest { text, directory, has_unsafe_path: false, resolve: &resolve };
+            decide(&permissions, &Request::Command(request)) == Verdict::Free
+        };
+        for command in ["cat 'x*'", "cat d/*", "ls d/*", "cd d && cat a", "git status"] {
+            assert!(is_free(command, None), "{command}");
+        }
+        for command in ["cat x*", "cat xlink", "ls *", "echo x*", "cd d && cat ../x*", "cd d && git status"] {
+            assert!(!is_free(command, None), "{command}");
+        }
+        assert!(is_free("cat a", Some("d")));
+        assert!(!is_free("git status", Some("d")));
+    }
 }

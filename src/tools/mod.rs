@@ -221,6 +221,14 @@ impl Environment {
         }
     }
 
+    /// Whether what commands do stays in the workspace, and that is not where the person's programs start from: a home
+    /// directory has files that shells and git obey.
+    pub fn is_sandboxed(&self) -> bool {
+        let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
+        let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
+        self.sandbox.is_active() && !has_home
+    }
+
     /// The tool of this name.
     ///
     /// # Errors
@@ -325,6 +333,15 @@ fn one_line(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_directory_as_the_workspace_counts_as_no_sandbox() {
+        let denied = Arc::new(DenyList { home: Some("/home/me".into()), ..DenyList::default() });
+        for (directory, expected) in [("/home/me/work", true), ("/srv", true), ("/home/me", false), ("/home", false)] {
+            let env = Environment { denied: denied.clone(), ..Environment::at(directory.into()) };
+            assert_eq!(env.is_sandboxed(), expected, "{directory}");
+        }
+    }
 
     #[test]
     fn every_tool_is_found_by_its_name_and_declares_an_object_schema() {

@@ -292,7 +292,12 @@ impl Subcommand {
         for (at, word) in arguments.iter().enumerate() {
             match word.text.as_str() {
                 "--" => {
-                    operands.extend(arguments[at + 1..].iter().map(|word| word.text.as_str()));
+                    let rest = arguments[at + 1..].iter().map(|word| word.text.as_str());
+                    // `--` may be the value of the option before it.
+                    if rest.clone().any(|text| text.starts_with('-')) {
+                        return Err("an option that is not known to only read");
+                    }
+                    operands.extend(rest);
                     break;
                 }
                 text if text.starts_with("--") => self.check_long(&text[2..])?,

@@ -55,16 +55,20 @@ pub fn refuse_patterns(arguments: &[Word]) -> Result<(), Reason> {
     if arguments.iter().any(|word| word.is_glob) { Err("a pattern") } else { Ok(()) }
 }
 
-/// Every argument that may be a path: what is not an option, and the values of options.
+/// Every argument that may be a path: what is not an option, and the values of options. A pattern may stand for many paths.
 ///
 /// # Errors
-/// A group of letters may contain a path.
+/// An option may contain a path in a way that is not followed, or more than one file may be read at each path that a pattern stands for.
 pub fn paths(arguments: &[Word], extent: Extent) -> Result<Vec<Read>, Reason> {
     let mut reads = Vec::new();
     let mut has_options_end = false;
     for word in arguments {
         let text = word.text.as_str();
         let path = match text {
+            // `--` may be the value of the option before it.
+            _ if has_options_end && text.starts_with('-') && text.contains(['/', '=']) => {
+                return Err("a path within an option");
+            }
             _ if has_options_end => text,
             "--" => {
                 has_options_end = true;
@@ -84,7 +88,11 @@ pub fn paths(arguments: &[Word], extent: Extent) -> Result<Vec<Read>, Reason> {
             }
             _ => text,
         };
-        let extent = if word.is_glob && extent == Extent::One { Extent::Entries } else { extent };
+        let extent = match extent {
+            Extent::One if word.is_glob => Extent::Pattern,
+            _ if word.is_glob => return Err("a pattern"),
+            extent => extent,
+        };
         reads.push(Read { path: path.to_owned(), extent });
     }
     Ok(reads)

@@ -73,7 +73,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program { letters: "oRl", long: &["fromfile", "fromtabfile", "output"], ..program(&["tree"], Operands::Trees) },
     Program {
-        letters: "xXLl",
+        letters: "xXLlC",
         long: &["exec", "exec-batch", "follow", "list-details"],
         ..program(&["fd"], Operands::Trees)
     },
@@ -83,7 +83,7 @@ const PROGRAMS: &[Program] = &[
         long: &["pre", "pre-glob", "hostname-bin", "search-zip", "follow"],
         ..program(&["rg"], Operands::PatternAndTrees)
     },
-    Program { letters: "rl", long: &["recursive", "paginate"], ..program(&["diff"], Operands::Own(diff)) },
+    Program { letters: "rlX", long: &["recursive", "paginate"], ..program(&["diff"], Operands::Own(diff)) },
     program(&["strings"], Operands::Own(strings)),
     Program { letters: "fL", long: &["from-file", "library-path"], ..program(&["jq"], Operands::Own(jq)) },
     program(&["yq"], Operands::Own(yq)),
@@ -91,8 +91,8 @@ const PROGRAMS: &[Program] = &[
     program(&["test", "["], Operands::Own(test)),
     program(&["find"], Operands::Own(find)),
     program(&["sed"], Operands::Own(sed)),
-    program(&["uniq"], Operands::Own(|words| one_file(words, &["-f", "-s", "-w"]))),
-    program(&["xxd"], Operands::Own(|words| one_file(words, &["-l", "-s", "-c", "-g", "-o"]))),
+    program(&["uniq"], Operands::Own(uniq)),
+    program(&["xxd"], Operands::Own(xxd)),
     Program { letters: "sf", long: &["set", "file"], ..program(&["date"], Operands::Own(date)) },
     program(&["hostname"], Operands::Own(hostname)),
     program(&["arch"], Operands::Own(|words| if words.is_empty() { Ok(Vec::new()) } else { Err("arguments") })),
@@ -115,16 +115,16 @@ pub fn reads(name: &str, arguments: &[Word]) -> Result<Vec<Read>, Reason> {
         Operands::Texts => Ok(patterns(arguments)),
         Operands::Files => paths(arguments, Extent::One),
         Operands::Trees => trees(arguments),
-        Operands::PatternAndTrees => {
-            refuse_open_patterns(arguments)?;
-            pattern_and_trees(arguments)
-        }
+        Operands::PatternAndTrees => pattern_and_trees(arguments),
         Operands::Own(own) => own(arguments),
     }
 }
 
 /// A program that searches directories looks through the working directory, if no operand names another.
+///
+/// A pattern may stand for a symbolic link, which is followed where an operand names it.
 fn trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
+    refuse_patterns(arguments)?;
     let mut reads = paths(arguments, Extent::Tree)?;
     reads.push(Read { path: ".".into(), extent: Extent::Tree });
     Ok(reads)
@@ -132,7 +132,7 @@ fn trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
 
 /// Patterns print names, also where the arguments are not paths.
 fn patterns(arguments: &[Word]) -> Vec<Read> {
-    let read = |word: &Word| Read { path: word.text.clone(), extent: Extent::Entries };
+    let read = |word: &Word| Read { path: word.text.clone(), extent: Extent::Pattern };
     arguments.iter().filter(|word| word.is_glob).map(read).collect()
 }
 
@@ -144,8 +144,20 @@ fn without_first_operand(arguments: &[Word]) -> Vec<Word> {
 }
 
 fn pattern_and_trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
+    // With these options, the first operand may be a file.
+    const FILE_OPTIONS: &[&str] = &["re", "fi", "exclude-f", "ignore-fi"];
+    // It may become more than one word: the pattern to search for, and files.
+    refuse_patterns(arguments)?;
+    // `-fFILE`, also behind other letters.
+    let names_file = |word: &Word| {
+        let group = word.text.strip_prefix('-').filter(|group| !group.starts_with('-'));
+        group.and_then(|group| group.split_once('f')).is_some_and(|(_, file)| !file.is_empty())
+    };
+    if arguments.iter().any(names_file) {
+        return Err("a path within an option");
+    }
     let gives_pattern = |word: &Word| match word.text.strip_prefix("--") {
-        Some(name) => name.starts_with("re") || name.starts_with("fi"),
+        Some(name) => FILE_OPTIONS.iter().any(|option| name.starts_with(option)),
         None => word.text.starts_with('-') && word.text.contains(['e', 'f']),
     };
     if arguments.iter().any(gives_pattern) { trees(arguments) } else { trees(&without_first_operand(arguments)) }
@@ -168,6 +180,8 @@ fn jq(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     if arguments.iter().any(reads_more) {
         return Err("a filter that reads more");
     }
+    // The filter may become more than one word: the filter, and files.
+    refuse_patterns(arguments)?;
     paths(&without_first_operand(arguments), Extent::One)
 }
 
@@ -206,7 +220,7 @@ fn test(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
 
 fn find(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     const ACTIONS: &[&str] = &["-exec", "-ok", "-delete", "-fls", "-fprint", "-files0-from", "-follow", "-L"];
-    refuse_open_patterns(arguments)?;
+    refuse_patterns(arguments)?;
     let is_action = |word: &Word| ACTIONS.iter().any(|action| word.text.starts_with(action));
     if arguments.iter().any(is_action) {
         return Err("an action that is not known to only read");
@@ -258,13 +272,29 @@ fn address(text: &str) -> Option<&str> {
 }
 
 /// A second operand would be written.
-fn one_file(arguments: &[Word], with_value: &[&str]) -> Result<Vec<Read>, Reason> {
+fn uniq(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     refuse_patterns(arguments)?;
-    let files = operands(arguments, with_value);
+    let files = operands(arguments, &["-f", "-s", "-w"]);
     if files.len() > 1 || arguments.iter().any(|word| word.text == "--") {
         return Err("a second operand is written");
     }
     paths(arguments, Extent::One)
+}
+
+/// Each word after the first operand is an operand, also with `-`: the second is written.
+fn xxd(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
+    refuse_patterns(arguments)?;
+    let mut words = arguments.iter().map(|word| word.text.as_str());
+    while let Some(word) = words.next() {
+        match word {
+            "-p" | "-ps" | "-i" | "-b" | "-u" | "-e" | "-a" => {}
+            "-l" | "-s" | "-c" | "-g" | "-o" => drop(words.next()),
+            _ if word.starts_with('-') && word != "-" => return Err("an option that is not known to only read"),
+            _ if words.next().is_some() => return Err("a second operand is written"),
+            _ => return Ok(vec![Read { path: word.to_owned(), extent: Extent::One }]),
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// An operand without `+` sets the clock.
