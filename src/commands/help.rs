@@ -27,6 +27,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Esc", "stop this agent, else clear the draft"),
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
     ("Alt+Y, Alt+N", "the same while the draft is not empty"),
+    ("Shift+Tab", "next policy of this agent: plan, ask, auto"),
     ("Ctrl+Up", "go to the parent"),
     ("Ctrl+Down", "go to the newest child"),
     ("Ctrl+Left", "go to the previous sibling"),

@@ -8,8 +8,8 @@ use crate::domain::flow::{Change, InputResult};
 pub const KILL: CommandSpec = CommandSpec {
     name: "kill",
     aliases: &[],
-    arguments: "[AGENT] [--cascade]",
-    about: "end an agent, or with --descendants all below it",
+    arguments: "[AGENT] [--cascade | --descendants]",
+    about: "end an agent, all below it, or both",
     busy: WhenBusy::Runs,
     run,
     complete: |context, typed| {

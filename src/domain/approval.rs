@@ -43,8 +43,12 @@ impl Policy {
             Self::Plan => "reads only; changes are refused",
             Self::Never => "what would ask is refused",
             Self::Ask => "reads in the workspace are free; changes and commands ask",
-            Self::Auto => "what runs in the sandbox is free; everything else asks",
-            Self::Yolo => "nothing asks",
+            Self::Auto => {
+                "commands in the sandbox and changes in the workspace run without a question; everything else asks"
+            }
+            Self::Yolo => {
+                "commands and changes run without a question, in the sandbox unless it is off; protected files still ask"
+            }
         }
     }
 

@@ -70,10 +70,13 @@ impl Policy {
         match self.level() {
             _ if !self.settings.is_enabled => "sandbox: off; the command can do whatever you can".into(),
             Level::None => "sandbox: not available here; the command can do whatever you can".into(),
-            Level::Landlock => {
-                format!("sandbox: writes only below the workspace (.git and AGENTS.md included), {network}")
+            Level::Landlock => format!(
+                "sandbox: changes outside of the workspace fail or are discarded, but .git and AGENTS.md can be changed; \
+                 {network}"
+            ),
+            Level::Namespaces | Level::SharedProc => {
+                format!("sandbox: changes outside of the workspace fail or are discarded; {network}")
             }
-            Level::Namespaces | Level::SharedProc => format!("sandbox: writes only below the workspace, {network}"),
         }
     }
 }

@@ -18,8 +18,10 @@ pub const SPEC: ToolSpec = ToolSpec {
         name: "bash",
         description: "Runs a bash command and returns its output. stdout and stderr are combined; a non-zero exit code \
             is reported on the last line. Each call starts a new shell, without a terminal and without standard input. \
-            When the command returns, all processes that it started are killed, including background ones. Long \
-            output is truncated in the middle; the result names a file with the full output.",
+            When the command returns, all processes that it started are killed, including background ones. Commands run \
+            in a sandbox: no network, writes only in the working directory; files in /tmp and in caches are discarded \
+            after the call. The user can change that in the configuration. Long output is truncated in the middle; the \
+            result names a file with the full output.",
         parameters: r#"{
             "type": "object",
             "properties": {

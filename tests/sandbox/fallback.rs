@@ -73,7 +73,7 @@ fn a_command_never_runs_without_a_sandbox_that_its_question_promised() {
     let bash = tools::find("bash").expect("a tool");
     let arguments = json!({"command": "touch it-ran"}).to_string();
     let asked = bash.prepare(&arguments, &env).expect("arguments");
-    assert!(asked.question.detail.iter().any(|line| line.starts_with("sandbox: writes only below")), "{asked:?}");
+    assert!(asked.question.detail.iter().any(|line| line.starts_with("sandbox: changes outside")), "{asked:?}");
     let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments: arguments.clone() };
     let (sender, wakes) = std::sync::mpsc::sync_channel(1);
     let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());

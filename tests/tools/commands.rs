@@ -197,7 +197,7 @@ fn the_user_is_shown_the_exact_command_its_directory_and_time_limit() {
             "description: Lists …",
             &format!("working directory: {directory}"),
             "time limit: 500ms",
-            "sandbox: writes only below the workspace, no network"
+            "sandbox: changes outside of the workspace fail or are discarded; no network"
         ]
     );
 }

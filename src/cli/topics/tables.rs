@@ -38,9 +38,9 @@ pub fn keys() -> String {
 
 pub fn tools() -> String {
     let mut out = paragraph(
-        "Models can call these tools. A tool marked (asks) shows the exact command or change and waits for y or n; \
-         the others ask outside of the workspace (polylogue help files). Policy and rules can decide otherwise (polylogue \
-         help approval). An environment (polylogue help environments) chooses which tools an agent has; /tools lists \
+        "Models can call these tools. A tool marked (asks) changes something or runs commands: its question shows the \
+         exact command or change and waits for y or n. The others ask outside of the workspace (polylogue help files). Policy \
+         and rules can decide otherwise (polylogue help approval). An environment (polylogue help environments) chooses which tools an agent has; /tools lists \
          those of an agent.",
     );
     out.push('\n');
